@@ -1,0 +1,3 @@
+"""k-anonymous tables by microaggregation."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,29 @@
+"""The nouns: frozen records that the stages hand to each other. Building one checks what it guarantees."""
+
+from microcell.model._cells import Encoded, EncodedColumn, Partition
+from microcell.model._results import Audit, Comparison, Manifest, Measure, Projection, Release
+from microcell.model._schema import PUBLISHED, Column, Kind, Schema
+from microcell.model._tables import Floats, Integers, Mask, Representatives, Storage, Table, Values
+
+__all__ = [
+    "PUBLISHED",
+    "Audit",
+    "Column",
+    "Comparison",
+    "Encoded",
+    "EncodedColumn",
+    "Floats",
+    "Integers",
+    "Kind",
+    "Manifest",
+    "Mask",
+    "Measure",
+    "Partition",
+    "Projection",
+    "Release",
+    "Representatives",
+    "Schema",
+    "Storage",
+    "Table",
+    "Values",
+]

@@ -1,0 +1,83 @@
+"""Points and their cells."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from microcell.errors import GuaranteeError
+from microcell.model._tables import Floats, Integers
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedColumn:
+    """The dimensions ``first`` to ``last - 1`` of the matrix that one quasi-identifier became.
+
+    value = ``centre`` + ``scale`` * coordinate, for numeric and datetime columns and the axes of a location;
+    for indicators, coordinate = scaled indicator less its mean.
+    """
+
+    name: str
+    kind: str
+    first: int
+    last: int
+    centre: Floats
+    scale: Floats
+
+    @property
+    def constant(self) -> bool:
+        """True if the column has one value only, and so carries no distance."""
+        return self.first == self.last
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Records as points: a finite, C-contiguous float64 matrix, and how to read its columns back."""
+
+    matrix: Floats
+    columns: tuple[EncodedColumn, ...]
+    weights: Floats | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.matrix.flags.c_contiguous and np.isfinite(self.matrix).all()):
+            raise ValueError("An encoded matrix is finite and C-contiguous.")
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """A k-anonymous partition: record i is in cell ``labels[i]``, and every cell has k records or more.
+
+    Built only if that holds, so whoever has a Partition has the guarantee.
+
+    Examples
+    --------
+    >>> Partition([0, 0, 1, 1, 1], k=2).sizes
+    array([2, 3])
+    >>> Partition([0, 0, 1], k=2)
+    Traceback (most recent call last):
+    microcell.errors.GuaranteeError: 1 of 2 cells has fewer than k = 2 records (the smallest has 1).
+    """
+
+    labels: Integers
+    k: int
+    method: str = "given"
+    why: str = ""
+    sizes: Integers = field(init=False)
+
+    def __post_init__(self) -> None:
+        labels = np.array(self.labels, dtype=np.int64)
+        if labels.ndim != 1 or labels.size == 0 or labels.min() < 0:
+            raise GuaranteeError("Labels must be a row of cell numbers 0, 1, 2, ..., one a record.")
+        sizes = np.bincount(labels).astype(np.int64)
+        small = int((sizes < self.k).sum())
+        if small:
+            raise GuaranteeError(
+                f"{small} of {len(sizes)} cells {'has' if small == 1 else 'have'} fewer than k = {self.k} "
+                f"records (the smallest has {sizes.min()})."
+            )
+        labels.flags.writeable = sizes.flags.writeable = False
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "sizes", sizes)
+
+    def __len__(self) -> int:
+        """The number of cells."""
+        return len(self.sizes)

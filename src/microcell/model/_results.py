@@ -1,0 +1,151 @@
+"""What comes out: a release with its manifest, and an audit with its measures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from microcell.errors import OptionError, RequirementError
+from microcell.model._cells import Partition
+from microcell.model._schema import Schema
+from microcell.model._tables import Floats, Integers, Table
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """How a release was made; holds no value of the table."""
+
+    microcell: str
+    created: str
+    k: int
+    method: Mapping[str, Any]
+    seed: int
+    missing: str
+    columns: Mapping[str, Mapping[str, Any]]
+    input: Mapping[str, Any]
+    records: Mapping[str, int]
+    cells: Mapping[str, Any]
+    distortion: float
+    seconds: float
+    row_order: str = "kept"
+    manifest_version: int = 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """The manifest as plain data, ready for JSON."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A k-anonymous table, ready to publish, with the partition behind it and the account of its making.
+
+    ``table`` is in the frame type that came in, rows in their order; ``published`` is the same as a :class:`Table`.
+    ``row_order`` is the secret order in which rows go to a file.
+    """
+
+    table: Any
+    partition: Partition
+    manifest: Manifest
+    schema: Schema
+    published: Table
+    row_order: Integers
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number with its name, unit, direction and meaning, and its interval where it was sampled."""
+
+    name: str
+    value: float
+    unit: str
+    lower_is_better: bool
+    meaning: str
+    interval: tuple[float, float] | None = None
+
+    def meets(self, limit: float) -> bool:
+        """True if the value is at least as good as ``limit``."""
+        return self.value <= limit if self.lower_is_better else self.value >= limit
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """How often each value, or interval of values, of a column occurs before and after.
+
+    ``labels`` names the categories; for numbers and dates it is empty and ``edges`` bounds the intervals.
+    """
+
+    name: str
+    kind: str
+    before: Integers
+    after: Integers
+    labels: tuple[str, ...] = ()
+    edges: Floats | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Some records in the first two principal components, before and after, and the class of each."""
+
+    before: Floats
+    after: Floats
+    classes: Integers
+    explained: tuple[float, float]
+    records: int
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an outsider finds who compares two tables under a schema.
+
+    ``measures`` by name; ``class_sizes``, one entry an equivalence class of the published table; ``notes``, what
+    could not be measured and why.
+    """
+
+    keys: tuple[str, ...]
+    rows_original: int
+    rows_released: int
+    measures: Mapping[str, Measure]
+    class_sizes: Integers
+    notes: tuple[str, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    projection: Projection | None = None
+
+    def __getitem__(self, name: str) -> float:
+        """The value of the measure of that name."""
+        return self.measures[name].value
+
+    def require(self, **limits: float) -> "Audit":
+        """This audit, if it meets every limit; :class:`RequirementError` naming each one missed otherwise.
+
+        A limit is a least value where more is better (``k=5``), else a greatest one (``distortion=0.1``). No
+        identifier left and every record accounted for are required in any case.
+
+        Examples
+        --------
+        >>> k = Measure("k", 3, "records", False, "records in the smallest class")
+        >>> import numpy as np
+        >>> audit = Audit(keys=("age",), rows_original=9, rows_released=9, measures={"k": k},
+        ...               class_sizes=np.array([3, 3, 3]))
+        >>> audit.require(k=3) is audit
+        True
+        >>> audit.require(k=5)
+        Traceback (most recent call last):
+        microcell.errors.RequirementError: k is 3, required at least 5.
+        """
+        standing = {name: 0.0 for name in ("identifiers_left", "records_unaccounted") if name in self.measures}
+        missed = [text for name, limit in {**standing, **limits}.items() if (text := self._missed(name, limit))]
+        if missed:
+            raise RequirementError(" ".join(missed))
+        return self
+
+    def _missed(self, name: str, limit: float) -> str:
+        if name not in self.measures:
+            raise OptionError(
+                f"No measure {name!r} in this audit; it has {', '.join(self.measures)}."
+                + ("" if not self.notes else " " + " ".join(self.notes))
+            )
+        measure = self.measures[name]
+        if measure.meets(limit):
+            return ""
+        bound = "at most" if measure.lower_is_better else "at least"
+        return f"{name} is {measure.value:.6g}, required {bound} {limit:.6g}."

@@ -1,0 +1,97 @@
+"""A schema meets a table: every column gets a role, every quasi-identifier a kind."""
+
+from dataclasses import replace
+
+from microcell.errors import SchemaError
+from microcell.model import PUBLISHED, Column, Kind, Schema, Table, Values
+
+__all__ = ["resolve"]
+
+KIND_OF_STORAGE: dict[str, Kind] = {
+    "integer": "numeric",
+    "float": "numeric",
+    "boolean": "nominal",
+    "text": "nominal",
+    "empty": "nominal",
+    "date": "datetime",
+    "datetime": "datetime",
+    "duration": "datetime",
+    "time": "datetime",
+}
+
+
+def resolve(schema: Schema, table: Table) -> Schema:
+    """The schema with every column of the table in a role, and a kind and a representative for each quasi-identifier.
+
+    Raises :class:`SchemaError` for a column that the table does not have, one without a role (unless ``rest`` says
+    what becomes of those), or a kind that does not fit the column's type.
+    """
+    _check_names(schema, table)
+    if not schema.quasi:
+        raise SchemaError("The schema names no quasi-identifier. Name the columns that an outsider may know.")
+    rest = _unnamed(schema, table)
+    if rest and schema.rest == "error":
+        raise SchemaError(
+            f"No role for column{'s' if len(rest) > 1 else ''} {_listing(rest)}. Name each under quasi, confidential, "
+            "identifiers, keep or drop, or say with rest = 'keep' or 'drop' what becomes of them."
+        )
+    return replace(
+        schema,
+        quasi=tuple(_resolve_column(column, table) for column in schema.quasi),
+        keep=(*schema.keep, *(rest if schema.rest == "keep" else ())),
+        drop=(*schema.drop, *(rest if schema.rest == "drop" else ())),
+    )
+
+
+def _check_names(schema: Schema, table: Table) -> None:
+    unknown = [name for name, _ in schema.roles() if name not in table.columns]
+    if unknown:
+        raise SchemaError(
+            f"The schema names column{'s' if len(unknown) > 1 else ''} {_listing(unknown)}, not in the table; "
+            f"it has {_listing(table.names)}."
+        )
+
+
+def _unnamed(schema: Schema, table: Table) -> tuple[str, ...]:
+    named = {name for name, _ in schema.roles()}
+    return tuple(name for name in table.names if name not in named)
+
+
+def _resolve_column(column: Column, table: Table) -> Column:
+    values = table.columns[column.parts[0]]
+    kind = column.kind or _kind_of(column, values)
+    _check_kind(column.name, kind, values)
+    if kind == "location":
+        _check_kind(column.name, kind, table.columns[column.parts[1]])
+    order = column.order
+    if kind == "ordinal" and order is None and values.ordered:
+        order = values.categories
+    if kind == "ordinal" and order is None and values.storage == "text":
+        raise SchemaError(
+            f"Column {column.name!r} is ordinal text: give the order of its categories, lowest first, as order = [...]."
+        )
+    return replace(column, kind=kind, publish=column.publish or PUBLISHED[kind][0], order=order)
+
+
+def _kind_of(column: Column, values: Values) -> Kind:
+    if column.order is not None or values.ordered:
+        return "ordinal"
+    return KIND_OF_STORAGE[values.storage]
+
+
+def _check_kind(name: str, kind: Kind, values: Values) -> None:
+    if kind in ("numeric", "location") and not (values.is_number or values.storage == "empty"):
+        raise SchemaError(
+            f"Column {name!r} is declared {kind} but holds {values.storage} values. Correct the values, or declare it "
+            "nominal, ordinal or code."
+        )
+    if kind == "datetime" and not values.is_time:
+        raise SchemaError(
+            f"Column {name!r} is declared datetime but holds {values.storage} values. Write dates as YYYY-MM-DD, or "
+            "declare another kind."
+        )
+
+
+def _listing(names: tuple[str, ...] | list[str], most: int = 12) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
