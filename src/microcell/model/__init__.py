@@ -1,9 +1,10 @@
 """The nouns: frozen records that the stages hand to each other. Building one checks what it guarantees."""
 
+from microcell.kernels._arrays import Floats, Integers, Mask
 from microcell.model._cells import Encoded, EncodedColumn, Partition
 from microcell.model._results import Audit, Comparison, Manifest, Measure, Projection, Release
 from microcell.model._schema import PUBLISHED, Column, Kind, Schema
-from microcell.model._tables import Floats, Integers, Mask, Representatives, Storage, Table, Values
+from microcell.model._tables import Representatives, Storage, Table, Values
 
 __all__ = [
     "PUBLISHED",

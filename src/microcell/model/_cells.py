@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from microcell.errors import GuaranteeError
-from microcell.model._tables import Floats, Integers
+from microcell.kernels._arrays import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from microcell.errors import OptionError, RequirementError
+from microcell.kernels._arrays import Floats, Integers
 from microcell.model._cells import Partition
 from microcell.model._schema import Schema
-from microcell.model._tables import Floats, Integers, Table
+from microcell.model._tables import Table
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Release:
     """A k-anonymous table, ready to publish, with the partition behind it and the account of its making.
 
     ``table`` is in the frame type that came in, rows in their order; ``published`` is the same as a :class:`Table`.
-    ``row_order`` is the secret order in which rows go to a file.
+    ``row_order`` is the order in which rows go to a file, known only to who has the original; ``source`` the file read.
     """
 
     table: Any
@@ -48,6 +50,7 @@ class Release:
     schema: Schema
     published: Table
     row_order: Integers
+    source: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from microcell.kernels._arrays import Floats, Integers, Mask
 
 Storage = Literal["integer", "float", "boolean", "text", "date", "datetime", "duration", "time", "empty"]
 

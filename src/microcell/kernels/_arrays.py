@@ -1,0 +1,10 @@
+"""The array types that kernels take and give."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Floats", "Integers", "Mask"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]

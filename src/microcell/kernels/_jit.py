@@ -1,0 +1,59 @@
+"""How kernels are compiled: the one file that names numba.
+
+Kernels compile on first use and are kept on disk, so a machine compiles them once. No fast-math: results must not
+depend on how the compiler orders additions.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+from numba.core import event
+
+from microcell import progress
+
+__all__ = ["kernel", "parallel_kernel", "prange", "thread_count"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+prange = numba.prange
+
+
+class _CompileNotice(event.Listener):  # type: ignore[misc]
+    """Says once, when the first kernel is really compiled and not loaded from disk, why the first run takes longer."""
+
+    told = False
+
+    def on_start(self, event: Any) -> None:  # noqa: ARG002
+        """A compilation begins."""
+        if not self.told:
+            self.told = True
+            progress.report("compiling kernels (once on this machine)")
+
+    def on_end(self, event: Any) -> None:
+        """A compilation ends: nothing to tell."""
+
+
+event.register("numba:compile", _CompileNotice())
+
+
+def _compiled(function: Function, **options: Any) -> Function:
+    try:
+        return numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # no folder that numba could keep its files in: compile in memory
+        return numba.njit(nogil=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
+
+
+def kernel(function: Function) -> Function:
+    """The function, compiled on first use."""
+    return _compiled(function)
+
+
+def parallel_kernel(function: Function) -> Function:
+    """The function, compiled on first use, its ``prange`` loops shared among threads."""
+    return _compiled(function, parallel=True)
+
+
+def thread_count() -> int:
+    """The number of threads that parallel kernels use."""
+    return int(numba.get_num_threads())

@@ -1,0 +1,35 @@
+"""Distances, centroids and sums of squares, in NumPy: what is done once a run needs no compiled code."""
+
+import numpy as np
+
+from microcell.kernels._arrays import Floats, Integers
+
+__all__ = ["centroids", "squared_distances", "sum_of_squares", "total_sum_of_squares"]
+
+
+def squared_distances(X: Floats, point: Floats) -> Floats:
+    """Squared distances of the records from a point, summed over the columns in order as compiled kernels do."""
+    out = np.zeros(len(X))
+    for j in range(X.shape[1]):
+        out += (X[:, j] - point[j]) ** 2
+    return out
+
+
+def centroids(X: Floats, labels: Integers, weights: Floats) -> Floats:
+    """The weighted mean of each cell, one row a cell. O(n m)."""
+    totals = np.bincount(labels, weights=weights)
+    out = np.empty((len(totals), X.shape[1]))
+    for j in range(X.shape[1]):
+        out[:, j] = np.bincount(labels, weights=weights * X[:, j]) / totals
+    return out
+
+
+def sum_of_squares(X: Floats, labels: Integers, weights: Floats) -> float:
+    """SSE: the weighted squared distances of records to the centroids of their cells, in two passes. O(n m)."""
+    means = centroids(X, labels, weights)
+    return float(sum(weights @ (X[:, j] - means[labels, j]) ** 2 for j in range(X.shape[1])))
+
+
+def total_sum_of_squares(X: Floats, weights: Floats) -> float:
+    """SST: the weighted squared distances of records to the mean of all. O(n m)."""
+    return sum_of_squares(X, np.zeros(len(X), dtype=np.int64), weights)

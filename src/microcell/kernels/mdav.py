@@ -1,0 +1,86 @@
+"""The rounds of MDAV."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from microcell.kernels._arrays import Floats, Integers
+from microcell.kernels._jit import kernel
+from microcell.kernels.scans import Points, Scratch, read_point, scan, take_out
+
+__all__ = ["Running", "make_cells", "make_running"]
+
+
+class Running(NamedTuple):
+    """Weighted sums over the records that remain, for their mean; ``errors`` holds what rounding took from ``sums``."""
+
+    weights: Floats
+    sums: Floats
+    errors: Floats
+    total: Floats
+
+
+def make_running(X: Floats, weights: Floats) -> Running:
+    """The sums over all records."""
+    return Running(weights, weights @ X, np.zeros(X.shape[1]), np.array([weights.sum()]))
+
+
+@kernel
+def _weigh(sums: Floats, errors: Floats, values: Floats, weight: float) -> None:
+    """Add ``weight`` times a record to the running sums (OUT), the rounding error kept beside (OUT: ``errors``)."""
+    for j in range(len(sums)):
+        term = weight * values[j]
+        total = sums[j] + term
+        if abs(sums[j]) >= abs(term):
+            errors[j] += (sums[j] - total) + term
+        else:
+            errors[j] += (term - total) + sums[j]
+        sums[j] = total
+
+
+@kernel
+def _assign(points: Points, row: int, label: int, labels: Integers, running: Running) -> None:
+    values = np.empty(points.blocks.shape[1])
+    read_point(points, row, values)
+    _weigh(running.sums, running.errors, values, -running.weights[row])
+    running.total[0] -= running.weights[row]
+    labels[row] = label
+    take_out(points, row)
+
+
+@kernel
+def _cell_around(
+    points: Points, row: int, target: Floats, k: int, label: int, labels: Integers, running: Running, scratch: Scratch
+) -> int:
+    """Make a cell of the record and its ``k - 1`` nearest; the row number of the record farthest from it."""
+    _assign(points, row, label, labels, running)
+    farthest = scan(points, target, scratch, k - 1)
+    for i in range(k - 1):
+        _assign(points, scratch.rows[0, i], label, labels, running)
+    return farthest
+
+
+@kernel
+def make_cells(
+    points: Points, k: int, rounds: int, label: int, labels: Integers, running: Running, scratch: Scratch
+) -> int:
+    """Run up to ``rounds`` rounds while 3k or more records remain; the next free label (OUT: all but k, rounds).
+
+    A round is three scans: farthest from the mean, then the two cells. O(n m) time.
+    """
+    m = points.blocks.shape[1]
+    mean, target, second = np.empty(m), np.empty(m), np.empty(m)
+    for _ in range(rounds):
+        if points.left[0] < 3 * k:
+            break
+        for j in range(m):
+            mean[j] = (running.sums[j] + running.errors[j]) / running.total[0]
+        r = scan(points, mean, scratch, 0)
+        read_point(points, r, target)
+        s = _cell_around(points, r, target, k, label, labels, running, scratch)
+        if points.places[s] < 0:  # the farthest went into the first cell: few distinct records are left
+            s = scan(points, target, scratch, 0)
+        read_point(points, s, second)
+        _cell_around(points, s, second, k, label + 1, labels, running, scratch)
+        label += 2
+    return label

@@ -1,0 +1,33 @@
+"""The exact optimum on a line."""
+
+import numpy as np
+
+from microcell.kernels._arrays import Floats, Integers
+from microcell.kernels._jit import kernel
+
+__all__ = ["best_cuts"]
+
+
+@kernel
+def best_cuts(x: Floats, weights: Floats, k: int) -> Integers:
+    """Where the last cell of the best partition of the first j sorted values begins, for j = 0 to n.
+
+    Dynamic programming over last cells of k to 2k-1 values. A cell's SSE is built up value by value (Welford), from
+    the right, so no difference of large sums is ever taken. O(n k) time, O(n) memory.
+    """
+    n = len(x)
+    cost = np.full(n + 1, np.inf)
+    begin = np.zeros(n + 1, dtype=np.int64)
+    cost[0] = 0.0
+    for j in range(k, n + 1):
+        mean, total, sse = 0.0, 0.0, 0.0
+        for size in range(1, min(2 * k - 1, j) + 1):
+            i = j - size
+            total += weights[i]
+            difference = x[i] - mean
+            mean += difference * weights[i] / total
+            sse += weights[i] * difference * (x[i] - mean)
+            if size >= k and cost[i] + sse < cost[j]:
+                cost[j] = cost[i] + sse
+                begin[j] = i
+    return begin

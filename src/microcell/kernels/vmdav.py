@@ -1,0 +1,162 @@
+"""The cells of V-MDAV."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from microcell.kernels._arrays import Floats, Integers
+from microcell.kernels._jit import kernel, parallel_kernel, prange
+from microcell.kernels.scans import BLOCK, Points, Scratch, measure, put_back, read_point, scan, take_out
+
+__all__ = ["Growth", "Rank", "make_growth", "make_variable_cells"]
+
+
+class Growth(NamedTuple):
+    """A cell that grows: its members, and the remaining record nearest to each (-1: none)."""
+
+    members: Floats
+    distances: Floats
+    rows: Integers
+    chunk_distances: Floats
+    chunk_rows: Integers
+
+
+class Rank(NamedTuple):
+    """Row numbers by distance from the mean, farthest first, and in ``used[0]`` how many of them are done with."""
+
+    rows: Integers
+    used: Integers
+
+
+def make_growth(k: int, m: int, chunks: int) -> Growth:
+    """Room for a cell of up to 2k members in m dimensions, searched in ``chunks`` chunks."""
+    most = 2 * k
+    return Growth(
+        np.empty((most, m)),
+        np.empty(most),
+        np.empty(most, dtype=np.int64),
+        np.empty((chunks, most)),
+        np.empty((chunks, most), dtype=np.int64),
+    )
+
+
+@kernel
+def _nearest_in_blocks(
+    points: Points, first: int, last: int, targets: Floats, distances: Floats, rows: Integers
+) -> None:
+    """For each target its nearest record in blocks ``first`` to ``last - 1`` (OUT: ``distances``, ``rows``)."""
+    distances[: len(targets)] = np.inf
+    rows[: len(targets)] = -1
+    lane = np.empty(BLOCK)
+    for b in range(first, last):
+        count = min(BLOCK, points.left[0] - b * BLOCK)
+        for t in range(len(targets)):
+            measure(points.blocks[b], targets[t], lane)
+            best, best_row, hits = distances[t], rows[t], 0
+            for i in range(count):
+                hits += lane[i] <= best
+            if hits == 0:
+                continue
+            for i in range(count):
+                row = points.rows[b * BLOCK + i]
+                if lane[i] < best or (lane[i] == best and row < best_row):
+                    best, best_row = lane[i], row
+            distances[t], rows[t] = best, best_row
+
+
+@parallel_kernel
+def _nearest_in_chunks(
+    points: Points, targets: Floats, blocks: int, chunk_distances: Floats, chunk_rows: Integers
+) -> None:
+    chunks = len(chunk_distances)
+    for chunk in prange(chunks):
+        first, last = blocks * chunk // chunks, blocks * (chunk + 1) // chunks
+        _nearest_in_blocks(points, first, last, targets, chunk_distances[chunk], chunk_rows[chunk])
+
+
+@kernel
+def _find_nearest(points: Points, growth: Growth, first: int, last: int) -> None:
+    """Find the remaining record nearest to each of the members ``first`` to ``last - 1`` (OUT: ``growth``)."""
+    blocks = -(-points.left[0] // BLOCK)
+    targets = growth.members[first:last]
+    distances, rows = growth.distances[first:last], growth.rows[first:last]
+    if blocks * len(targets) < 64:  # a thread would cost more than it saves
+        _nearest_in_blocks(points, 0, blocks, targets, distances, rows)
+        return
+    _nearest_in_chunks(points, targets, blocks, growth.chunk_distances, growth.chunk_rows)
+    for t in range(len(targets)):
+        distances[t], rows[t] = growth.chunk_distances[0, t], growth.chunk_rows[0, t]
+        for chunk in range(1, len(growth.chunk_distances)):
+            distance, row = growth.chunk_distances[chunk, t], growth.chunk_rows[chunk, t]
+            if row >= 0 and (distance < distances[t] or (distance == distances[t] and row < rows[t])):
+                distances[t], rows[t] = distance, row
+
+
+@kernel
+def _nearest_member(growth: Growth, size: int) -> int:
+    """The member that has the nearest record of all beside it."""
+    best = 0
+    for t in range(1, size):
+        if growth.distances[t] < growth.distances[best] or (
+            growth.distances[t] == growth.distances[best] and growth.rows[t] < growth.rows[best]
+        ):
+            best = t
+    return best
+
+
+@kernel
+def _extend(points: Points, k: int, gamma: float, growth: Growth, label: int, labels: Integers) -> None:
+    """Add records to a cell of k while each is near it: squared distance under gamma times that to the others left."""
+    _find_nearest(points, growth, 0, k)
+    for size in range(k, 2 * k - 1):
+        beside = _nearest_member(growth, size)
+        u, inside = growth.rows[beside], growth.distances[beside]
+        if u < 0:
+            return
+        read_point(points, u, growth.members[size])
+        take_out(points, u)
+        _find_nearest(points, growth, size, size + 1)  # the nearest other record, should u join, is u's own
+        if not inside < gamma * growth.distances[size]:
+            put_back(points, u, growth.members[size])
+            return
+        labels[u] = label
+        for t in range(size):
+            if growth.rows[t] == u:
+                _find_nearest(points, growth, t, t + 1)
+
+
+@kernel
+def make_variable_cells(
+    points: Points,
+    k: int,
+    gamma: float,
+    cells: int,
+    rank: Rank,
+    label: int,
+    labels: Integers,
+    scratch: Scratch,
+    growth: Growth,
+) -> int:
+    """Make up to ``cells`` cells; the next free label (OUT: ``points``, ``rank.used``, ``labels``).
+
+    O(n m k) a cell.
+    """
+    for _ in range(cells):
+        if points.left[0] < k:
+            break
+        while points.places[rank.rows[rank.used[0]]] < 0:
+            rank.used[0] += 1
+        e = rank.rows[rank.used[0]]
+        read_point(points, e, growth.members[0])
+        take_out(points, e)
+        labels[e] = label
+        scan(points, growth.members[0], scratch, k - 1)
+        for i in range(k - 1):
+            row = scratch.rows[0, i]
+            read_point(points, row, growth.members[i + 1])
+            take_out(points, row)
+            labels[row] = label
+        if gamma > 0:
+            _extend(points, k, gamma, growth, label, labels)
+        label += 1
+    return label

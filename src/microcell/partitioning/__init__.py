@@ -1,0 +1,122 @@
+"""From points to cells of k or more: the registered methods behind one door."""
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from microcell.errors import DataError, OptionError, TooFewRecordsError
+from microcell.kernels.cells import sum_of_squares, total_sum_of_squares
+from microcell.model import Floats, Partition
+from microcell.partitioning import mdav, univariate, vmdav
+from microcell.partitioning._registry import METHODS, Method, select
+from microcell.partitioning.auto import choose
+
+__all__ = ["METHODS", "Method", "check_k", "check_method", "distortion", "mdav", "partition", "univariate", "vmdav"]
+
+
+def partition(
+    X: ArrayLike, k: int, *, method: str = "auto", weights: ArrayLike | None = None, seed: int = 0, **options: Any
+) -> Partition:
+    """The cells of k or more that ``method`` makes of the rows of ``X``, a matrix of floats used as it is.
+
+    ``weights``, one positive number a row, weigh means. ``options`` are the method's own (``microcell methods``
+    lists them). The same seed gives the same labels, whatever the number of threads.
+
+    Examples
+    --------
+    >>> p = partition([[2, 1], [3, 2], [3, 2], [20, 19], [21, 20]], k=2, method="mdav")
+    >>> p.labels
+    array([1, 1, 1, 0, 0])
+    >>> p.sizes
+    array([2, 3])
+    """
+    check_k(k)
+    check_method(method, options)
+    points = _varying(_as_points(X))
+    if len(points) < k:
+        raise TooFewRecordsError(
+            f"{len(points)} records cannot make a cell of k = {k}. Lower k, or add records; nothing was released."
+        )
+    choice = choose(points) if method == "auto" else None
+    name = choice.method if choice else method
+    labels = select(name).function(points, int(k), weights=_as_weights(weights, len(points)), seed=seed, **options)
+    return Partition(labels, int(k), method=name, why=choice.why if choice else "asked for")
+
+
+def distortion(X: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> float:
+    """D = SSE / SST of the rows of ``X`` as given: 0 if cells hold equal records, 1 if one cell holds all.
+
+    Where all records are equal nothing can be lost, and D is 0. Time O(n m).
+
+    Examples
+    --------
+    >>> round(distortion([[0.0], [1.0], [10.0], [11.0]], [0, 0, 1, 1]), 4)
+    0.0099
+    """
+    points = _as_points(X)
+    cells = np.asarray(labels, dtype=np.int64)
+    if cells.shape != (len(points),) or (len(cells) and cells.min() < 0):
+        raise OptionError(f"labels must be {len(points)} cell numbers of 0 or more, one a row.")
+    given = _as_weights(weights, len(points))
+    each = np.ones(len(points)) if given is None else given
+    total = total_sum_of_squares(points, each)
+    return 0.0 if total == 0 else sum_of_squares(points, cells, each) / total
+
+
+def check_k(k: object) -> None:
+    """Refuse a k that is not a whole number of 2 or more."""
+    if isinstance(k, bool) or not isinstance(k, Integral):
+        raise OptionError(f"k must be a whole number of 2 or more, not {k!r}.")
+    if int(k) < 2:
+        raise OptionError(f"k must be 2 or more, not {k}: a record alone in its cell has no protection.")
+
+
+def check_method(method: str, options: Mapping[str, Any]) -> None:
+    """Refuse a method that is not registered, and options that it does not have."""
+    if method != "auto":
+        select(method).check_options(options)
+    elif options:
+        raise OptionError(
+            f"Method 'auto' has no option {next(iter(options))!r}. Name the method that the option is for."
+        )
+
+
+def _as_points(X: ArrayLike) -> Floats:
+    """The matrix in float64, scaled down where squares would overflow or vanish; cells do not depend on scale."""
+    try:
+        points = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("Points must be numbers. For a table with other columns use anonymize.") from None
+    points = points[:, np.newaxis] if points.ndim == 1 else points
+    if points.ndim != 2:
+        raise DataError(f"Points must be a matrix of records by columns, not an array of {points.ndim} dimensions.")
+    if not np.isfinite(points).all():
+        row, column = np.argwhere(~np.isfinite(points))[0]
+        raise DataError(
+            f"Points must be finite: row {row + 1}, column {column + 1} is missing or infinite, the first of "
+            f"{(~np.isfinite(points)).sum()} such entries. Remove or impute them."
+        )
+    largest = float(np.abs(points).max(initial=0.0))
+    if largest > 1e100 or 0 < largest < 1e-100:
+        points = points / largest
+    return np.ascontiguousarray(points)
+
+
+def _varying(points: Floats) -> Floats:
+    """The points without constant columns, which carry no distance."""
+    if len(points) == 0:
+        return points
+    varying = points.min(axis=0) < points.max(axis=0)
+    return points if varying.all() else np.ascontiguousarray(points[:, varying])
+
+
+def _as_weights(weights: ArrayLike | None, rows: int) -> Floats | None:
+    if weights is None:
+        return None
+    out = np.ascontiguousarray(weights, dtype=np.float64)
+    if out.shape != (rows,) or not (np.isfinite(out).all() and (out > 0).all()):
+        raise DataError(f"Weights must be {rows} positive numbers, one a record.")
+    return out

@@ -1,0 +1,195 @@
+"""What every registered method must hold. A new method is picked up by name; nothing here needs to change."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import microcell as mc
+from microcell.partitioning import METHODS
+from tests.reference import oracles
+
+NAMES = [*METHODS, "auto"]
+
+
+def shape_for(name, n, m):
+    """``n`` by ``m``, or by 1 for methods of one dimension."""
+    return (n, 1 if name in METHODS and METHODS[name].dimensions == "1" else m)
+
+
+def gaussian(name, n, m=3, seed=0):
+    return np.random.default_rng(seed).normal(size=shape_for(name, n, m))
+
+
+def same_partition(a, b):
+    """True if the cells are the same, however they are numbered."""
+    pairs = set(zip(a.tolist(), b.tolist(), strict=True))
+    return len(pairs) == len(set(a.tolist())) == len(set(b.tolist()))
+
+
+@pytest.fixture(params=NAMES)
+def name(request):
+    return request.param
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 10])
+@pytest.mark.parametrize("n", ["k", "k+1", "2k-1", "2k", "2k+1", "3k", "3k+1", "100"])
+def test_every_cell_has_k_records_or_more(name, k, n):
+    n = eval(n.replace("2k", "2*k").replace("3k", "3*k"), {"k": k})
+    cells = mc.partition(gaussian(name, n), k, method=name)
+    assert len(cells.labels) == n
+    assert cells.sizes.min() >= k
+    assert cells.sizes.sum() == n
+    assert set(cells.labels) == set(range(len(cells)))
+
+
+def test_fewer_records_than_k_are_refused(name):
+    with pytest.raises(mc.TooFewRecordsError, match=r"4 records cannot make a cell of k = 5"):
+        mc.partition(gaussian(name, 4), 5, method=name)
+    with pytest.raises(mc.TooFewRecordsError):
+        mc.partition(np.empty(shape_for(name, 0, 2)), 5, method=name)
+
+
+def test_equal_records_are_grouped_all_the_same(name):
+    points = np.full(shape_for(name, 23, 4), 7.25)
+    cells = mc.partition(points, 5, method=name)
+    assert cells.sizes.min() >= 5
+    assert mc.distortion(points, cells.labels) == 0
+
+
+def test_two_distinct_records(name):
+    points = np.zeros(shape_for(name, 40, 2))
+    points[::2] = 1.0
+    cells = mc.partition(points, 5, method=name)
+    assert cells.sizes.min() >= 5
+    assert mc.distortion(points, cells.labels) == pytest.approx(0, abs=1e-12)
+
+
+def test_heavy_duplicates(name):
+    points = np.random.default_rng(0).integers(0, 3, size=shape_for(name, 200, 2)).astype(float)
+    assert mc.partition(points, 7, method=name).sizes.min() >= 7
+
+
+def test_a_constant_column_changes_nothing(name):
+    points = gaussian(name, 90)
+    wider = np.column_stack([points, np.full(90, 1e6)])
+    assert (mc.partition(points, 4, method=name).labels == mc.partition(wider, 4, method=name).labels).all()
+
+
+def test_a_single_column_given_flat_or_as_a_matrix(name):
+    column = gaussian("univariate", 50)
+    flat = mc.partition(column[:, 0], 3, method=name)
+    assert (flat.labels == mc.partition(column, 3, method=name).labels).all()
+
+
+def test_permuting_rows_permutes_labels(name):
+    points = gaussian(name, 150)
+    order = np.random.default_rng(1).permutation(150)
+    cells, permuted = (mc.partition(x, 4, method=name).labels for x in (points, points[order]))
+    assert same_partition(cells[order], permuted)
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-9, -3.0, 1e9, 1e200])
+def test_scale_does_not_matter(name, factor):
+    points = gaussian(name, 120)
+    cells, scaled = (mc.partition(x, 5, method=name).labels for x in (points, points * factor))
+    assert same_partition(cells, scaled)
+
+
+def test_shift_does_not_matter(name):
+    points = np.round(gaussian(name, 120), 3)
+    cells, shifted = (mc.partition(x, 5, method=name).labels for x in (points, points + 1.7e9))
+    assert same_partition(cells, shifted) or mc.distortion(points, shifted) == pytest.approx(
+        mc.distortion(points, cells), rel=0.05
+    )
+
+
+def test_the_same_seed_gives_the_same_labels(name):
+    points = gaussian(name, 200)
+    first, second = (mc.partition(points, 5, method=name, seed=3).labels for _ in range(2))
+    assert (first == second).all()
+
+
+def test_an_outlier_a_million_deviations_away(name):
+    points = gaussian(name, 60)
+    points[17] = 1e6
+    assert mc.partition(points, 4, method=name).sizes.min() >= 4
+
+
+def test_input_is_not_changed(name):
+    points = gaussian(name, 60)
+    before = points.copy()
+    mc.partition(points, 4, method=name)
+    assert (points == before).all()
+
+
+def test_weights_of_one_change_nothing(name):
+    points = gaussian(name, 100)
+    plain = mc.partition(points, 5, method=name).labels
+    assert (plain == mc.partition(points, 5, method=name, weights=np.ones(100)).labels).all()
+    weighted = mc.partition(points, 5, method=name, weights=np.random.default_rng(0).uniform(1, 9, 100))
+    assert weighted.sizes.min() >= 5
+
+
+def test_bad_weights_are_refused(name):
+    for weights in ([1.0] * 9, [0.0] * 10, [-1.0] * 10, [np.nan] * 10):
+        with pytest.raises(mc.DataError, match="Weights must be 10 positive numbers"):
+            mc.partition(gaussian(name, 10), 2, method=name, weights=weights)
+
+
+def test_unknown_options_are_refused(name):
+    with pytest.raises(mc.OptionError, match="no option 'nonsense'"):
+        mc.partition(gaussian(name, 20), 2, method=name, nonsense=1)
+
+
+@pytest.mark.parametrize("k", [1, 0, -3, 2.5, 5.0, "5", True, None])
+def test_a_wrong_k_is_refused(name, k):
+    with pytest.raises(mc.OptionError, match="k must be"):
+        mc.partition(gaussian(name, 20), k, method=name)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_points_must_be_finite(name, value):
+    points = gaussian(name, 20)
+    points[3, 0] = value
+    with pytest.raises(mc.DataError, match="row 4, column 1 is missing or infinite"):
+        mc.partition(points, 2, method=name)
+
+
+def test_no_worse_than_one_cell_and_no_better_than_the_best(name):
+    """On tiny inputs the least SSE is known; a method cannot beat it, and stays under that of a single cell."""
+    for seed in range(6):
+        points = gaussian(name, 9, 2, seed)
+        sse = oracles.sse(points, mc.partition(points, 2, method=name).labels)
+        assert oracles.best_sse(points, 2) - 1e-9 <= sse <= ((points - points.mean(axis=0)) ** 2).sum() + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    points=arrays(
+        np.float64, st.tuples(st.integers(2, 40), st.integers(1, 3)), elements=st.floats(-1e6, 1e6, width=32)
+    ),
+    k=st.integers(2, 8),
+)
+@pytest.mark.parametrize("method", NAMES)
+def test_any_table_gives_cells_of_k_or_a_refusal(method, points, k):
+    points = points[:, :1] if shape_for(method, 1, 2)[1] == 1 else points
+    if len(points) < k:
+        with pytest.raises(mc.TooFewRecordsError):
+            mc.partition(points, k, method=method)
+    else:
+        cells = mc.partition(points, k, method=method)
+        assert cells.sizes.min() >= k
+        assert 0 <= mc.distortion(points, cells.labels) <= 1 + 1e-9
+
+
+def test_facts_are_complete(name):
+    if name == "auto":
+        return
+    method = METHODS[name]
+    assert method.summary
+    assert method.sizes
+    assert method.cost
+    assert method.source
+    assert method.function.__doc__
