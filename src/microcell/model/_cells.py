@@ -7,6 +7,8 @@ import numpy as np
 from microcell.errors import GuaranteeError
 from microcell.kernels._arrays import Floats, Integers
 
+__all__ = ["Encoded", "EncodedColumn", "Partition"]
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedColumn:

@@ -11,6 +11,8 @@ from microcell.model._cells import Partition
 from microcell.model._schema import Schema
 from microcell.model._tables import Table
 
+__all__ = ["Audit", "Comparison", "Manifest", "Measure", "Projection", "Release"]
+
 
 @dataclass(frozen=True)
 class Manifest:

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from microcell.errors import SchemaError
 
+__all__ = ["PUBLISHED", "Column", "Kind", "Schema"]
+
 Kind = Literal["numeric", "ordinal", "nominal", "code", "datetime", "location"]
 
 PUBLISHED: Mapping[str, tuple[str, ...]] = {

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from microcell.kernels._arrays import Floats, Integers, Mask
 
+__all__ = ["Representatives", "Storage", "Table", "Values"]
+
 Storage = Literal["integer", "float", "boolean", "text", "date", "datetime", "duration", "time", "empty"]
 
 

@@ -1,0 +1,47 @@
+# One word a task, the same here and in CI. `make demo` and `make test` do all set-up themselves.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup demo check test bench lock clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "microcell needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(BIN)/microcell compile
+	@touch $(READY)
+
+demo: setup
+	@mkdir -p demo
+	$(BIN)/microcell example --output demo --force
+	$(BIN)/microcell anonymize demo/people.csv --schema demo/schema.toml -k 5 --output demo/people_k5.csv --report demo/people_k5.html
+	@echo
+	@echo "The published table:    demo/people_k5.csv"
+	@echo "The report, to open:    demo/people_k5.html"
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q tests/test_architecture.py
+
+test: setup
+	$(BIN)/pytest -q -n 2 --dist worksteal
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+lock:
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --no-emit-index-url \
+		--no-header --no-annotate --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

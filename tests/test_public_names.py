@@ -1,0 +1,45 @@
+"""The public surface: the root exports exactly what it says, and importing it is quick because it loads nothing."""
+
+import subprocess
+import sys
+
+import pytest
+
+import microcell as mc
+
+
+def test_every_public_name_is_there():
+    for name in mc.__all__:
+        assert getattr(mc, name) is not None
+    assert set(mc._MODULE_OF) == set(mc.__all__)
+    assert mc.__all__ == sorted(mc.__all__, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+
+
+def test_public_names_are_documented():
+    for name in mc.__all__:
+        if name != "METHODS":
+            assert getattr(mc, name).__doc__, name
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'anonymise'"):
+        mc.anonymise  # noqa: B018
+
+
+def test_importing_loads_nothing_heavy():
+    code = (
+        "import sys, microcell; heavy = {'numpy', 'numba', 'polars', 'narwhals', 'matplotlib', 'scipy', 'pandas'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_anonymizing_does_not_load_what_it_does_not_need():
+    code = (
+        "import sys, microcell as mc;"
+        "mc.anonymize({'a': [1, 2, 3, 4]}, mc.Schema(quasi=['a']), k=2);"
+        "print(sorted({'matplotlib', 'pandas', 'sklearn', 'jinja2', 'typer'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
