@@ -17,6 +17,7 @@ LAYERS = [
     | {"configuration", "sample"},
     {"pipeline"},
     {"estimator", "cli"},
+    {"__main__"},
 ]
 """Ground, nouns, stages, pipeline, faces. A room imports only from lower ones."""
 

@@ -1,3 +1,105 @@
-"""k-anonymous tables by microaggregation."""
+"""k-anonymous tables by microaggregation, with the guarantee proved on the table you publish.
+
+>>> import microcell as mc
+>>> people = mc.sample_survey(200)
+>>> release = mc.anonymize(people, mc.sample_schema(), k=5)
+>>> mc.audit(people, release.table, mc.sample_schema()).require(k=5)["k"] >= 5
+True
+
+Names are loaded when first used, so that importing the package costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from microcell.configuration import load_schema, schema_from_toml, schema_to_toml
+    from microcell.errors import (
+        DataError,
+        GuaranteeError,
+        MicrocellError,
+        OptionError,
+        RequirementError,
+        SchemaError,
+        TableError,
+        TooFewRecordsError,
+    )
+    from microcell.inspection import draft_schema, inspect
+    from microcell.model import Audit, Column, Manifest, Measure, Partition, Release, Schema
+    from microcell.partitioning import METHODS, Method, distortion, partition
+    from microcell.pipeline import anonymize, audit, publish, read
+    from microcell.progress import listen
+    from microcell.reporting import guarantee, render
+    from microcell.sample import sample_schema, sample_survey
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "configuration": ("load_schema", "schema_from_toml", "schema_to_toml"),
+    "errors": (
+        "DataError",
+        "GuaranteeError",
+        "MicrocellError",
+        "OptionError",
+        "RequirementError",
+        "SchemaError",
+        "TableError",
+        "TooFewRecordsError",
+    ),
+    "inspection": ("draft_schema", "inspect"),
+    "model": ("Audit", "Column", "Manifest", "Measure", "Partition", "Release", "Schema"),
+    "partitioning": ("METHODS", "Method", "distortion", "partition"),
+    "pipeline": ("anonymize", "audit", "publish", "read"),
+    "progress": ("listen",),
+    "reporting": ("guarantee", "render"),
+    "sample": ("sample_schema", "sample_survey"),
+}
+_MODULE_OF = {name: f"microcell.{module}" for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "METHODS",
+    "Audit",
+    "Column",
+    "DataError",
+    "GuaranteeError",
+    "Manifest",
+    "Measure",
+    "Method",
+    "MicrocellError",
+    "OptionError",
+    "Partition",
+    "Release",
+    "RequirementError",
+    "Schema",
+    "SchemaError",
+    "TableError",
+    "TooFewRecordsError",
+    "anonymize",
+    "audit",
+    "distortion",
+    "draft_schema",
+    "guarantee",
+    "inspect",
+    "listen",
+    "load_schema",
+    "partition",
+    "publish",
+    "read",
+    "render",
+    "sample_schema",
+    "sample_survey",
+    "schema_from_toml",
+    "schema_to_toml",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'microcell' has no attribute {name!r}")
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

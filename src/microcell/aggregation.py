@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,17 +48,19 @@ def represent(
 def _mean(_column: Column, parts: list[Values], cells: _Cells) -> list[Representatives]:
     values = parts[0]
     totals, missing = _totals(values, cells)
-    origin = _origin(values)
-    sums = _sum_over(cells, np.where(values.missing, 0.0, _less(values, origin)))
-    return [_in_column_type(values, origin, np.where(missing, 0.0, sums / np.where(missing, 1.0, totals)), missing)]
+    origins = _origins(values, cells)
+    shares = 1.0 / np.where(missing, 1.0, totals)[cells.labels]  # a sum of shares cannot overflow
+    means = _sum_over(cells, np.where(values.missing, 0.0, _less(values, origins, cells)) * shares)
+    return [_in_column_type(values, origins, means, missing)]
 
 
 def _median(_column: Column, parts: list[Values], cells: _Cells) -> list[Representatives]:
     values = parts[0]
     _, missing = _totals(values, cells)
-    origin = _origin(values)
-    lower, upper = (_weighted_median(_less(values, origin), values.missing, cells, side) for side in ("lower", "upper"))
-    return [_in_column_type(values, origin, lower / 2 + upper / 2, missing)]
+    origins = _origins(values, cells)
+    differences = _less(values, origins, cells)
+    lower, upper = (_weighted_median(differences, values.missing, cells, side) for side in ("lower", "upper"))
+    return [_in_column_type(values, origins, lower / 2 + upper / 2, missing)]
 
 
 def _range(_column: Column, parts: list[Values], cells: _Cells) -> list[Representatives]:
@@ -83,21 +86,20 @@ def _location(_column: Column, parts: list[Values], cells: _Cells) -> list[Repre
     x, y, z = (_sum_over(cells, np.where(absent, 0.0, axis)) for axis in axes)
     missing = _sum_over(cells, (~absent).astype(np.float64)) == 0
     degrees = np.degrees(np.arctan2(z, np.hypot(x, y))), np.degrees(np.arctan2(y, x))
-    return [_in_column_type(part, 0, mean, missing) for part, mean in zip(parts, degrees, strict=True)]
+    zero = np.zeros(cells.count, dtype=np.int64)
+    return [_in_column_type(part, zero, mean, missing) for part, mean in zip(parts, degrees, strict=True)]
 
 
-def _in_column_type(values: Values, origin: float, means: Floats, missing: Mask) -> Representatives:
-    """``origin`` plus the means, rounded to the column's own precision."""
-    numbers: NDArray[np.float64] | NDArray[np.int64]
+def _in_column_type(values: Values, origins: NDArray[Any], means: Floats, missing: Mask) -> Representatives:
+    """The origins plus the means, rounded to the column's own precision; halves of whole numbers upwards."""
     if values.storage == "float":
-        places = decimals(values)
-        numbers = origin + means
+        places, numbers = decimals(values), origins + means
         numbers = numbers if places is None else np.round(numbers, places) + 0.0  # no negative zero
-    else:
-        step = _resolution(values)
-        offset = int(origin) % step
-        numbers = int(origin) - offset + np.rint((means + offset) / step).astype(np.int64) * step
-    return Representatives("number", numbers, missing)
+        return Representatives("number", numbers, missing)
+    step = _resolution(values)
+    offsets = origins % step
+    steps = np.floor((means + offsets) / step + 0.5).astype(np.int64)
+    return Representatives("number", origins - offsets + steps * step, missing)
 
 
 def decimals(values: Values) -> int | None:
@@ -113,7 +115,8 @@ def decimals(values: Values) -> int | None:
     if values.storage != "float":
         return 0
     x = values.data[~values.missing]
-    single = bool((x.astype(np.float32) == x).all())
+    with np.errstate(over="ignore"):  # too large for single precision: then it is not
+        single = bool((x.astype(np.float32) == x).all())
     for places in range(13):
         if _is_rounded(x[:1000], places, single) and _is_rounded(x, places, single):
             return places
@@ -216,20 +219,25 @@ def _totals(values: Values, cells: _Cells) -> tuple[Floats, Mask]:
     return totals, totals == 0
 
 
-def _origin(values: Values) -> int | float:
-    """A value amid the column: sums of differences from it lose less to rounding than sums of large numbers."""
-    present = values.data[~values.missing]
-    if len(present) == 0:
-        return 0
-    low, high = present.min(), present.max()
-    return (int(low) + int(high)) // 2 if values.data.dtype.kind == "i" else float(low / 2 + high / 2)
+def _origins(values: Values, cells: _Cells) -> NDArray[Any]:
+    """A value near each cell's members: sums of differences from it lose nothing that sums of large numbers would.
+
+    For whole numbers one of the members, for floats the middle of the column.
+    """
+    present = np.flatnonzero(~values.missing)
+    if values.data.dtype.kind == "i":
+        out = np.zeros(cells.count, dtype=np.int64)
+        out[cells.labels[present]] = values.data[present]
+        return out
+    low, high = values.data[present].min(initial=np.inf), values.data[present].max(initial=-np.inf)
+    return np.full(cells.count, low / 2 + high / 2 if len(present) else 0.0)
 
 
-def _less(values: Values, origin: float) -> Floats:
-    """The data less ``origin``, in integers where they are."""
+def _less(values: Values, origins: NDArray[Any], cells: _Cells) -> Floats:
+    """The data less its cell's origin, in integers where they are and cannot overflow."""
     if values.data.dtype.kind == "i" and int(values.data.max()) - int(values.data.min()) < 2**62:
-        return (values.data - int(origin)).astype(np.float64)
-    return values.data.astype(np.float64) - origin
+        return np.asarray(values.data - origins[cells.labels], dtype=np.float64)
+    return np.asarray(values.data.astype(np.float64) - origins[cells.labels])
 
 
 def _extremes(data: NDArray[np.generic], missing: Mask, cells: _Cells) -> tuple[NDArray[np.generic], ...]:

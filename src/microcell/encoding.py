@@ -95,7 +95,8 @@ def _sampling_weights(table: Table, schema: Schema) -> Floats | None:
 def _encode_numeric(column: Column, parts: list[Values]) -> _Block:
     values = parts[0]
     _check_finite(column.name, values)
-    origin = values.data[~values.missing].min() if not values.missing.all() else 0
+    whole = values.data.dtype.kind == "i" and not values.missing.all()
+    origin = values.data[~values.missing].min() if whole else 0
     return _standardize(_offset(values, origin), values.missing, float(origin))
 
 

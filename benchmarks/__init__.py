@@ -1,0 +1,1 @@
+"""Benchmarks: time and distortion together, ratios from one run, results as JSON."""

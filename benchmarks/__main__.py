@@ -1,0 +1,53 @@
+"""``python -m benchmarks [quick|full]``: run the cases, print them, keep them as JSON."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import cases
+
+RESULTS = Path(__file__).parent / "results"
+
+PROFILES: dict[str, list[tuple[str, Callable[[], list[cases.Row]]]]] = {
+    "quick": [
+        ("MDAV against plain NumPy", lambda: cases.mdav_against_numpy(10_000)),
+        ("Memory", lambda: cases.mdav_memory(100_000)),
+        ("Start-up", cases.start_up),
+    ],
+    "full": [
+        ("MDAV against plain NumPy", lambda: cases.mdav_against_numpy(50_000)),
+        ("Memory", lambda: cases.mdav_memory(200_000)),
+        ("Other methods", lambda: cases.other_methods(20_000)),
+        ("Scaling", lambda: cases.scaling((12_500, 25_000, 50_000, 100_000))),
+        ("Start-up", cases.start_up),
+    ],
+}
+
+
+def show(value: object) -> str:
+    """A figure in four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    """Run a profile."""
+    profile = sys.argv[1] if len(sys.argv) > 1 else "full"
+    if profile not in PROFILES:
+        sys.exit(f"No profile {profile!r}; choose {' or '.join(PROFILES)}.")
+    results: dict[str, object] = {"profile": profile, "machine": cases.machine()}
+    for title, case in PROFILES[profile]:
+        print(f"\n{title}")
+        results[title] = rows = case()
+        for row in rows:
+            print(
+                "  " + ", ".join(f"{key} {show(value)}" if key != "case" else str(value) for key, value in row.items())
+            )
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{profile}.json"
+    path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    print(f"\nwritten: {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path.name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""What people see: words and progress on stderr, data on stdout; plain text where no terminal shows it."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock, Timer
+from typing import TextIO
+
+import typer
+from rich import box
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from microcell.progress import listen
+
+__all__ = ["AT_ONCE", "Words", "fail", "print_data", "print_facts", "print_table"]
+
+AT_ONCE = "compiling kernels (once on this machine)"
+"""The one task that is told as soon as it begins: it explains why a first run is slow."""
+
+PATIENCE = 2.0
+"""Seconds after which progress is shown."""
+
+_WIDTH = 100
+"""Where no terminal tells its own."""
+
+
+def fail(line: str) -> None:
+    """Say on stderr why the command ends."""
+    start, colon, rest = line.partition(": ")
+    _console(sys.stderr).print(Text.assemble((start, "bold red"), colon, rest), soft_wrap=True)
+
+
+def print_data(text: str) -> None:
+    """Print data on stdout, in UTF-8 whatever the locale, and nothing else."""
+    typer.echo(text.removesuffix("\n").encode("utf-8"))
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table on stdout, with lines and colours only in a terminal."""
+    terminal = sys.stdout.isatty()
+    table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=terminal, header_style="bold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_printable(cell)) for cell in row))
+    _show(sys.stdout, table)
+
+
+def print_facts(facts: Iterable[tuple[str, str]]) -> None:
+    """Print facts on stdout, each after its heading."""
+    _show(sys.stdout, _listed(facts))
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a command says on stderr besides errors; nothing if ``quiet``."""
+
+    quiet: bool = False
+
+    def say(self, text: str) -> None:
+        """Say ``text``, in lines that fit."""
+        if not self.quiet:
+            _show(sys.stderr, Text(text))
+
+    def list(self, facts: Iterable[tuple[str, str]]) -> None:
+        """Say facts, each after its heading."""
+        if not self.quiet:
+            _show(sys.stderr, _listed(facts))
+
+    @contextmanager
+    def progress(self) -> Iterator[None]:
+        """Show how far the work inside the block is, if it takes long."""
+        if self.quiet:
+            yield
+            return
+        reporter = _Reporter(_console(sys.stderr))
+        timer = Timer(PATIENCE, reporter.begin)
+        timer.daemon = True
+        timer.start()
+        try:
+            with listen(reporter):
+                yield
+        finally:
+            timer.cancel()
+            reporter.end()
+
+
+@dataclass
+class _Reporter:
+    """Hears of progress: silent at first, then a bar that moves, or a line for each task where no terminal shows it."""
+
+    console: Console
+    lock: Lock = field(default_factory=Lock)
+    state: tuple[str, int, int] = ("", 0, 0)
+    patient: bool = True
+    bar: Progress | None = None
+    line: TaskID | None = None
+
+    def __call__(self, task: str, done: int, total: int) -> None:
+        """Take a report."""
+        with self.lock:
+            new = task != self.state[0]
+            self.state = (task, done, total)
+            if new and task == AT_ONCE:
+                self.console.print(Text(f"{task} ..."))
+            elif not self.patient:
+                self._show(new)
+
+    def begin(self) -> None:
+        """Show where the work is, from now on."""
+        with self.lock:
+            self.patient = False
+            if sys.stderr.isatty() and not self.console.is_dumb_terminal:
+                self.bar = Progress(
+                    SpinnerColumn(),
+                    TextColumn("{task.description}"),
+                    BarColumn(),
+                    TimeElapsedColumn(),
+                    console=self.console,
+                    transient=True,
+                )
+                self.line = self.bar.add_task("", total=None)
+                self.bar.start()
+            if self.state[0] not in ("", AT_ONCE):
+                self._show(True)
+
+    def end(self) -> None:
+        """Take the bar away."""
+        with self.lock:
+            self.patient = True
+            if self.bar is not None:
+                self.bar.stop()
+
+    def _show(self, new: bool) -> None:
+        task, done, total = self.state
+        if self.bar is not None and self.line is not None:
+            self.bar.update(self.line, description=task, completed=done, total=total or None)
+        elif new:
+            self.console.print(Text(f"{task} ..."))
+
+
+def _console(stream: TextIO) -> Console:
+    width = None if stream.isatty() else _WIDTH
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def _show(stream: TextIO, content: RenderableType) -> None:
+    """Print without the blanks that fill lines up."""
+    console = _console(stream)
+    with console.capture() as captured:
+        console.print(content)
+    stream.write("\n".join(line.rstrip(" ") for line in captured.get().split("\n")))
+    stream.flush()
+
+
+def _listed(facts: Iterable[tuple[str, str]]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    for heading, text in facts:
+        grid.add_row(Text(heading, style="bold"), Text(_printable(text), overflow="fold"))
+    return grid
+
+
+def _printable(text: str) -> str:
+    """The text without what would move a terminal's cursor or change its colours."""
+    return "".join(letter if letter.isprintable() else "�" for letter in text)

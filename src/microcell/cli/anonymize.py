@@ -1,0 +1,240 @@
+"""``microcell anonymize``: from a file to a k-anonymous file with its manifest and report."""
+
+import json as jsons
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+import microcell as mc
+from microcell.cli import _console, _library
+from microcell.cli._failures import guarded
+from microcell.cli._options import (
+    Decimal,
+    Delimiter,
+    Encoding,
+    Json,
+    Na,
+    Quiet,
+    Quote,
+    parse_settings,
+    reading_options,
+)
+from microcell.errors import OptionError, TableError
+from microcell.staging import check_target
+
+if TYPE_CHECKING:
+    from microcell import Audit, Release, Schema
+
+__all__ = ["EXAMPLES", "anonymize"]
+
+EXAMPLES = (
+    "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --report people_k5.html",
+    "microcell anonymize people.csv -s schema.toml -k 3 --method vmdav --set gamma=0.2 -o people_k3.parquet",
+    "microcell anonymize people.csv -s schema.toml -k 10 --dry-run",
+)
+
+
+@guarded
+def anonymize(
+    table: Annotated[
+        Path | None, typer.Argument(metavar="TABLE", help="The file to anonymize.", show_default=False)
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            "--schema", "-s", metavar="FILE.toml", help="The role and kind of each column.", show_default=False
+        ),
+    ] = None,
+    k: Annotated[int | None, typer.Option("-k", help="The least number of records in a cell.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write; the suffix tells the format."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write a page with the guarantee and figures.")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How to make cells; see microcell methods. Default: auto.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of the method; repeatable.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="For what chance decides. Default: 0.")] = None,
+    missing: Annotated[
+        Literal["error", "drop", "impute"] | None,
+        typer.Option(help="What to do with records that lack a quasi-identifier. Default: error."),
+    ] = None,
+    keep_order: Annotated[
+        bool | None, typer.Option("--keep-order/--shuffle", help="The order of rows. Default: --shuffle.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="RUN.toml", help="A file that holds a whole run; flags override it.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Do all of it, but write nothing.")] = False,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    quote: Quote = None,
+    decimal: Decimal = None,
+    na: Na = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a k-anonymous table: every record shares its quasi-identifiers with k-1 others or more."""
+    flags = {
+        "input": table,
+        "schema": schema,
+        "k": k,
+        "output": output,
+        "report": report,
+        "method": method,
+        "seed": seed,
+        "missing": missing,
+        "keep_order": keep_order,
+        "options": parse_settings(settings or ()),
+        "read": reading_options(delimiter=delimiter, encoding=encoding, quote=quote, decimal=decimal, na=na),
+    }
+    words = _console.Words(quiet)
+    with words.progress():
+        job = _plan(config, flags, dry_run=dry_run)
+        done = _carry_out(job, dry_run=dry_run)
+    if json:
+        manifest = done.release.manifest.as_dict()
+        _console.print_data(jsons.dumps(manifest, indent=2, ensure_ascii=False))
+    words.say(done.sentence)
+    words.list(_summarize(job, done.release, dry_run=dry_run))
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A run with all that it needs."""
+
+    table: Path
+    schema: "Schema"
+    k: int
+    output: Path | None
+    report: Path | None
+    keep_order: bool
+    making: Mapping[str, Any]
+    reading: Mapping[str, Any]
+
+    @property
+    def outputs(self) -> tuple[Path, ...]:
+        """The files that the run writes."""
+        release = () if self.output is None else (self.output, _library.manifest_path(self.output))
+        return release if self.report is None else (*release, self.report)
+
+
+@dataclass(frozen=True, eq=False)
+class _Done:
+    """What a run made, and the guarantee in a sentence."""
+
+    release: "Release"
+    sentence: str
+
+
+def _plan(config: Path | None, flags: Mapping[str, Any], *, dry_run: bool) -> _Job:
+    """The run that the configuration and the flags describe, refused if a part is missing or could not be written."""
+    base = vars(_library.find_run(config))
+    merged = {name: {**base[name], **flags[name]} for name in ("options", "read")}
+    run = base | {name: value for name, value in flags.items() if value is not None} | merged
+    _check_given(run, dry_run=dry_run)
+    schema = run["schema"]
+    job = _Job(
+        table=run["input"],
+        schema=mc.load_schema(schema) if isinstance(schema, Path) else schema,
+        k=run["k"],
+        output=run["output"],
+        report=run["report"],
+        keep_order=bool(run["keep_order"]),
+        making=_making(run),
+        reading=run["read"],
+    )
+    _check_outputs(job.outputs, [path for path in (job.table, schema, config) if isinstance(path, Path)])
+    return job
+
+
+def _check_given(run: Mapping[str, Any], *, dry_run: bool) -> None:
+    optional = ("output",) if dry_run else ()
+    for name, hint in _NEEDED.items():
+        if run[name] is None and name not in optional:
+            raise OptionError(f"{hint}, or {name} in the file of --config.")
+
+
+def _making(run: Mapping[str, Any]) -> dict[str, Any]:
+    """How to make cells, as the library's ``anonymize`` takes it; what was not given is left to its defaults."""
+    own = [item.name for item in signature(mc.anonymize).parameters.values() if item.kind is not Parameter.VAR_KEYWORD]
+    for name in run["options"]:
+        if name in own:
+            raise OptionError(f"{name!r} is not an option of a method. Give it by its own flag, and not by --set.")
+    named = {name: run[name] for name in ("method", "seed", "missing") if run[name] is not None}
+    return {**named, **run["options"]}
+
+
+def _check_outputs(outputs: tuple[Path, ...], sources: list[Path]) -> None:
+    """Refuse, before the work, what could not be written after it."""
+    places = [path.resolve() for path in outputs]
+    for path, place in zip(outputs, places, strict=True):
+        check_target(path, sources=sources)
+        if places.count(place) > 1:
+            raise TableError(f"{path} would be written twice: output, manifest and report must be different files.")
+
+
+def _carry_out(job: _Job, *, dry_run: bool) -> _Done:
+    release = mc.anonymize(job.table, job.schema, k=job.k, reading=job.reading, **job.making)
+    if job.report is None:
+        found, beside = _proved(release), {}
+    else:
+        found = mc.audit(mc.read(job.table, **job.reading).native, release.table, job.schema)
+        beside = {job.report: _page(job, release, found)}
+    if job.output is not None and not dry_run:
+        release = mc.publish(release, job.output, keep_order=job.keep_order, beside=beside)
+    return _Done(release, mc.guarantee(found))
+
+
+def _proved(release: "Release") -> "Audit":
+    """What making the release has proved of it already."""
+    quasi = (column.name for column in release.schema.quasi)
+    return mc.Audit(
+        keys=(*quasi, *release.schema.strata),
+        rows_original=release.manifest.records["in"],
+        rows_released=release.manifest.records["out"],
+        measures={},
+        class_sizes=release.partition.sizes,
+    )
+
+
+def _page(job: _Job, release: "Release", found: "Audit") -> str:
+    """The report, told with the order that rows will have in the file."""
+    manifest = release.manifest.as_dict() | {"row_order": "kept" if job.keep_order else "shuffled"}
+    name = job.table.name if job.output is None else job.output.name
+    return mc.render(found, "html", manifest=manifest, title=f"Audit of {name}")
+
+
+def _summarize(job: _Job, release: "Release", *, dry_run: bool) -> Iterator[tuple[str, str]]:
+    manifest = release.manifest
+    cells, records, method = manifest.cells, manifest.records, manifest.method
+    sizes = dict.fromkeys((cells["smallest"], cells["largest"]))
+    yield "cells", f"{cells['count']:,} of {' to '.join(f'{size:,}' for size in sizes)} records"
+    yield "method", f"{method['used']}, {method['why']}"
+    yield "distortion", f"{manifest.distortion:.4f}"
+    if records["dropped"]:
+        yield "dropped", f"{records['dropped']:,} of {records['in']:,} records, which lack a quasi-identifier"
+    if dry_run:
+        yield "written", "nothing: a dry run"
+        return
+    yield "rows", manifest.row_order
+    for heading, path in zip(("table", "manifest", "report"), job.outputs, strict=False):
+        yield heading, str(path)
+
+
+_NEEDED = {
+    "input": "Give the table to anonymize as the first argument",
+    "schema": "Give the schema with -s (microcell inspect drafts one)",
+    "k": "Give the least number of records in a cell with -k",
+    "output": "Give the file to write with -o (or --dry-run to write nothing)",
+}
+"""What a run cannot do without, and how to give it."""

@@ -1,0 +1,158 @@
+"""``microcell audit``: what an outsider finds who compares a release with its original."""
+
+import json as jsons
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import microcell as mc
+from microcell.cli import _console, _library
+from microcell.cli._failures import guarded
+from microcell.cli._options import Decimal, Delimiter, Encoding, Json, Na, Quiet, Quote, SchemaFile, reading_options
+from microcell.errors import OptionError, TableError
+from microcell.staging import Staging, check_target
+
+if TYPE_CHECKING:
+    from microcell import Audit
+
+__all__ = ["EXAMPLES", "audit"]
+
+EXAMPLES = (
+    "microcell audit people.csv people_k5.csv -s schema.toml",
+    "microcell audit people.csv people_k5.csv -s schema.toml --require k=5 --require 'distortion<=0.2'",
+    "microcell audit people.csv people_k5.csv -s schema.toml --report audit.html --json",
+)
+
+_REQUIREMENT = re.compile(r"(?P<name>.*[^<>=\s])\s*(?P<operator><=|>=|=)\s*(?P<limit>[^<>=]+)")
+_LEAST_K = 2
+"""What is required where neither the manifest nor the user says more: nobody alone."""
+
+
+@guarded
+def audit(
+    original: Annotated[Path, typer.Argument(metavar="ORIGINAL", help="The table as it was.", show_default=False)],
+    released: Annotated[Path, typer.Argument(metavar="RELEASED", help="The published table.", show_default=False)],
+    schema: SchemaFile,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MEASURE=LIMIT",
+            help="A limit to meet, such as k=5 or distortion<=0.1; repeatable. In any case k is to be what the "
+            "manifest promises (without one, 2), identifiers are to be gone, and records accounted for.",
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write a page with figures.", show_default=False)
+    ] = None,
+    manifest: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.json", help="The release's manifest, if not beside it.", show_default=False),
+    ] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    quote: Quote = None,
+    decimal: Decimal = None,
+    na: Na = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Audit a published table against its original: true k, classes, records, identifiers, distortion."""
+    words = _console.Words(quiet)
+    reading = reading_options(delimiter=delimiter, encoding=encoding, quote=quote, decimal=decimal, na=na)
+    requirements = _parse_requirements(require or ())
+    account = _find_manifest(released, manifest)
+    if report is not None:
+        read = (original, released, schema, account.path)
+        check_target(report, sources=[path for path in read if path is not None])
+    with words.progress():
+        before = mc.read(original, **reading).native
+        found = mc.audit(before, released, mc.load_schema(schema), manifest=account.content)
+    _check_directions(found, requirements)
+    title = f"Audit of {released.name}"
+    if report is not None:
+        with Staging() as staging:
+            page = mc.render(found, "html", manifest=account.content, title=title)
+            staging.path(report).write_text(page, encoding="utf-8")
+    _console.print_data(mc.render(found, "json" if json else "text", manifest=account.content, title=title))
+    if report is not None:
+        words.list([("report", str(report))])
+    found.require(**{"k": account.k, **{item.measure: item.limit for item in requirements}})
+
+
+@dataclass(frozen=True)
+class _Requirement:
+    """A limit for a measure, as the user wrote it."""
+
+    measure: str
+    operator: str
+    limit: float
+
+
+@dataclass(frozen=True)
+class _Account:
+    """A manifest and the file it was read from, if there is one."""
+
+    path: Path | None = None
+    content: Mapping[str, Any] | None = None
+
+    @property
+    def k(self) -> float:
+        """The k that the release promises."""
+        promised = (self.content or {}).get("k")
+        return promised if type(promised) is int and promised > _LEAST_K else _LEAST_K
+
+
+def _parse_requirements(texts: Iterable[str]) -> tuple[_Requirement, ...]:
+    requirements = [_parse_requirement(text) for text in texts]
+    names = [item.measure for item in requirements]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise OptionError(f"--require gives two limits for {twice[0]!r}. Give one.")
+    return tuple(requirements)
+
+
+def _parse_requirement(text: str) -> _Requirement:
+    found = _REQUIREMENT.fullmatch(text.strip())
+    try:
+        limit = float(found["limit"]) if found else float("nan")
+    except ValueError:
+        limit = float("nan")
+    if found is None or not isfinite(limit):
+        raise OptionError(
+            f"--require takes a measure, one of = >= <=, and a number, such as k=5 or distortion<=0.1, not {text!r}."
+        )
+    return _Requirement(found["name"].strip(), found["operator"], limit)
+
+
+def _check_directions(found: "Audit", requirements: Sequence[_Requirement]) -> None:
+    """Refuse a limit on the wrong side, which a release could meet by being bad."""
+    for item in requirements:
+        measure = found.measures.get(item.measure)
+        right = None if measure is None else "<=" if measure.lower_is_better else ">="
+        if right is not None and item.operator not in ("=", right):
+            better = "less" if right == "<=" else "more"
+            raise OptionError(
+                f"--require {item.measure}{item.operator}{item.limit:g}: of {item.measure}, {better} is better. Write "
+                f"{item.measure}{right}{item.limit:g}."
+            )
+
+
+def _find_manifest(released: Path, given: Path | None) -> _Account:
+    """The manifest given, or the one beside the release; none if there is none."""
+    path = given or _library.manifest_path(released)
+    if given is None and not path.is_file():
+        return _Account()
+    try:
+        content = jsons.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise TableError(f"No file {str(path)!r}. Check the path of the manifest.") from None
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise TableError(f"{str(path)!r} is not a manifest as microcell writes it. Give the right one with --manifest.")
+    return _Account(path, content)

@@ -1,0 +1,43 @@
+"""The report as one self-contained HTML page."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from microcell.model import Audit
+from microcell.reporting.figures import draw_classes, draw_comparison, draw_projection
+from microcell.reporting.sentences import amount, direction, facts, guarantee, making
+
+__all__ = ["compose"]
+
+
+def compose(audit: Audit, manifest: Mapping[str, Any] | None, title: str) -> str:
+    """The audit as a page with figures inside it: no script, and nothing fetched from anywhere."""
+    templates = Environment(
+        loader=PackageLoader("microcell.reporting"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return templates.get_template("report.html").render(
+        title=title,
+        audit=audit,
+        sentence=guarantee(audit),
+        good=_good(audit),
+        facts=facts(audit),
+        measures=tuple(audit.measures.values()),
+        amount=amount,
+        direction=direction,
+        making=making(manifest),
+        classes=draw_classes(audit) if len(audit.class_sizes) else None,
+        columns=[draw_comparison(item, place) for place, item in enumerate(audit.comparisons)],
+        projection=None if audit.projection is None else draw_projection(audit.projection),
+    )
+
+
+def _good(audit: Audit) -> bool:
+    """True if no record is alone, and nothing is in the release that should not be."""
+    spotless = all(audit[name] == 0 for name in ("identifiers_left", "records_unaccounted") if name in audit.measures)
+    return spotless and len(audit.class_sizes) > 0 and int(audit.class_sizes.min()) > 1

@@ -1,0 +1,9 @@
+"""Tables in and out: the only place that knows frames and file formats."""
+
+from microcell.tables._digest import digest, file_digest
+from microcell.tables._origin import Dialect, Origin
+from microcell.tables._publishing import publish, take
+from microcell.tables._reading import read
+from microcell.tables._writing import read_back, write
+
+__all__ = ["Dialect", "Origin", "digest", "file_digest", "publish", "read", "read_back", "take", "write"]

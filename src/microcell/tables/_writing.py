@@ -1,0 +1,109 @@
+"""Writing tables to files."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from microcell.errors import TableError
+from microcell.model import Table
+from microcell.tables._origin import Dialect, Origin
+from microcell.tables._plain import plain_texts
+from microcell.tables._reading import read
+from microcell.tables._spreadsheets import write_spreadsheet
+from microcell.tables._statfiles import STAT_FORMATS, write_statfile
+from microcell.tables._wrapping import to_polars
+
+__all__ = ["read_back", "write"]
+
+_DIALECTS = {".csv": Dialect(), ".tsv": Dialect(delimiter="\t"), ".txt": Dialect()}
+
+
+def write(table: Table, path: str | Path, *, suffix: str | None = None) -> None:
+    """Write the table to exactly ``path``, in the format of ``suffix`` (the path's own if left out).
+
+    CSV is written in UTF-8, in the dialect that the table was read in if from a file of that suffix; a missing value
+    is an empty field. Statistical files keep their labels. An index of pandas is not written, for it may name people:
+    make it a column to have it in the file. Types that a format lacks become ISO text.
+    """
+    path = Path(path)
+    suffix = (suffix or path.suffix).lower()
+    origin = table.origin if isinstance(table.origin, Origin) else Origin("frame")
+    if suffix not in _DIALECTS and suffix not in _WRITERS and suffix not in STAT_FORMATS:
+        known = ", ".join((*_DIALECTS, *_WRITERS, *(name for name, kind in STAT_FORMATS.items() if kind.writer)))
+        raise TableError(f"Tables cannot be written as {suffix or 'a file without a suffix'!r}. Use one of {known}.")
+    frame = to_polars(table)
+    try:
+        _write(frame, path, suffix, origin)
+    except FileNotFoundError:
+        raise TableError(f"The folder of {str(path)!r} does not exist. Make it first.") from None
+    except IsADirectoryError:
+        raise TableError(f"{str(path)!r} is a folder. Give the path of a file.") from None
+    except PermissionError:
+        raise TableError(f"No permission to write {str(path)!r}. Choose another folder.") from None
+    except OSError as error:
+        raise TableError(f"Cannot write {str(path)!r}: {error.strerror or 'the system refused'}.") from None
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        raise TableError(f"The table holds types that a {suffix} file cannot hold. Use .parquet.") from None
+
+
+def read_back(table: Table, path: Path) -> Table:
+    """The file that :func:`write` made of the table, read in the dialect it was written in."""
+    suffix = path.suffix.lower()
+    if suffix not in _DIALECTS:
+        return read(path)
+    origin = table.origin if isinstance(table.origin, Origin) else Origin("frame")
+    dialect = _dialect_for(origin, suffix)
+    return read(
+        path, delimiter=dialect.delimiter, quote=dialect.quote or '"', decimal=dialect.decimal, encoding="utf-8"
+    )
+
+
+def _write(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin) -> None:
+    # Opening it first tells a folder that is missing or not writable from a table that does not fit the format.
+    path.open("wb").close()
+    if suffix in STAT_FORMATS:
+        write_statfile(frame, path, suffix, origin)
+    elif suffix in _WRITERS:
+        _WRITERS[suffix](frame, path)
+    else:
+        _write_csv(frame, path, _dialect_for(origin, suffix))
+
+
+def _dialect_for(origin: Origin, suffix: str) -> Dialect:
+    """The dialect that the table was read in, if from a file of that suffix; else the suffix's own."""
+    return origin.dialect if origin.dialect is not None and origin.suffix == suffix else _DIALECTS[suffix]
+
+
+def _write_csv(frame: pl.DataFrame, path: Path, dialect: Dialect) -> None:
+    texts = plain_texts(frame)
+    if frame.width == 1:
+        # A blank line at the end of a file is no record, so a lone missing value must be a quoted empty field.
+        texts = texts.with_columns(pl.all().cast(pl.String).fill_null(""))
+    texts.write_csv(
+        path,
+        separator=dialect.delimiter,
+        quote_char=dialect.quote or '"',
+        decimal_comma=dialect.decimal == ",",
+        quote_style="necessary",
+    )
+
+
+def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
+    frame.write_parquet(path)
+
+
+def _write_ipc(frame: pl.DataFrame, path: Path) -> None:
+    frame.write_ipc(path)
+
+
+def _write_json(frame: pl.DataFrame, path: Path) -> None:
+    plain_texts(frame).write_ndjson(path)
+
+
+_WRITERS: dict[str, Callable[[pl.DataFrame, Path], None]] = {
+    ".parquet": _write_parquet,
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), _write_ipc),
+    **dict.fromkeys((".jsonl", ".ndjson"), _write_json),
+    ".xlsx": write_spreadsheet,
+}

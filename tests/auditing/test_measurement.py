@@ -1,0 +1,142 @@
+"""The audit as a whole."""
+
+import numpy as np
+import pytest
+
+from microcell.auditing import audit
+from microcell.errors import RequirementError, SchemaError
+from microcell.model import Column, Schema
+from tests.small_tables import table, take
+
+SCHEMA = Schema(
+    identifiers=["name"],
+    quasi=[Column("age", kind="numeric", publish="mean"), Column("sex", kind="nominal", publish="mode")],
+    confidential=["tsh"],
+    drop=["phone"],
+)
+ORIGINAL = table(
+    name=["a", "b", "c", "d"],
+    phone=[1, 2, 3, 4],
+    age=[20, 22, 40, 44],
+    sex=["f", "f", "m", "f"],
+    tsh=[1.0, 2.0, 3.0, 4.0],
+)
+RELEASED = table(age=[21, 21, 42, 42], sex=["f", "f", "m", "m"], tsh=[1.0, 2.0, 3.0, 4.0])
+
+
+def test_measures_in_their_order():
+    found = audit(ORIGINAL, RELEASED, SCHEMA)
+    assert {name: round(measure.value, 6) for name, measure in found.measures.items()} == {
+        "k": 2,
+        "classes": 2,
+        "records": 4,
+        "records_dropped": 0,
+        "records_unaccounted": 0,
+        "identifiers_left": 0,
+        "distortion": round((10 / 451 + 1) / 2, 6),
+        "distortion.age": round(10 / 451, 6),
+        "distortion.sex": 1.0,
+    }
+    assert list(found.measures)[:2] == ["k", "classes"]
+    assert list(found.measures)[-2:] == ["distortion.age", "distortion.sex"]
+    assert found.keys == ("age", "sex")
+    assert found.class_sizes.tolist() == [2, 2]
+    assert found.notes == ()
+    assert all(measure.meaning.endswith(".") for measure in found.measures.values())
+    assert found.require(k=2, distortion=0.9) is found
+
+
+def test_age_distortion_by_hand():
+    x, y = np.array([20, 22, 40, 44.0]), np.array([21, 21, 42, 42.0])
+    assert audit(ORIGINAL, RELEASED, SCHEMA)["distortion.age"] == pytest.approx(
+        ((x - y) ** 2).sum() / ((x - x.mean()) ** 2).sum()
+    )
+
+
+def test_identifiers_left_are_counted_and_named():
+    found = audit(ORIGINAL, ORIGINAL, SCHEMA)
+    assert found["identifiers_left"] == 2
+    assert "'name', 'phone'" in " ".join(found.notes)
+    with pytest.raises(RequirementError, match="identifiers_left is 2"):
+        found.require()
+
+
+def test_a_lone_missing_key_gives_k_1():
+    released = table(age=[21, 21, 42, 42, None], sex=["f", "f", "m", "m", "m"], tsh=[1.0, 2.0, 3.0, 4.0, 5.0])
+    original = table(age=[20, 22, 40, 44, 45], sex=["f", "f", "m", "f", "m"], tsh=[1.0, 2.0, 3.0, 4.0, 5.0])
+    found = audit(original, released, SCHEMA)
+    assert found["k"] == 1
+    assert found.class_sizes.sum() == 5
+
+
+def test_strata_are_keys():
+    schema = Schema(quasi=[Column("age", kind="numeric", publish="mean")], strata=["region"])
+    made = table(age=[1, 1, 1, 1], region=["n", "n", "s", "w"])
+    found = audit(made, made, schema)
+    assert found["k"] == 1
+    assert found.keys == ("age", "region")
+
+
+def test_unaligned_rows_leave_distortion_out_and_say_why():
+    found = audit(ORIGINAL, take(RELEASED, [3, 2, 1, 0]), SCHEMA)
+    assert "distortion" not in found.measures
+    assert found["k"] == 2
+    assert "not measured" in found.notes[0]
+    assert found.projection is None
+    assert len(found.comparisons) == 2
+
+
+def test_pairs_align_a_shuffled_release():
+    rows = np.array([3, 1, 0, 2])
+    straight, shuffled = audit(ORIGINAL, RELEASED, SCHEMA), audit(ORIGINAL, take(RELEASED, rows), SCHEMA, pairs=rows)
+    for name, measure in straight.measures.items():
+        assert shuffled[name] == pytest.approx(measure.value)
+
+
+def test_dropped_and_surplus_records():
+    fewer = audit(ORIGINAL, take(RELEASED, [0, 1]), SCHEMA)
+    assert (fewer["records_dropped"], fewer["records_unaccounted"]) == (2, 0)
+    more = audit(ORIGINAL, take(RELEASED, [0, 1, 2, 3, 3]), SCHEMA)
+    assert (more["records_dropped"], more["records_unaccounted"]) == (0, 1)
+    with pytest.raises(RequirementError, match="records_unaccounted is 1"):
+        more.require()
+
+
+def test_an_empty_release_has_k_0():
+    found = audit(ORIGINAL, take(RELEASED, []), SCHEMA)
+    assert found["k"] == 0
+    assert found["classes"] == 0
+    with pytest.raises(RequirementError):
+        found.require(k=1)
+
+
+def test_two_empty_tables():
+    empty = table(age=[], sex=[], tsh=[])
+    assert audit(empty, empty, SCHEMA)["k"] == 0
+
+
+def test_a_quasi_identifier_that_is_gone():
+    with pytest.raises(SchemaError, match="released table has no column 'sex'"):
+        audit(ORIGINAL, table(age=[1, 2, 3, 4]), SCHEMA)
+    with pytest.raises(SchemaError, match="original table has no columns 'age', 'sex'"):
+        audit(table(x=[1]), RELEASED, SCHEMA)
+
+
+def test_columns_absent_and_strange_are_noted():
+    found = audit(ORIGINAL, table(age=[21, 21, 42, 42], sex=["f", "f", "m", "m"], extra=[1, 2, 3, 4]), SCHEMA)
+    notes = " ".join(found.notes)
+    assert "not in the release: column 'tsh'" in notes
+    assert "without a role in the schema, and so not looked at: column 'extra'" in notes
+
+
+def test_unreadable_values_are_noted_without_being_printed():
+    found = audit(ORIGINAL, table(age=["21", "secret", "42", "42"], sex=["f"] * 4, tsh=[1.0, 2.0, 3.0, 4.0]), SCHEMA)
+    assert "Column 'age': 1 published value could not be compared" in found.notes[0]
+    assert "secret" not in " ".join(found.notes)
+
+
+def test_the_tables_are_left_as_they_were():
+    before = {name: column.data.copy() for name, column in ORIGINAL.columns.items()}
+    audit(ORIGINAL, RELEASED, SCHEMA)
+    for name, column in ORIGINAL.columns.items():
+        np.testing.assert_array_equal(column.data, before[name])

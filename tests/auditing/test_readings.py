@@ -1,0 +1,120 @@
+"""Columns read on one scale."""
+
+import datetime
+
+import numpy as np
+import pytest
+
+from microcell.auditing.readings import read_categories, read_numbers, read_points, read_ranks
+from microcell.errors import DataError, SchemaError
+from microcell.model import Column, Values
+from tests.small_tables import table, values
+
+
+@pytest.mark.parametrize(
+    "text, middle",
+    [
+        ("20-29", 24.5),
+        ("-5--1", -3.0),
+        ("-5-1", -2.0),
+        ("1.5-2.5", 2.0),
+        ("20", 20.0),
+        ("-7", -7.0),
+        (" 1 - 2 ", 1.5),
+        ("1e-5-3e-5", 2e-5),
+        ("1e3-3e+3", 2e3),
+        (".5-1.", 0.75),
+        ("0\u20139", 4.5),
+        ("1.7e308-1.7e308", 1.7e308),
+    ],
+)
+def test_ranges_are_read_as_their_middles(text, middle):
+    reading = read_numbers("x", values([1, 2]), values([text, None]))
+    assert reading.after[0] + reading.origin == pytest.approx(middle)
+    assert np.isnan(reading.after[1])
+    assert reading.unreadable == 0
+
+
+@pytest.mark.parametrize("text", ["*", "", "a-b", "1-2-3", "--1", "nan", "1e999", "20-"])
+def test_text_that_is_no_range_is_counted(text):
+    reading = read_numbers("x", values([1.0, 2.0]), values([text, "1-2"]))
+    assert np.isnan(reading.after[0])
+    assert reading.unreadable == 1
+
+
+def test_times_keep_a_spread_of_one_nanosecond():
+    data = 1_700_000_000_000_000_000 + np.array([0, 1, 2])
+    column = Values("datetime", data, np.zeros(3, dtype=bool), unit="ns")
+    reading = read_numbers("t", column, column)
+    assert np.diff(reading.before).tolist() == [1.0, 1.0]
+
+
+def test_dates_and_datetimes_meet_in_the_units_of_the_original():
+    days = values([datetime.date(2020, 1, 1), datetime.date(2020, 1, 3)])
+    noon = values([datetime.datetime(2020, 1, 2, 12), None])
+    reading = read_numbers("t", days, noon)
+    assert reading.after[0] - reading.before[0] == pytest.approx(1.5)
+    assert np.isnan(reading.after[1])
+
+
+@pytest.mark.parametrize(
+    "released", [[True, False], [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]], ids=["boolean", "date"]
+)
+def test_numbers_published_as_something_else_are_refused(released):
+    with pytest.raises(SchemaError, match="Column 'x' holds integer values in the original"):
+        read_numbers("x", values([1, 2]), values(released))
+
+
+def test_dates_published_as_text_are_refused():
+    with pytest.raises(SchemaError, match="date values in the original and text values"):
+        read_numbers("x", values([datetime.date(2020, 1, 1)]), values(["secret"]))
+
+
+def test_an_infinite_value_is_named_by_row_only():
+    with pytest.raises(DataError, match=r"'x' of the released table .* row 2"):
+        read_numbers("x", values([1.0, 2.0]), values([1.0, np.inf]))
+
+
+def test_a_column_published_as_missing_throughout():
+    assert np.isnan(read_numbers("x", values([1, 2]), values([None, None])).after).all()
+
+
+def test_ranks_follow_the_order_and_not_the_alphabet():
+    column = Column("size", kind="ordinal", order=("small", "large", "huge"))
+    reading = read_ranks(column, values(["huge", "small", None]), values(["large", "vast", "small"]))
+    np.testing.assert_array_equal(reading.before, [2, 0, np.nan])
+    np.testing.assert_array_equal(reading.after, [1, np.nan, 0])
+    assert reading.unreadable == 1
+
+
+def test_ranks_of_numbers_ignore_their_distances():
+    reading = read_ranks(Column("n", kind="ordinal"), values([1, 10, 1000]), values([10, 10.0, 5.5]))
+    np.testing.assert_array_equal(reading.before, [0, 1, 2])
+    np.testing.assert_array_equal(reading.after, [1, 1, 0.5])
+
+
+def test_a_category_outside_the_order_is_named_by_row_and_not_by_value():
+    column = Column("size", kind="ordinal", order=("small", "large"))
+    with pytest.raises(DataError, match="first in row 2") as caught:
+        read_ranks(column, values(["small", "secret"]), values(["small", "small"]))
+    assert "secret" not in str(caught.value)
+
+
+def test_categories_match_by_name_across_storages():
+    reading = read_categories("x", values([5, 7, None]), values([7.0, 7.5, None]))
+    assert reading.names == ("5", "7", "7.5")
+    assert reading.before.tolist() == [0, 1, -1]
+    assert reading.after.tolist() == [1, 2, -1]
+
+
+def test_categories_of_times_in_other_units_are_refused():
+    with pytest.raises(SchemaError, match="counts time in D"):
+        read_categories("x", values([datetime.date(2020, 1, 1)]), values([datetime.datetime(2020, 1, 1)]))
+
+
+def test_points_are_on_the_sphere_and_missing_if_a_part_is():
+    column = Column("home", kind="location", latitude="lat", longitude="lon")
+    made = table(lat=[0, 90, 0, None, 45.0], lon=[0, 17, 90, 2, None])
+    reading = read_points(column, made, made)
+    np.testing.assert_allclose(reading.before[:3], [[1, 0, 0], [0, 0, 1], [0, 1, 0]], atol=1e-15)
+    assert np.isnan(reading.before[3:]).all()

@@ -1,0 +1,100 @@
+"""Progress on stderr: late, and plain where there is no terminal."""
+
+import io
+import sys
+import time
+
+import pytest
+
+from microcell import progress
+from microcell.cli import _console
+from microcell.kernels._jit import _CompileNotice
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def stderr(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    return stream
+
+
+def wait_for(condition):
+    until = time.monotonic() + 10
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert condition()
+
+
+def test_quick_work_says_nothing(stderr):
+    with _console.Words().progress():
+        for done in range(5):
+            progress.report("grouping", done, 5)
+    assert stderr.getvalue() == ""
+
+
+def test_compiling_is_told_at_once(stderr):
+    with _console.Words().progress():
+        _CompileNotice().on_start(None)
+        assert stderr.getvalue() == "compiling kernels (once on this machine) ...\n"
+        progress.report("grouping")
+    assert stderr.getvalue().count("\n") == 1
+
+
+def test_long_work_tells_each_task_once_on_its_own_line(stderr, monkeypatch):
+    monkeypatch.setattr(_console, "PATIENCE", 0.05)
+    with _console.Words().progress():
+        progress.report("reading")
+        progress.report("grouping", 0, 9)
+        wait_for(stderr.getvalue)
+        for done in range(9):
+            progress.report("grouping", done, 9)
+        progress.report("writing")
+    assert stderr.getvalue() == "grouping ...\nwriting ...\n"
+
+
+def test_a_terminal_gets_a_bar_that_goes_away(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(_console, "PATIENCE", 0.05)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "120")
+    with _console.Words().progress():
+        progress.report("reading")
+        wait_for(lambda: "reading" in stream.getvalue())
+        progress.report("grouping", 3, 9)
+        wait_for(lambda: "grouping" in stream.getvalue())
+    assert "\x1b[2K" in stream.getvalue()
+
+
+def test_quiet_says_nothing_at_all(stderr, monkeypatch):
+    monkeypatch.setattr(_console, "PATIENCE", 0.01)
+    words = _console.Words(quiet=True)
+    with words.progress():
+        progress.report(_console.AT_ONCE)
+        time.sleep(0.05)
+        progress.report("grouping", 1, 2)
+    words.say("text")
+    words.list([("a", "b")])
+    assert stderr.getvalue() == ""
+
+
+def test_work_that_fails_leaves_no_bar_and_no_listener(stderr, monkeypatch):
+    with pytest.raises(ZeroDivisionError), _console.Words().progress():
+        raise ZeroDivisionError
+    progress.report(_console.AT_ONCE)
+    assert stderr.getvalue() == ""
+
+
+def test_no_colour_where_none_is_wanted(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", "1")
+    _console.fail("error: something")
+    assert "\x1b[31" not in stream.getvalue()
+    assert "\x1b[1;31" not in stream.getvalue()

@@ -1,0 +1,286 @@
+import sys
+import zipfile
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyreadstat
+import pytest
+
+from microcell.errors import TableError
+from microcell.model import Representatives
+from microcell.tables import digest, publish, read, take, write
+
+FULL = pl.DataFrame(
+    {
+        "whole": [1, -5, None],
+        "real": [1.5, None, 1e-9],
+        "text": ["a,b", None, 'x "y"\nz é'],
+        "date": [date(2024, 2, 29), None, date(1850, 1, 1)],
+        "at": [datetime(2024, 5, 1, 9, 30, 0, 250000), None, datetime(1999, 12, 31, 23, 59, 59)],
+    }
+)
+EVERY = (".csv", ".tsv", ".txt", ".parquet", ".arrow", ".feather", ".ipc", ".jsonl", ".ndjson", ".xlsx", ".sav",
+         ".zsav", ".dta", ".xpt")  # fmt: skip
+FLOATS_ONLY = (".sav", ".zsav", ".dta", ".xpt")
+
+
+def _frames(frame: pl.DataFrame) -> list[Any]:
+    return [frame, frame.to_pandas(), frame.to_arrow(), frame.to_pandas(use_pyarrow_extension_array=True)]
+
+
+@pytest.mark.parametrize("suffix", EVERY)
+def test_values_come_back_from_every_format(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"table{suffix}"
+    write(read(FULL), path)
+    back = read(path)
+    expected = FULL.with_columns(pl.col("whole").cast(pl.Float64)) if suffix in FLOATS_ONLY else FULL
+    assert back.native.rows() == expected.rows()
+    assert digest(back) == digest(read(expected))
+    assert (back.origin.source, back.origin.suffix) == ("file", suffix)
+
+
+@pytest.mark.parametrize("suffix", EVERY)
+def test_the_suffix_can_be_given_apart(tmp_path: Path, suffix: str) -> None:
+    write(read(FULL), tmp_path / "table.part", suffix=suffix)
+    (tmp_path / "table.part").rename(tmp_path / f"table{suffix.upper()}")
+    assert read(tmp_path / f"table{suffix.upper()}").rows == 3
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("position", range(4))
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".xlsx", ".dta"])
+def test_every_frame_can_be_written(tmp_path: Path, position: int, suffix: str) -> None:
+    frame = FULL.select("real", "text", "at")
+    path = tmp_path / f"table{suffix}"
+    write(read(_frames(frame)[position]), path)
+    assert read(path).native.rows() == frame.rows()
+
+
+def test_dicts_can_be_written(tmp_path: Path) -> None:
+    write(read({"a": [1, None], "b": np.array(["x", "y"])}), tmp_path / "table.csv")
+    assert (tmp_path / "table.csv").read_text() == "a,b\n1,x\n,y\n"
+
+
+def test_an_index_is_not_written(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1, 2]}, index=pd.Index(["Ann", "Bob"], name="person"))
+    write(read(frame), tmp_path / "table.csv")
+    assert (tmp_path / "table.csv").read_text() == "a\n1\n2\n"
+
+
+def test_types_that_a_format_lacks_become_text_or_numbers(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {
+            "cat": pl.Series(["b", "a"], dtype=pl.Enum(["b", "a"])),
+            "bool": [True, None],
+            "dec": [Decimal("1.25"), Decimal("2.50")],
+            "zone": [datetime(2024, 1, 1, 12, tzinfo=UTC), None],
+            "span": [timedelta(hours=36), None],
+            "time": [time(1, 2, 3), None],
+            "code": [2**62 + 1, 1],
+            "none": [None, None],
+        }
+    )
+    zone = ["2024-01-01T12:00:00+00:00", None]
+    for suffix in (".csv", ".jsonl", ".xlsx", ".sav", ".dta", ".xpt"):
+        write(read(frame), tmp_path / f"table{suffix}")
+        back = read(tmp_path / f"table{suffix}").native
+        assert back.columns == frame.columns
+        assert back["cat"].to_list() == ["b", "a"]
+        assert [float(item) for item in back["dec"]] == [1.25, 2.5]
+        assert back["span"].to_list() == ["P1DT12H", None]
+        assert back["zone"].to_list() in (zone, frame["zone"].to_list())
+        assert str(back["time"][0]) == "01:02:03"
+        assert back["none"].to_list() == [None, None]
+    write(read(frame), tmp_path / "table.xlsx")
+    assert read(tmp_path / "table.xlsx").native["code"].to_list() == [str(2**62 + 1), "1"]
+
+
+def test_binary_formats_keep_types(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {"a": pl.Series([1], dtype=pl.Int8), "b": pl.Series(["x"], dtype=pl.Enum(["y", "x"])), "c": [timedelta(1)]}
+    )
+    for suffix in (".parquet", ".arrow"):
+        write(read(frame), tmp_path / f"table{suffix}")
+        assert read(tmp_path / f"table{suffix}").native.schema == frame.schema
+
+
+def test_an_arrow_stream_is_read_too(tmp_path: Path) -> None:
+    with pa.ipc.new_stream(tmp_path / "table.arrow", pa.schema({"a": pa.int64()})) as sink:
+        sink.write_table(pa.table({"a": [1, 2]}))
+    assert read(tmp_path / "table.arrow").native["a"].to_list() == [1, 2]
+
+
+def test_spreadsheets_hold_no_formulas_and_lose_no_rows(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"a": ["=1+1", None, "@x", "http://a.b"], "b": [1.23456789, None, 2.0, 3.0]})
+    write(read(frame), tmp_path / "table.xlsx")
+    assert read(tmp_path / "table.xlsx").native.rows() == frame.rows()
+
+
+@pytest.mark.parametrize("header, said", [(["a", "a"], "more than once: column 'a'"), (["a", None], "Column 2 of 2")])
+def test_headers_of_spreadsheets_are_checked(tmp_path: Path, header: list[str | None], said: str) -> None:
+    import xlsxwriter
+
+    with xlsxwriter.Workbook(tmp_path / "table.xlsx") as book:
+        sheet = book.add_worksheet()
+        for row, cells in enumerate([header, [1, 2]]):
+            sheet.write_row(row, 0, cells)
+    with pytest.raises(TableError, match=said):
+        read(tmp_path / "table.xlsx")
+
+
+def test_an_empty_spreadsheet_is_refused(tmp_path: Path) -> None:
+    import xlsxwriter
+
+    with xlsxwriter.Workbook(tmp_path / "table.xlsx") as book:
+        book.add_worksheet()
+    with pytest.raises(TableError):
+        read(tmp_path / "table.xlsx")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".jsonl", ".xlsx", ".sav", ".dta", ".xpt", ".sas7bdat"])
+@pytest.mark.parametrize("share", [0.0, 0.31, 0.7, 0.95])
+def test_a_file_cut_in_the_middle_is_refused(tmp_path: Path, suffix: str, share: float) -> None:
+    whole = tmp_path / "whole.sav" if suffix == ".sas7bdat" else tmp_path / f"whole{suffix}"
+    write(read(pl.DataFrame({"a": list(range(2000)), "b": ["text"] * 2000})), whole)
+    data = whole.read_bytes()
+    path = tmp_path / f"table{suffix}"
+    path.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(TableError, match=r"table\."):
+        read(path)
+
+
+@pytest.mark.parametrize("version", [5, 8])
+def test_a_transport_file_cut_in_the_middle_is_refused(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "table.xpt"
+    pyreadstat.write_xport(pl.DataFrame({"a": list(range(500))}), path, file_format_version=version)
+    data = path.read_bytes()
+    assert read(path).rows == 500
+    path.write_bytes(data[:-1001])
+    with pytest.raises(TableError, match="cut in the middle"):
+        read(path)
+
+
+def test_a_column_named_twice_in_a_file_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table([[1], [2]], names=["a", "a"]), tmp_path / "table.parquet")
+    with pytest.raises(TableError, match="two columns of one name"):
+        read(tmp_path / "table.parquet")
+
+
+def test_open_document_spreadsheets_are_read(tmp_path: Path) -> None:
+    def cell(value: object) -> str:
+        if isinstance(value, str):
+            return f'<table:table-cell office:value-type="string"><text:p>{value}</text:p></table:table-cell>'
+        return f'<table:table-cell office:value-type="float" office:value="{value}"/>'
+
+    rows = "".join(
+        f"<table:table-row>{cell(a)}{cell(b)}</table:table-row>" for a, b in [("a", "b"), (1, "x"), (2, "y")]
+    )
+    names = "".join(
+        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "table", "text")
+    )
+    content = (
+        f'<?xml version="1.0"?><office:document-content{names}><office:body><office:spreadsheet>'
+        f'<table:table table:name="s">{rows}</table:table>'
+        "</office:spreadsheet></office:body></office:document-content>"
+    )
+    with zipfile.ZipFile(tmp_path / "table.ods", "w") as file:
+        file.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        file.writestr("META-INF/manifest.xml", "<manifest/>")
+        file.writestr("content.xml", content)
+    assert read(tmp_path / "table.ods").native.rows() == [(1, "x"), (2, "y")]
+
+
+def test_damaged_files_of_any_kind_are_refused(tmp_path: Path) -> None:
+    for suffix in (".parquet", ".arrow", ".xlsx", ".xls", ".ods", ".sav", ".dta", ".xpt", ".sas7bdat", ".jsonl"):
+        path = tmp_path / f"table{suffix}"
+        path.write_bytes(b"no such format, " * 100)
+        with pytest.raises(TableError) as caught:
+            read(path)
+        assert "no such format" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", [".sav", ".dta"])
+def test_labels_are_kept_where_they_still_fit(tmp_path: Path, suffix: str) -> None:
+    frame = pl.DataFrame({"sex": [1, 2, 1, 2], "grade": [1, 2, 3, 3], "age": [20, 30, 40, 50], "name": list("abcd")})
+    labels = {"sex": {1: "male", 2: "female"}, "grade": {1: "low", 2: "mid", 3: "high"}, "age": {20: "twenty"}}
+    writer = {".sav": pyreadstat.write_sav, ".dta": pyreadstat.write_dta}[suffix]
+    path = tmp_path / f"in{suffix}"
+    writer(frame, path, column_labels={"sex": "Sex of person", "name": "Name"}, variable_value_labels=labels)
+    table = read(path)
+    assert table.origin.labels == {"sex": "Sex of person", "name": "Name"}
+    cells = np.array([0, 0, 1, 1])
+    both = np.array([False, False])
+    given = {
+        "sex": Representatives("row", np.array([0, 1]), both),
+        "grade": Representatives("number", np.array([2.0, 3.0]), both),
+        "age": Representatives("number", np.array([25.0, 45.0]), both),
+    }
+    out = take(publish(table, cells, given, ["name"]), np.array([3, 2, 1, 0]))
+    write(out, tmp_path / f"out{suffix}")
+    back = read(tmp_path / f"out{suffix}")
+    assert back.native.rows() == [(2, 3, 45), (2, 3, 45), (1, 2, 25), (1, 2, 25)]
+    assert back.origin.labels == {"sex": "Sex of person"}
+    assert {name: dict(found) for name, found in back.origin.value_labels.items()} == {
+        "sex": labels["sex"], "grade": labels["grade"]
+    }  # fmt: skip
+    assert set(out.origin.value_labels) == {"sex", "grade"}
+    ranges = {"grade": Representatives("text", np.array(["1-2", "3"]), both)}
+    assert set(publish(table, cells, ranges).origin.value_labels) == {"sex", "age"}
+    write(publish(table, cells, ranges), tmp_path / f"text{suffix}")
+    assert set(read(tmp_path / f"text{suffix}").origin.value_labels) == {"sex", "age"}
+
+
+def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+    table = read({"a": [1]})
+    (tmp_path / "folder.csv").mkdir()
+    for name, said in [
+        ("table.sas7bdat", r"\.xpt, which SAS reads too, or \.parquet"),
+        ("table.docx", "cannot be written as '.docx'"),
+        ("table", "without a suffix"),
+        ("none/table.csv", "does not exist"),
+        ("none/table.sav", "does not exist"),
+        ("none/table.xlsx", "does not exist"),
+        ("folder.csv", "is a folder"),
+    ]:
+        with pytest.raises(TableError, match=said):
+            write(table, tmp_path / name)
+    with pytest.raises(TableError, match="at most 32 letters"):
+        write(read({"a name with spaces": [1]}), tmp_path / "table.dta")
+    with pytest.raises(TableError):
+        write(read(pl.DataFrame({"a": [[1]]})), tmp_path / "table.csv")
+
+
+def test_a_folder_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "no")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(TableError, match="No permission to write"):
+        write(read({"a": [1]}), tmp_path / "table.csv")
+
+
+def test_without_the_extra_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "table.sav").write_bytes(b"x")
+    monkeypatch.setitem(sys.modules, "pyreadstat", None)
+    with pytest.raises(TableError, match=r'pip install "microcell\[stat\]"'):
+        read(tmp_path / "table.sav")
+
+
+def test_a_lone_missing_value_is_not_a_blank_line(tmp_path: Path) -> None:
+    write(read({"a": [1, None, 3, None]}), tmp_path / "table.csv")
+    assert read(tmp_path / "table.csv").native["a"].to_list() == [1, None, 3, None]
+    write(read({"a": [1.5, None]}), tmp_path / "table.csv")
+    assert read(tmp_path / "table.csv").native["a"].to_list() == [1.5, None]
+
+
+def test_numbers_are_written_so_that_they_read_back_exactly(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(0).normal(size=500) * 10.0 ** np.arange(-250, 250)
+    write(read({"a": numbers, "b": numbers}), tmp_path / "table.csv")
+    assert read(tmp_path / "table.csv").native["a"].to_list() == numbers.tolist()

@@ -1,0 +1,508 @@
+"""From a table to a release: the guarantee, the types, the files, and every kind of bad input."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import microcell as mc
+from microcell import auditing, pipeline, tables
+
+SECRET = "S3CR3T"
+
+
+def people(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "name": np.array([f"{SECRET}{i}" for i in range(n)], dtype=object),
+        "age": rng.integers(18, 90, n),
+        "bmi": np.round(rng.normal(25, 4, n), 1),
+        "sex": rng.choice(["female", "male"], n).astype(object),
+        "tsh": np.round(rng.lognormal(0.5, 0.6, n), 2),
+    }
+
+
+SCHEMA = mc.Schema(identifiers=["name"], quasi=["age", "bmi", mc.Column("sex", kind="nominal")], confidential=["tsh"])
+
+
+def smallest_class(table, names):
+    """k by plain counting, apart from the code under test."""
+    frame = pl.DataFrame({name: list(table[name]) for name in names})
+    return frame.group_by(names).len()["len"].min()
+
+
+# ---------------------------------------------------------------------------------------------- what comes back
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pd.DataFrame,
+        lambda columns: pd.DataFrame(columns).convert_dtypes(dtype_backend="pyarrow"),
+        lambda columns: pd.DataFrame(columns).convert_dtypes(),
+        lambda columns: pd.DataFrame(columns, index=[7] * 60),
+        lambda columns: pd.DataFrame(columns, index=pd.MultiIndex.from_product([range(6), list("abcdefghij")])),
+        pl.DataFrame,
+        lambda columns: pl.DataFrame(columns).lazy(),
+        pa.table,
+        dict,
+    ],
+    ids=["pandas", "pandas-arrow", "pandas-nullable", "odd-index", "multi-index", "polars", "lazy", "pyarrow", "dict"],
+)
+def test_the_same_kind_of_frame_comes_back(make):
+    frame = make(people())
+    release = mc.anonymize(frame, SCHEMA, k=5, method="mdav")
+    expected = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
+    assert type(release.table) is type(expected)
+    assert release.published.names == ("age", "bmi", "sex", "tsh")
+    assert smallest_class(release.published.native, ["age", "bmi", "sex"]) >= 5
+    assert list(map(float, release.table["tsh"])) == list(map(float, people()["tsh"]))
+    if isinstance(frame, pd.DataFrame):
+        assert release.table.index.equals(frame.index)
+        assert (release.table.dtypes == frame.dtypes[1:]).all()
+    if isinstance(expected, pl.DataFrame):
+        assert release.table.schema == expected.drop("name").schema
+    if isinstance(frame, pa.Table):
+        assert release.table.schema == frame.drop_columns(["name"]).schema
+
+
+def test_cells_share_the_very_same_values():
+    release = mc.anonymize(people(), SCHEMA, k=4)
+    for cell in range(len(release.partition)):
+        members = release.partition.labels == cell
+        for name in ("age", "bmi", "sex"):
+            assert len(set(np.asarray(release.table[name])[members].tolist())) == 1
+
+
+def test_the_callers_table_is_not_changed():
+    frame = pd.DataFrame(people())
+    before = frame.copy(deep=True)
+    mc.anonymize(frame, SCHEMA, k=5)
+    pd.testing.assert_frame_equal(frame, before)
+
+
+def test_the_worked_example():
+    table = {"x": [2.0, 3.0, 3.0, 20.0, 21.0], "y": [1.0, 2.0, 2.0, 19.0, 20.0]}
+    release = mc.anonymize(table, mc.Schema(quasi=["x", "y"]), k=2, method="mdav")
+    assert release.partition.labels.tolist() in ([0, 0, 0, 1, 1], [1, 1, 1, 0, 0])
+    fine = {name: np.add(column, [1e-4, 0, 0, 0, 0]) for name, column in table.items()}  # has four decimals
+    published = mc.anonymize(fine, mc.Schema(quasi=["x", "y"]), k=2, method="mdav").table
+    assert published["x"] == pytest.approx([2.6667] * 3 + [20.5] * 2, abs=1e-4)
+    assert published["y"] == pytest.approx([1.6667] * 3 + [19.5] * 2, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "loss"), [("census", 3, 5.6922), ("census", 5, 9.0884), ("tarragona", 3, 16.9326)]
+)
+def test_known_losses_from_file_to_audit(data_folder, name, k, loss):
+    frame = pl.read_csv(data_folder / f"{name}.csv")
+    schema = mc.Schema(quasi=frame.columns)
+    release = mc.anonymize(frame, schema, k=k, method="mdav")
+    assert round(100 * release.manifest.distortion, 4) == loss
+    # the audit sees published values, rounded to whole numbers as the data are
+    assert 100 * mc.audit(frame, release.table, schema)["distortion"] == pytest.approx(loss, rel=1e-3)
+
+
+def test_the_manifest_tells_all_but_no_value():
+    columns = people()
+    release = mc.anonymize(columns, SCHEMA, k=5, method="vmdav", gamma=0.3, seed=4)
+    manifest = release.manifest.as_dict()
+    assert manifest["k"] == 5
+    assert manifest["method"] == {"asked": "vmdav", "used": "vmdav", "why": "asked for", "options": {"gamma": 0.3}}
+    assert manifest["seed"] == 4
+    assert manifest["records"] == {"in": 60, "out": 60, "dropped": 0}
+    assert manifest["cells"]["smallest"] >= 5
+    assert sum(int(size) * count for size, count in manifest["cells"]["sizes"].items()) == 60
+    assert manifest["microcell"] == mc.__version__
+    assert len(manifest["input"]["sha256"]) == 64
+    text = json.dumps(manifest)
+    assert SECRET not in text
+    assert "female" not in text
+
+
+def test_the_same_input_and_seed_give_the_same_release():
+    first, second = (mc.anonymize(people(), SCHEMA, k=5, seed=1) for _ in range(2))
+    assert (first.partition.labels == second.partition.labels).all()
+    assert (first.row_order == second.row_order).all()
+    other = mc.anonymize(people(), SCHEMA, k=5, seed=2)
+    assert not (first.row_order == other.row_order).all()
+
+
+def test_the_order_of_rows_depends_on_the_data_and_not_on_the_seed_alone():
+    """Whoever knows the seed, from a published manifest, must not be able to undo the shuffle."""
+    columns = people()
+    changed = {**columns, "tsh": columns["tsh"] + 0.01}
+    first, second = (mc.anonymize(table, SCHEMA, k=5, seed=1) for table in (columns, changed))
+    assert not (first.row_order == second.row_order).all()
+
+
+# ---------------------------------------------------------------------------------------------- roles and strata
+
+
+def test_cells_stay_within_strata():
+    columns = {**people(), "region": np.array(["north", "south", "east"] * 20, dtype=object)}
+    schema = mc.Schema(
+        identifiers=["name"], quasi=["age", "bmi"], strata=["region"], keep=["sex"], confidential=["tsh"]
+    )
+    release = mc.anonymize(columns, schema, k=4)
+    assert smallest_class(release.table, ["age", "bmi", "region"]) >= 4
+    assert list(release.table["region"]) == list(columns["region"])
+    for cell in range(len(release.partition)):
+        assert len(set(columns["region"][release.partition.labels == cell])) == 1
+
+
+def test_a_missing_stratum_is_a_stratum():
+    columns = {"age": np.arange(12), "region": ["a"] * 6 + [None] * 6}
+    release = mc.anonymize(pl.DataFrame(columns), mc.Schema(quasi=["age"], strata=["region"]), k=3)
+    assert len(release.partition) == 4
+
+
+def test_a_stratum_smaller_than_k_is_refused():
+    columns = {"age": np.arange(12), "region": ["a"] * 10 + [SECRET] * 2}
+    with pytest.raises(mc.TooFewRecordsError, match=r"1 of 2 strata \(by 'region'\) have fewer than k = 3") as error:
+        mc.anonymize(columns, mc.Schema(quasi=["age"], strata=["region"]), k=3)
+    assert SECRET not in str(error.value)
+
+
+def test_sampling_weights_weigh_the_representatives():
+    columns = {"age": [10.0, 20.0, 80.0, 90.0], "w": [3.0, 1.0, 1.0, 1.0]}
+    release = mc.anonymize(columns, mc.Schema(quasi=["age"], weight="w"), k=2)
+    assert release.table["age"].tolist() == [12.0, 12.0, 85.0, 85.0]
+    assert release.table["w"].tolist() == columns["w"]
+
+
+def test_column_weights_change_what_is_near():
+    rng = np.random.default_rng(0)
+    columns = {"a": rng.normal(size=200), "b": rng.normal(size=200)}
+    light, heavy = (
+        mc.audit(columns, mc.anonymize(columns, schema, k=5).table, schema)["distortion.a"]
+        for schema in (mc.Schema(quasi=["a", "b"]), mc.Schema(quasi=[mc.Column("a", weight=25.0), "b"]))
+    )
+    assert heavy < light / 3
+
+
+def test_every_kind_at_once():
+    n = 40
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {
+            "when": pl.Series(rng.integers(0, 10000, n)).cast(pl.Date),
+            "grade": rng.choice(["low", "middle", "high"], n),
+            "zip": [f"{x:05d}" for x in rng.integers(0, 3000, n)],
+            "lat": np.round(rng.uniform(40, 42, n), 3),
+            "lon": np.round(rng.uniform(0, 2, n), 3),
+            "income": rng.integers(0, 90000, n),
+        }
+    )
+    schema = mc.Schema(
+        quasi=[
+            "when",
+            mc.Column("grade", kind="ordinal", order=["low", "middle", "high"]),
+            mc.Column("zip", kind="code"),
+            mc.Column("home", kind="location", latitude="lat", longitude="lon"),
+            mc.Column("income", publish="range"),
+        ]
+    )
+    release = mc.anonymize(frame, schema, k=4)
+    assert smallest_class(release.table, frame.columns) >= 4
+    assert release.table.schema["when"] == pl.Date
+    assert set(release.table["grade"]) <= {"low", "middle", "high"}
+    assert release.table["zip"].str.contains(r"^\d*\**$").all()
+    assert release.table["income"].str.contains(r"^\d+-\d+$").all()
+    found = mc.audit(frame, release.table, schema)
+    assert 0 < found["distortion"] < 1
+    assert {f"distortion.{name}" for name in ("when", "grade", "zip", "home", "income")} <= set(found.measures)
+
+
+# ---------------------------------------------------------------------------------------------- missing values
+
+
+def with_gaps():
+    frame = pl.DataFrame(people())
+    rows = pl.int_range(pl.len())
+    return frame.with_columns(
+        pl.when(rows % 10 == 3).then(None).otherwise(pl.col("age")).alias("age"),
+        pl.when(rows % 15 == 4).then(None).otherwise(pl.col("sex")).alias("sex"),
+    )
+
+
+def test_missing_values_are_refused_by_default():
+    with pytest.raises(mc.DataError, match=r"Missing values in 'age' \(6\), 'sex' \(4\)"):
+        mc.anonymize(with_gaps(), SCHEMA, k=5)
+
+
+def test_missing_drop_reports_the_rows():
+    release = mc.anonymize(with_gaps(), SCHEMA, k=5, missing="drop")
+    assert release.manifest.records == {"in": 60, "out": 50, "dropped": 10}
+    assert release.table.height == 50
+    found = mc.audit(with_gaps(), release.table, SCHEMA).require(k=5)
+    assert found["records_dropped"] == 10
+    assert "distortion" in found.measures
+
+
+def test_missing_impute_publishes_the_representative_for_all():
+    release = mc.anonymize(with_gaps(), SCHEMA, k=5, missing="impute")
+    assert release.table.height == 60
+    assert release.table["age"].null_count() == 0
+    mc.audit(with_gaps(), release.table, SCHEMA).require(k=5)
+
+
+def test_missing_everywhere():
+    frame = pl.DataFrame({"a": pl.Series([None] * 10, dtype=pl.Int64), "b": range(10)})
+    schema = mc.Schema(quasi=["a", "b"])
+    with pytest.raises(mc.DataError, match=r"'a' \(10\)"):
+        mc.anonymize(frame, schema, k=3)
+    with pytest.raises(mc.TooFewRecordsError, match="0 records"):
+        mc.anonymize(frame, schema, k=3, missing="drop")
+    assert mc.anonymize(frame, schema, k=3, missing="impute").table["a"].null_count() == 10
+
+
+def test_missing_confidential_values_are_left_alone():
+    frame = pl.DataFrame({"a": range(10), "c": [None] * 5 + [1] * 5})
+    release = mc.anonymize(frame, mc.Schema(quasi=["a"], confidential=["c"]), k=3)
+    assert release.table["c"].to_list() == frame["c"].to_list()
+
+
+# ---------------------------------------------------------------------------------------------- bad input
+
+
+def test_all_rows_equal():
+    release = mc.anonymize({"a": [7] * 9, "b": ["x"] * 9}, mc.Schema(quasi=["a", "b"]), k=4)
+    assert release.table["a"].tolist() == [7] * 9
+    assert release.manifest.distortion == 0
+
+
+def test_n_equal_to_k_is_one_cell():
+    release = mc.anonymize({"a": [1, 2, 6]}, mc.Schema(quasi=["a"]), k=3)
+    assert release.table["a"].tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 4])
+def test_too_few_rows_are_refused(rows):
+    with pytest.raises(mc.TooFewRecordsError, match=f"{rows} records cannot make a cell of k = 5"):
+        mc.anonymize(pl.DataFrame({"a": pl.Series(range(rows), dtype=pl.Int64)}), mc.Schema(quasi=["a"]), k=5)
+
+
+@pytest.mark.parametrize("k", [1, 0, 2.0, "3", None, True])
+def test_a_wrong_k_is_refused(k):
+    with pytest.raises(mc.OptionError, match="k must be"):
+        mc.anonymize(people(), SCHEMA, k=k)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "0", None])
+def test_a_wrong_seed_is_refused(seed):
+    with pytest.raises(mc.OptionError, match="seed must be a whole number"):
+        mc.anonymize(people(), SCHEMA, k=5, seed=seed)
+
+
+def test_wrong_options_are_refused():
+    with pytest.raises(mc.OptionError, match="missing must be one of error, drop, impute"):
+        mc.anonymize(people(), SCHEMA, k=5, missing="ignore")
+    with pytest.raises(mc.OptionError, match="Method 'mdav' has no option 'gamma'"):
+        mc.anonymize(people(), SCHEMA, k=5, method="mdav", gamma=0.2)
+    with pytest.raises(mc.OptionError, match="No method"):
+        mc.anonymize(people(), SCHEMA, k=5, method="magic")
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (mc.Schema(quasi=["age"]), "No role for columns 'name', 'bmi', 'sex', 'tsh'"),
+        (mc.Schema(quasi=["age", "hight"], rest="keep"), "column 'hight', not in the table; it has 'name', 'age'"),
+        (mc.Schema(identifiers=["name"], rest="keep"), "names no quasi-identifier"),
+        (mc.Schema(quasi=[mc.Column("sex", kind="numeric")], rest="drop"), "'sex' is declared numeric but holds text"),
+        (
+            mc.Schema(quasi=[mc.Column("age", kind="datetime")], rest="drop"),
+            "'age' is declared datetime but holds integer",
+        ),
+        (mc.Schema(quasi=[mc.Column("sex", kind="ordinal")], rest="drop"), "give the order of its categories"),
+    ],
+)
+def test_schemas_that_do_not_fit_are_refused(schema, message):
+    with pytest.raises(mc.SchemaError, match=message):
+        mc.anonymize(people(), schema, k=5)
+
+
+def test_infinities_are_refused():
+    with pytest.raises(mc.DataError, match=r"Column 'a' holds 1 infinite values, the first in row 3"):
+        mc.anonymize({"a": [1.0, 2.0, np.inf, 4.0]}, mc.Schema(quasi=["a"]), k=2)
+
+
+def test_large_numbers_with_a_small_spread():
+    x = 1.7e9 + np.arange(40) / 16
+    release = mc.anonymize({"t": x}, mc.Schema(quasi=["t"]), k=4)
+    assert len(release.partition) == 10
+    assert mc.audit({"t": x}, release.table, mc.Schema(quasi=["t"]))["distortion"] < 0.02
+
+
+def test_minus_999_is_a_value():
+    release = mc.anonymize({"a": [-999, -997, 1, 3]}, mc.Schema(quasi=["a"]), k=2)
+    assert release.table["a"].tolist() == [-998, -998, 2, 2]
+
+
+def test_a_release_that_breaks_the_promise_never_leaves(monkeypatch):
+    """Should a defect slip in anywhere before, the count on the finished table stops it."""
+
+    def broken(table, labels, representatives, drop):
+        return tables.read({"age": np.arange(60), "bmi": np.arange(60), "sex": ["x"] * 60, "tsh": [0] * 60})
+
+    monkeypatch.setattr(pipeline.tables, "publish", broken)
+    with pytest.raises(mc.GuaranteeError, match="a class of 1 records, fewer than k = 5"):
+        mc.anonymize(people(), SCHEMA, k=5)
+
+
+@pytest.mark.parametrize("lost", ["row", "identifier"])
+def test_lost_rows_and_kept_identifiers_never_leave(monkeypatch, lost):
+    table = {
+        name: column[: 59 if lost == "row" else 60]
+        for name, column in people().items()
+        if lost != "row" or name != "name"
+    }
+    monkeypatch.setattr(pipeline.tables, "publish", lambda *_: tables.read(table))
+    with pytest.raises(mc.GuaranteeError, match=r"59 records instead of 60|should be gone"):
+        mc.anonymize(people(), SCHEMA, k=5)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.integers(-5, 5)),
+            st.one_of(st.none(), st.floats(-1e3, 1e3, width=32)),
+            st.one_of(st.none(), st.sampled_from(["a", "b", "c", ""])),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=30,
+    ),
+    k=st.integers(2, 6),
+    missing=st.sampled_from(["drop", "impute"]),
+)
+def test_any_table_gives_a_proved_release_or_a_refusal(rows, k, missing):
+    frame = pl.DataFrame(rows, schema={"a": pl.Int64, "b": pl.Float64, "c": pl.String, "d": pl.Boolean}, orient="row")
+    schema = mc.Schema(quasi=["a", "b", "c", "d"])
+    complete = frame.drop_nulls().height if missing == "drop" else frame.height
+    if complete < k:
+        with pytest.raises(mc.TooFewRecordsError):
+            mc.anonymize(frame, schema, k=k, missing=missing)
+        return
+    release = mc.anonymize(frame, schema, k=k, missing=missing)
+    assert release.table.height == complete
+    assert release.table.group_by(frame.columns).len()["len"].min() >= k
+    assert release.table.schema == frame.schema
+
+
+# ---------------------------------------------------------------------------------------------- files
+
+
+@pytest.fixture
+def csv_file(tmp_path):
+    path = tmp_path / "people.csv"
+    pl.DataFrame(people()).write_csv(path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".arrow", ".jsonl", ".xlsx", ".dta", ".sav"])
+def test_publishing_writes_the_table_and_its_manifest(csv_file, suffix):
+    output = csv_file.with_name(f"out{suffix}")
+    release = mc.anonymize(csv_file, SCHEMA, k=5)
+    mc.publish(release, output)
+    written = tables.read(output)
+    assert written.rows == 60
+    assert auditing.class_sizes(written, ("age", "bmi", "sex")).min() >= 5
+    manifest = json.loads((csv_file.parent / "out.manifest.json").read_text())
+    assert manifest["row_order"] == "shuffled"
+    assert manifest["input"]["sha256_of"] == "file"
+    assert sorted(path.name for path in csv_file.parent.iterdir()) == sorted(
+        ["people.csv", "out.manifest.json", output.name]
+    )
+
+
+def test_rows_are_shuffled_unless_asked_not_to(csv_file):
+    release = mc.anonymize(csv_file, SCHEMA, k=5)
+    mc.publish(release, csv_file.with_name("a.csv"))
+    mc.publish(release, csv_file.with_name("b.csv"), keep_order=True)
+    shuffled, kept = (pl.read_csv(csv_file.with_name(name)) for name in ("a.csv", "b.csv"))
+    assert kept["tsh"].to_list() == people()["tsh"].tolist()
+    assert shuffled["tsh"].to_list() != kept["tsh"].to_list()
+    assert shuffled.sort(pl.all()).equals(kept.sort(pl.all()))
+
+
+@pytest.mark.parametrize("missing", ["drop", "impute"])
+def test_a_shuffled_file_is_audited_with_its_manifest(tmp_path, missing):
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    with_gaps().write_csv(source)
+    release = mc.anonymize(source, SCHEMA, k=5, missing=missing)
+    mc.publish(release, output)
+    manifest = json.loads((tmp_path / "out.manifest.json").read_text())
+    in_memory = mc.audit(source, release.table, SCHEMA)
+    from_file = mc.audit(source, output, SCHEMA, manifest=manifest)
+    assert from_file["distortion"] == pytest.approx(in_memory["distortion"])
+    blind = mc.audit(source, output, SCHEMA)
+    assert blind["k"] >= 5
+    assert "distortion" not in blind.measures
+    assert blind.notes
+
+
+def test_an_audit_with_the_wrong_original_says_so(csv_file):
+    release = mc.anonymize(csv_file, SCHEMA, k=5)
+    mc.publish(release, csv_file.with_name("out.csv"))
+    manifest = json.loads(csv_file.with_name("out.manifest.json").read_text())
+    other = people(seed=1)
+    found = mc.audit(other, csv_file.with_name("out.csv"), SCHEMA, manifest=manifest)
+    assert found.notes
+
+
+def test_output_equal_to_input_is_refused(csv_file):
+    before = csv_file.read_bytes()
+    release = mc.anonymize(csv_file, SCHEMA, k=5)
+    with pytest.raises(mc.TableError, match="is also an input"):
+        mc.publish(release, csv_file)
+    assert csv_file.read_bytes() == before
+
+
+def test_a_missing_folder_is_refused(csv_file):
+    release = mc.anonymize(csv_file, SCHEMA, k=5)
+    with pytest.raises(mc.TableError, match=r"folder of .* does not exist"):
+        mc.publish(release, csv_file.parent / "none" / "out.csv")
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(csv_file, monkeypatch, error):
+    output = csv_file.with_name("out.csv")
+    output.write_text("old")
+
+    def fail(table, path, **_):
+        Path(path).write_text("half")
+        raise error
+
+    monkeypatch.setattr(pipeline.tables, "write", fail)
+    release = mc.anonymize(csv_file, SCHEMA, k=5)
+    with pytest.raises(type(error)):
+        mc.publish(release, output, beside={csv_file.with_name("report.html"): "report"})
+    assert output.read_text() == "old"
+    assert sorted(path.name for path in csv_file.parent.iterdir()) == ["out.csv", "people.csv"]
+
+
+def test_a_file_that_lost_the_promise_on_the_way_is_not_released(csv_file, monkeypatch):
+    def lossy(table, path, **_):
+        Path(path).write_text("age,bmi,sex,tsh\n" + "".join(f"{i},1.0,x,1\n" for i in range(60)))
+
+    monkeypatch.setattr(pipeline.tables, "write", lossy)
+    release = mc.anonymize(csv_file, SCHEMA, k=5)
+    with pytest.raises(mc.GuaranteeError, match="a class of 1 records"):
+        mc.publish(release, csv_file.with_name("out.csv"))
+    assert not csv_file.with_name("out.csv").exists()
+
+
+def test_progress_is_told(csv_file):
+    told = []
+    with mc.listen(lambda task, *_: told.append(task)):
+        mc.anonymize(csv_file, SCHEMA, k=5)
+    assert {"reading", "encoding", "grouping records", "aggregating", "checking"} <= set(told)

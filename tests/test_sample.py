@@ -1,0 +1,146 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from microcell.errors import OptionError
+from microcell.sample import sample_schema, sample_survey
+
+SURVEY = sample_survey()
+
+
+def correlation(x, y):
+    return np.corrcoef(x, y)[0, 1]
+
+
+def test_columns_types_and_length():
+    kinds = {name: values.dtype.kind for name, values in SURVEY.items()}
+    assert kinds == {
+        "name": "U",
+        "sex": "U",
+        "age": "i",
+        "bmi": "f",
+        "latitude": "f",
+        "longitude": "f",
+        "postal_code": "U",
+        "anti_tpo_grade": "i",
+        "tsh": "f",
+    }
+    assert {values.shape for values in SURVEY.values()} == {(2000,)}
+
+
+@pytest.mark.parametrize(
+    "name, low, high, decimals",
+    [
+        ("age", 18, 95, 0),
+        ("bmi", 16, 48, 1),
+        ("latitude", 41.1, 41.9, 4),
+        ("longitude", 0.8, 1.6, 4),
+        ("anti_tpo_grade", 0, 4, 0),
+        ("tsh", 0.3, 20, 2),
+    ],
+)
+def test_ranges_and_decimals(name, low, high, decimals):
+    values = SURVEY[name]
+    assert low <= values.min() < values.max() <= high
+    assert np.array_equal(values, np.round(values, decimals))
+    assert decimals == 0 or not np.array_equal(values, np.round(values, decimals - 1))
+
+
+def test_same_seed_same_people_and_another_seed_others():
+    again, other = sample_survey(), sample_survey(seed=8)
+    assert all(np.array_equal(SURVEY[name], again[name]) for name in SURVEY)
+    assert not any(np.array_equal(SURVEY[name], other[name]) for name in SURVEY)
+
+
+def test_the_global_generator_is_left_alone():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    sample_survey(10)
+    assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_age_structure():
+    ages = SURVEY["age"]
+    assert 45 < np.median(ages) < 55
+    assert np.mean(ages < 35) > np.mean(ages >= 75) > np.mean(ages >= 85) > 0
+
+
+def test_sex_is_even_and_old_people_are_more_often_women():
+    women = SURVEY["sex"] == "female"
+    assert set(SURVEY["sex"]) == {"female", "male"}
+    assert 0.48 < women.mean() < 0.62
+    big = sample_survey(20_000)
+    women, old = big["sex"] == "female", big["age"] >= 70
+    assert women[old].mean() > women[~old].mean()
+
+
+def test_antibodies_are_more_frequent_in_women_and_with_age():
+    women, positive = SURVEY["sex"] == "female", SURVEY["anti_tpo_grade"] > 0
+    assert 0.1 < positive.mean() < 0.3
+    assert positive[women].mean() > 1.5 * positive[~women].mean()
+    assert correlation(SURVEY["age"], SURVEY["anti_tpo_grade"]) > 0.1
+    counts = np.bincount(SURVEY["anti_tpo_grade"])
+    assert len(counts) == 5
+    assert (np.diff(counts) < 0).all()
+
+
+def test_tsh_rises_with_grade_age_and_a_bit_with_bmi():
+    log_tsh, grade = np.log(SURVEY["tsh"]), SURVEY["anti_tpo_grade"]
+    assert 1.2 < np.median(SURVEY["tsh"]) < 2.2
+    assert correlation(grade, log_tsh) > 0.4
+    design = np.column_stack([np.ones(2000), grade, SURVEY["age"], SURVEY["bmi"]])
+    slopes = np.linalg.lstsq(design, log_tsh, rcond=None)[0]
+    assert slopes[1:] == pytest.approx([0.28, 0.005, 0.015], abs=0.02)
+    assert (slopes[1:] > 0).all()
+
+
+def test_postal_codes_are_five_characters_tied_to_the_place():
+    codes = SURVEY["postal_code"]
+    assert {len(code) for code in codes.tolist()} == {5}
+    assert all(code.isdigit() for code in codes.tolist())
+    assert 0.1 < np.mean([code.startswith("0") for code in codes.tolist()]) < 0.9
+    towns = np.array([code[:4] for code in codes.tolist()])
+    sizes = Counter(towns.tolist())
+    assert max(sizes.values()) > 5 * min(sizes.values())
+    for town in sizes:
+        inside = towns == town
+        assert np.ptp(SURVEY["latitude"][inside]) < 0.2
+        assert np.std(SURVEY["latitude"][inside]) < np.std(SURVEY["latitude"]) / 2
+
+
+def test_most_people_have_a_name_of_their_own():
+    assert len(set(SURVEY["name"].tolist())) > 1900
+    assert {len(name.split()) for name in SURVEY["name"].tolist()} == {2}
+
+
+def test_the_table_needs_protection():
+    few = zip(*(SURVEY[name].tolist() for name in ("sex", "age", "bmi", "postal_code")), strict=True)
+    every = zip(*(SURVEY[name].tolist() for name in sample_schema().keys), strict=True)
+    for combinations in (few, every):
+        sizes = Counter(combinations)
+        assert sum(size == 1 for size in sizes.values()) > 0.9 * 2000
+
+
+def test_schema_covers_every_column_once():
+    roles = dict(sample_schema().roles())
+    assert sorted(roles) == sorted(SURVEY)
+    assert roles["name"] == "identifiers"
+    assert roles["tsh"] == roles["anti_tpo_grade"] == "confidential"
+    kinds = {column.name: column.kind for column in sample_schema().quasi}
+    assert kinds == {
+        "sex": "nominal",
+        "age": "numeric",
+        "bmi": "numeric",
+        "home": "location",
+        "postal_code": "code",
+    }
+
+
+def test_one_person():
+    assert all(len(values) == 1 for values in sample_survey(1).values())
+
+
+@pytest.mark.parametrize("records", [0, -3, 2.5, True, "many", None])
+def test_wrong_number_of_records(records):
+    with pytest.raises(OptionError, match="records must be a whole number, 1 or more"):
+        sample_survey(records)
