@@ -35,7 +35,7 @@ test: setup
 	$(BIN)/pytest -q -n 2 --dist worksteal
 
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(or $(PROFILE),full)
 
 lock:
 	$(BIN)/python -m pip install --quiet uv

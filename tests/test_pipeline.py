@@ -80,6 +80,22 @@ def test_cells_share_the_very_same_values():
             assert len(set(np.asarray(release.table[name])[members].tolist())) == 1
 
 
+@pytest.mark.parametrize("kind", ["pandas", "pyarrow", "polars"])
+def test_names_of_categories_that_no_record_has_any_more_are_not_published(kind):
+    rng = np.random.default_rng(0)
+    sexes = pd.Categorical([SECRET, *rng.choice(["f", "m"], 99)])
+    frame = pd.DataFrame({"age": rng.normal(size=100), "sex": sexes})
+    table = {"pandas": frame, "pyarrow": pa.Table.from_pandas(frame), "polars": pl.from_pandas(frame)}[kind]
+    release = mc.anonymize(table, mc.Schema(quasi=["age", "sex"]), k=5)
+    if kind == "pandas":
+        assert set(release.table["sex"].cat.categories) == {"f", "m"}
+    elif kind == "pyarrow":
+        assert set(release.table["sex"].chunk(0).dictionary.to_pylist()) == {"f", "m"}
+        assert release.table.schema == table.schema
+    else:
+        assert SECRET.encode() not in release.table.write_ipc(None).getvalue()
+
+
 def test_the_callers_table_is_not_changed():
     frame = pd.DataFrame(people())
     before = frame.copy(deep=True)

@@ -30,7 +30,6 @@ def anonymize(
     method: str = "auto",
     seed: int = 0,
     missing: str = "error",
-    reading: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Release:
     """A k-anonymous release of a table: cells of k or more records that share the very same quasi-identifiers.
@@ -38,7 +37,7 @@ def anonymize(
     Parameters
     ----------
     source
-        A pandas, polars or pyarrow table, a dict of arrays, or the path of a file.
+        A pandas, polars or pyarrow table, a dict of arrays, the path of a file, or what :func:`read` gave.
     schema
         The role of each column.
     k
@@ -50,8 +49,6 @@ def anonymize(
     missing
         "error" refuses records without a quasi-identifier, "drop" leaves them out and reports how many, "impute"
         places them at the mean and publishes their cell's representative.
-    reading
-        How to read a text file: delimiter, encoding, quote, decimal, na.
 
     Returns
     -------
@@ -69,9 +66,9 @@ def anonymize(
     started = perf_counter()
     _check_request(k, method, missing, seed, options)
     progress.report("reading")
-    original = tables.read(source, **(reading or {}))
+    original = tables.read(source)
     schema = roles.resolve(schema, original)
-    table = tables.take(original, _released_rows(original, schema, missing))
+    table = _take(original, _released_rows(original, schema, missing))
     _check_enough(table, k)
     progress.report("encoding")
     encoded = encoding.encode(table, schema)
@@ -89,16 +86,14 @@ def anonymize(
         seed=int(seed),
         missing=missing,
         columns=_describe_columns(schema, original),
-        input=_describe_input(source, original),
+        input=_describe_input(original),
         records={"in": original.rows, "out": table.rows, "dropped": original.rows - table.rows},
         cells=_describe_cells(partition),
         distortion=partitioning.distortion(encoded.matrix, partition.labels, weights=encoded.weights),
         seconds=round(perf_counter() - started, 3),
     )
-    path = Path(source) if isinstance(source, (str, Path)) else None
-    return Release(
-        published.native, partition, manifest, schema, published, _secret_order(table, int(seed)), source=path
-    )
+    order = _secret_order(table, int(seed))
+    return Release(published.native, partition, manifest, schema, published, order, original.origin.path)
 
 
 def publish(
@@ -183,6 +178,10 @@ def _released_rows(table: Table, schema: Schema, missing: str) -> Integers:
     return np.arange(table.rows)
 
 
+def _take(table: Table, rows: Integers) -> Table:
+    return table if len(rows) == table.rows else tables.take(table, rows)
+
+
 def _check_enough(table: Table, k: int) -> None:
     if table.rows < k:
         raise TooFewRecordsError(
@@ -243,7 +242,7 @@ def _pairs(before: Table, after: Table, schema: Schema, manifest: Mapping[str, A
         return None
     try:
         rows = _released_rows(before, schema, str(manifest["missing"]))
-        order = _secret_order(tables.take(before, rows), int(manifest["seed"]))
+        order = _secret_order(_take(before, rows), int(manifest["seed"]))
     except (KeyError, ValueError, DataError):
         return None
     return rows[order] if len(order) == after.rows else None
@@ -260,10 +259,10 @@ def _describe_columns(schema: Schema, table: Table) -> dict[str, dict[str, Any]]
     return {name: described[name] for name in table.names}
 
 
-def _describe_input(source: Any, table: Table) -> dict[str, Any]:
+def _describe_input(table: Table) -> dict[str, Any]:
     size = {"rows": table.rows, "columns": len(table.names)}
-    if isinstance(source, (str, Path)):
-        return {**size, "sha256": tables.file_digest(Path(source)), "sha256_of": "file"}
+    if table.origin.path is not None:
+        return {**size, "sha256": tables.file_digest(table.origin.path), "sha256_of": "file"}
     return {**size, "sha256": tables.digest(table), "sha256_of": "contents"}
 
 

@@ -33,7 +33,11 @@ class ArrowFrame:
 
     def pick(self, column: Any, rows: Integers, missing: Mask) -> Any:
         """The column's values in those rows."""
-        return column.take(gather_index(rows, missing).to_arrow())
+        taken = column.take(gather_index(rows, missing).to_arrow())
+        if str(taken.type).startswith("dictionary") and not taken.type.ordered:
+            # Encoded anew, so that names that no record has any more are not published.
+            return taken.cast(taken.type.value_type).dictionary_encode().cast(taken.type)
+        return taken
 
     def cast(self, column: Any, cells: Extract) -> Any:
         """The cells in the type of the column."""

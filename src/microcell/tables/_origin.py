@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 __all__ = ["Dialect", "Origin"]
@@ -21,8 +22,8 @@ class Dialect:
 class Origin:
     """Where a table came from.
 
-    ``suffix`` and ``dialect`` are of the file; ``labels`` (column to label) and ``value_labels`` (column to value to
-    label) come from statistical files.
+    ``path``, ``suffix`` and ``dialect`` are of the file; ``labels`` (column to label) and ``value_labels`` (column to
+    value to label) come from statistical files.
     """
 
     source: Literal["dict", "frame", "file"]
@@ -30,3 +31,4 @@ class Origin:
     dialect: Dialect | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     value_labels: Mapping[str, Mapping[Any, str]] = field(default_factory=dict)
+    path: Path | None = None

@@ -39,7 +39,10 @@ class PandasFrame:
         """The column's values in those rows."""
         if _kind(column.dtype) == "numpy":
             return pick_array(column.to_numpy(), rows, missing)
-        return column.array.take(np.where(missing, -1, rows), allow_fill=True)
+        taken = column.array.take(np.where(missing, -1, rows), allow_fill=True)
+        if _kind(column.dtype) == "categorical" and not taken.ordered:
+            return taken.remove_unused_categories()  # names that no record has any more are not published
+        return taken
 
     def cast(self, column: Any, cells: Extract) -> Any:
         """The cells in the type of the column."""

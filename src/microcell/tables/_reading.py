@@ -41,7 +41,8 @@ def read(
     source
         The path of a file (.csv, .tsv, .txt, .parquet, .arrow, .feather, .ipc, .jsonl, .ndjson, .xlsx, .xls, .ods,
         .sav, .zsav, .dta, .sas7bdat, .xpt), or a pandas, polars or pyarrow table, anything that narwhals takes or
-        that speaks the Arrow C stream protocol, or a dict of arrays or lists. It is never changed.
+        that speaks the Arrow C stream protocol, or a dict of arrays or lists. It is never changed. A
+        table that was read already is given back.
     delimiter, encoding, quote, decimal
         How a .csv, .tsv or .txt file is written; found out where left out. ``quote=""`` if quotes mean nothing.
     na
@@ -72,7 +73,7 @@ def _read_file(path: Path, options: CsvOptions) -> Table:
     suffix = path.suffix.lower()
     if suffix in _DELIMITERS:
         parsed = parse_csv(_bytes_of(path), options, prefer=_DELIMITERS[suffix])
-        return wrap(parsed.frame, Origin("file", suffix, parsed.dialect))
+        return wrap(parsed.frame, Origin("file", suffix, parsed.dialect, path=path))
     if options != CsvOptions():
         raise OptionError(
             f"delimiter, encoding, quote, decimal and na are for .csv, .tsv and .txt files, not {suffix}."
@@ -80,13 +81,13 @@ def _read_file(path: Path, options: CsvOptions) -> Table:
     if suffix in STAT_FORMATS:
         _bytes_of(path, most=1)
         found = read_statfile(path, suffix)
-        return wrap(found.frame, Origin("file", suffix, None, found.labels, found.value_labels))
+        return wrap(found.frame, Origin("file", suffix, None, found.labels, found.value_labels, path))
     if suffix in _SPREADSHEETS:
-        return wrap(read_spreadsheet(_bytes_of(path), path.name), Origin("file", suffix))
+        return wrap(read_spreadsheet(_bytes_of(path), path.name), Origin("file", suffix, path=path))
     if suffix not in _BINARIES:
         known = ", ".join((*_DELIMITERS, *_BINARIES, *_SPREADSHEETS, *STAT_FORMATS))
         raise TableError(f"{path.name!r}: unknown kind of file {suffix!r}. Give one of {known}, or a frame.")
-    return wrap(_read_binary(path, _BINARIES[suffix]), Origin("file", suffix))
+    return wrap(_read_binary(path, _BINARIES[suffix]), Origin("file", suffix, path=path))
 
 
 def _bytes_of(path: Path, *, most: int = -1) -> bytes:
@@ -138,6 +139,8 @@ _BINARIES: dict[str, _Binary] = {
 
 
 def _read_frame(source: Any) -> Table:
+    if isinstance(source, Table):
+        return source
     if isinstance(source, Mapping):
         return wrap(as_arrays(source), Origin("dict"))
     return wrap(_eager(source), Origin("frame"))
