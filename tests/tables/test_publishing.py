@@ -53,12 +53,19 @@ def _list(native: Any, name: str) -> list[Any]:
     )
 
 
+def _same_type(found: Any, expected: Any) -> bool:
+    """Equal, save that an unordered categorical of pandas loses the categories that no record has any more."""
+    if isinstance(expected, pd.CategoricalDtype) and not expected.ordered:
+        return set(found.categories) <= set(expected.categories) and not found.ordered
+    return bool(found == expected)
+
+
 def _check_frame(table: Table, out: Table, *, same_type: bool = True) -> None:
     assert type(out.native) is type(table.native)
     assert out.names == ("x", "z")
     assert _list(out.native, "z") == ["p", "q", "r", "s"]
     if same_type:
-        assert _dtype(out.native, "x") == _dtype(table.native, "x")
+        assert _same_type(_dtype(out.native, "x"), _dtype(table.native, "x"))
     if isinstance(out.native, pd.DataFrame):
         pd.testing.assert_index_equal(out.native.index, INDEX)
     if isinstance(out.native, pa.Table):
