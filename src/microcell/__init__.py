@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from microcell.configuration import load_schema, schema_from_toml, schema_to_toml
+    from microcell.configuration import Run, load_run, load_schema, schema_from_toml, schema_to_toml
     from microcell.errors import (
         DataError,
         GuaranteeError,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from microcell.inspection import draft_schema, inspect
     from microcell.model import Audit, Column, Manifest, Measure, Partition, Release, Schema
     from microcell.partitioning import METHODS, Method, distortion, partition
-    from microcell.pipeline import anonymize, audit, publish, read
+    from microcell.pipeline import anonymize, audit, manifest_path, publish, read, write
     from microcell.progress import listen
     from microcell.reporting import guarantee, render
     from microcell.sample import sample_schema, sample_survey
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "configuration": ("load_schema", "schema_from_toml", "schema_to_toml"),
+    "configuration": ("Run", "load_run", "load_schema", "schema_from_toml", "schema_to_toml"),
     "errors": (
         "DataError",
         "GuaranteeError",
@@ -49,7 +49,7 @@ _HOMES = {
     "inspection": ("draft_schema", "inspect"),
     "model": ("Audit", "Column", "Manifest", "Measure", "Partition", "Release", "Schema"),
     "partitioning": ("METHODS", "Method", "distortion", "partition"),
-    "pipeline": ("anonymize", "audit", "publish", "read"),
+    "pipeline": ("anonymize", "audit", "manifest_path", "publish", "read", "write"),
     "progress": ("listen",),
     "reporting": ("guarantee", "render"),
     "sample": ("sample_schema", "sample_survey"),
@@ -70,6 +70,7 @@ __all__ = [
     "Partition",
     "Release",
     "RequirementError",
+    "Run",
     "Schema",
     "SchemaError",
     "TableError",
@@ -81,7 +82,9 @@ __all__ = [
     "guarantee",
     "inspect",
     "listen",
+    "load_run",
     "load_schema",
+    "manifest_path",
     "partition",
     "publish",
     "read",
@@ -90,6 +93,7 @@ __all__ = [
     "sample_survey",
     "schema_from_toml",
     "schema_to_toml",
+    "write",
 ]
 
 

@@ -15,9 +15,9 @@ from microcell.errors import DataError, GuaranteeError, OptionError, TooFewRecor
 from microcell.model import Audit, Encoded, Integers, Manifest, Partition, Release, Schema, Table
 from microcell.staging import Staging, check_target
 
-__all__ = ["anonymize", "audit", "manifest_path", "publish", "read"]
+__all__ = ["anonymize", "audit", "manifest_path", "publish", "read", "write"]
 
-read = tables.read
+read, write = tables.read, tables.write
 
 MISSING = ("error", "drop", "impute")
 
