@@ -74,8 +74,9 @@ def test_fitted_attributes_agree_with_each_other(standardize):
     assert fitted.n_features_in_ == 3
 
 
-def test_not_standardized_is_the_partition_of_the_matrix_as_it_is():
-    X = random_rows(seed=1) * [1, 1000, 0.001]
+@pytest.mark.parametrize("seed", range(10))
+def test_not_standardized_is_the_partition_of_the_matrix_as_it_is(seed):
+    X = np.random.default_rng(seed).integers(0, 7, size=(80, 3)) * [1, 2, 10]
     raw = Microaggregator(k=4, standardize=False).fit(X)
     np.testing.assert_array_equal(raw.labels_, mc.partition(X, 4).labels)
     assert (raw.labels_ != Microaggregator(k=4).fit(X).labels_).any()
@@ -109,9 +110,8 @@ def test_constant_columns_carry_no_distance_and_come_back_exactly():
     fitted = Microaggregator(k=3).fit(with_constant)
     np.testing.assert_array_equal(fitted.labels_, Microaggregator(k=3).fit(X).labels_)
     assert set(fitted.transform(with_constant)[:, 1]) == {0.1}
-    odd = with_constant[:5] + np.array(
-        [0.3, 1e9, 0.3, 0.3]
-    )  # far off in the constant column, which tells no cells apart
+    # Far off in the constant column, which tells no cells apart.
+    odd = with_constant[:5] + np.array([0.3, 1e9, 0.3, 0.3])
     np.testing.assert_array_equal(fitted.transform(odd)[:, 0], fitted.transform(odd - [0, 1e9, 0, 0])[:, 0])
 
 
@@ -175,19 +175,35 @@ def test_the_ith_of_equal_rows_gets_the_cell_of_the_ith_in_fit(X, data):
 def test_equal_rows_in_different_cells_are_shared_out():
     X = np.repeat([[0.0, 0.0], [1.0, 5.0]], [11, 4], axis=0)
     fitted = Microaggregator(k=3).fit(X)
-    assert len(set(fitted.labels_[:11])) > 1
-    assert class_sizes(fitted.transform(X[::-1])) == class_sizes(fitted.transform(X))
+    once = class_sizes(fitted.transform(X))
+    assert len(class_sizes(fitted.transform(X[:11]))) > 1
+    assert class_sizes(fitted.transform(X[::-1])) == once
+    assert class_sizes(fitted.transform(np.concatenate([X, X]))) == once + once
+
+
+def rows_nearer_to_another_cell(X, fitted):
+    """The fitted rows whose own cell's mean is not the nearest one; MDAV leaves some."""
+    mean, deviation = X.mean(axis=0), X.std(axis=0)
+    points, centres = ((rows - mean) / deviation for rows in (X, fitted.cluster_centers_))
+    nearest = ((points[:, np.newaxis] - centres) ** 2).sum(axis=2).argmin(axis=1)
+    return np.flatnonzero(nearest != fitted.labels_)
 
 
 def test_a_seen_row_keeps_its_cell_though_another_is_nearer():
     X = random_rows(n=200, seed=4)
     fitted = Microaggregator(k=5).fit(X)
-    space = X.mean(axis=0), X.std(axis=0)
-    points, centres = ((rows - space[0]) / space[1] for rows in (X, fitted.cluster_centers_))
-    nearest = ((points[:, np.newaxis] - centres) ** 2).sum(axis=2).argmin(axis=1)
-    moved = np.flatnonzero(nearest != fitted.labels_)
+    moved = rows_nearer_to_another_cell(X, fitted)
     assert len(moved) > 0
     np.testing.assert_array_equal(fitted.transform(X[moved]), fitted.cluster_centers_[fitted.labels_[moved]])
+
+
+def test_a_zero_is_recognised_whatever_its_sign():
+    X = random_rows(n=200, seed=4)
+    X -= X[rows_nearer_to_another_cell(X, Microaggregator(k=5).fit(X))[0]]
+    fitted = Microaggregator(k=5).fit(X)
+    zero = np.flatnonzero((X == 0).all(axis=1))
+    assert zero[0] in rows_nearer_to_another_cell(X, fitted)
+    np.testing.assert_array_equal(fitted.transform(-X[zero]), fitted.cluster_centers_[fitted.labels_[zero]])
 
 
 def test_fitted_rows_are_recognised_after_the_caller_changed_theirs():

@@ -62,14 +62,14 @@ def spawn() -> Callable[..., "subprocess.Popen[str]"]:
 
     def start(*arguments: object, **environment: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, "-m", "microcell.cli", *map(str, arguments)],
+            [sys.executable, "-m", "microcell", *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             encoding="utf-8",
             env=os.environ | environment,
             # A process started in the background ignores Ctrl-C; these must not.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
 
     return start

@@ -6,11 +6,11 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
 import microcell as mc
-from microcell.cli import anonymize, audit, compile, example, inspect, methods
 from microcell.errors import (
     DataError,
     GuaranteeError,
@@ -21,8 +21,8 @@ from microcell.errors import (
     TooFewRecordsError,
 )
 
-MODULES = {"inspect": inspect, "anonymize": anonymize, "audit": audit, "methods": methods}
-MODULES |= {"example": example, "compile": compile}
+NAMES = ("example", "inspect", "anonymize", "audit", "methods", "compile")
+MODULES = {name: import_module(f"microcell.cli.{name}") for name in NAMES}
 ANSI = "\x1b["
 
 
@@ -57,7 +57,7 @@ def test_help_of_a_command_has_summary_examples_and_json(run, name):
 
 def test_examples_of_all_commands_run_in_their_order(tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
-    for name in ("example", "inspect", "anonymize", "audit", "methods", "compile"):
+    for name in NAMES:
         for line in MODULES[name].EXAMPLES:
             program, *arguments = shlex.split(line)
             outcome = run(*arguments)

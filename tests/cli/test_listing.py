@@ -65,8 +65,7 @@ def test_compiling_is_told_at_once_and_only_once_on_a_machine(folder, run_alone)
     kept = {"NUMBA_CACHE_DIR": str(folder / "kept")}
     first = run_alone("compile", **kept)
     assert first.code == 0
-    assert first.stderr.startswith("compiling kernels (once on this machine) ...\n")
-    assert first.stderr.count("compiling kernels") == 1
+    assert first.stderr.splitlines().count("compiling kernels (once on this machine) ...") == 1
     for method in mc.METHODS:
         schema = "line.toml" if mc.METHODS[method].dimensions == "1" else "schema.toml"
         (folder / "line.toml").write_text('schema_version = 1\nrest = "drop"\ncolumns.age.role = "quasi"\n')

@@ -16,9 +16,8 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def stderr(monkeypatch):
-    stream = io.StringIO()
+def redirect(monkeypatch, stream):
+    """Take stderr; in the test itself, since pytest sets it anew after the fixtures."""
     monkeypatch.setattr(sys, "stderr", stream)
     return stream
 
@@ -30,14 +29,16 @@ def wait_for(condition):
     assert condition()
 
 
-def test_quick_work_says_nothing(stderr):
+def test_quick_work_says_nothing(monkeypatch):
+    stderr = redirect(monkeypatch, io.StringIO())
     with _console.Words().progress():
         for done in range(5):
             progress.report("grouping", done, 5)
     assert stderr.getvalue() == ""
 
 
-def test_compiling_is_told_at_once(stderr):
+def test_compiling_is_told_at_once(monkeypatch):
+    stderr = redirect(monkeypatch, io.StringIO())
     with _console.Words().progress():
         _CompileNotice().on_start(None)
         assert stderr.getvalue() == "compiling kernels (once on this machine) ...\n"
@@ -45,7 +46,8 @@ def test_compiling_is_told_at_once(stderr):
     assert stderr.getvalue().count("\n") == 1
 
 
-def test_long_work_tells_each_task_once_on_its_own_line(stderr, monkeypatch):
+def test_long_work_tells_each_task_once_on_its_own_line(monkeypatch):
+    stderr = redirect(monkeypatch, io.StringIO())
     monkeypatch.setattr(_console, "PATIENCE", 0.05)
     with _console.Words().progress():
         progress.report("reading")
@@ -58,8 +60,7 @@ def test_long_work_tells_each_task_once_on_its_own_line(stderr, monkeypatch):
 
 
 def test_a_terminal_gets_a_bar_that_goes_away(monkeypatch):
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
+    stream = redirect(monkeypatch, Terminal())
     monkeypatch.setattr(_console, "PATIENCE", 0.05)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "120")
@@ -71,7 +72,8 @@ def test_a_terminal_gets_a_bar_that_goes_away(monkeypatch):
     assert "\x1b[2K" in stream.getvalue()
 
 
-def test_quiet_says_nothing_at_all(stderr, monkeypatch):
+def test_quiet_says_nothing_at_all(monkeypatch):
+    stderr = redirect(monkeypatch, io.StringIO())
     monkeypatch.setattr(_console, "PATIENCE", 0.01)
     words = _console.Words(quiet=True)
     with words.progress():
@@ -83,7 +85,8 @@ def test_quiet_says_nothing_at_all(stderr, monkeypatch):
     assert stderr.getvalue() == ""
 
 
-def test_work_that_fails_leaves_no_bar_and_no_listener(stderr, monkeypatch):
+def test_work_that_fails_leaves_no_bar_and_no_listener(monkeypatch):
+    stderr = redirect(monkeypatch, io.StringIO())
     with pytest.raises(ZeroDivisionError), _console.Words().progress():
         raise ZeroDivisionError
     progress.report(_console.AT_ONCE)
@@ -91,8 +94,7 @@ def test_work_that_fails_leaves_no_bar_and_no_listener(stderr, monkeypatch):
 
 
 def test_no_colour_where_none_is_wanted(monkeypatch):
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
+    stream = redirect(monkeypatch, Terminal())
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
     _console.fail("error: something")

@@ -3,19 +3,38 @@
 import signal
 import sys
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Annotated
 
 import typer
 
 import microcell as mc
-from microcell.cli import anonymize, audit, compile, example, inspect, methods
 from microcell.cli._options import epilog
+from microcell.cli.anonymize import EXAMPLES as ANONYMIZE
+from microcell.cli.anonymize import anonymize
+from microcell.cli.audit import EXAMPLES as AUDIT
+from microcell.cli.audit import audit
+from microcell.cli.compile import EXAMPLES as COMPILE
+from microcell.cli.compile import compile
+from microcell.cli.example import EXAMPLES as EXAMPLE
+from microcell.cli.example import example
+from microcell.cli.inspect import EXAMPLES as INSPECT
+from microcell.cli.inspect import inspect
+from microcell.cli.methods import EXAMPLES as METHODS
+from microcell.cli.methods import methods
 
 __all__ = ["app", "main"]
 
-_COMMANDS = (inspect, anonymize, audit, methods, example, compile)
-"""One module a command: a function of the module's name, and EXAMPLES."""
+_COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
+    inspect: INSPECT,
+    anonymize: ANONYMIZE,
+    audit: AUDIT,
+    methods: METHODS,
+    example: EXAMPLE,
+    compile: COMPILE,
+}
+"""The commands, each with its examples, in the order that help shows."""
 
 app = typer.Typer(
     name="microcell",
@@ -49,9 +68,8 @@ def _root(
     pass
 
 
-for _module in _COMMANDS:
-    _name = _module.__name__.rpartition(".")[2]
-    app.command(_name, epilog=epilog(_module.EXAMPLES))(getattr(_module, _name))
+for _command, _examples in _COMMANDS.items():
+    app.command(epilog=epilog(_examples))(_command)
 
 
 def main() -> None:

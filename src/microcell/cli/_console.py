@@ -96,6 +96,7 @@ class _Reporter:
     console: Console
     lock: Lock = field(default_factory=Lock)
     state: tuple[str, int, int] = ("", 0, 0)
+    told: set[str] = field(default_factory=set)
     patient: bool = True
     bar: Progress | None = None
     line: TaskID | None = None
@@ -103,12 +104,11 @@ class _Reporter:
     def __call__(self, task: str, done: int, total: int) -> None:
         """Take a report."""
         with self.lock:
-            new = task != self.state[0]
             self.state = (task, done, total)
-            if new and task == AT_ONCE:
-                self.console.print(Text(f"{task} ..."))
+            if task == AT_ONCE:
+                self._tell(task)
             elif not self.patient:
-                self._show(new)
+                self._show()
 
     def begin(self) -> None:
         """Show where the work is, from now on."""
@@ -125,8 +125,8 @@ class _Reporter:
                 )
                 self.line = self.bar.add_task("", total=None)
                 self.bar.start()
-            if self.state[0] not in ("", AT_ONCE):
-                self._show(True)
+            if self.state[0]:
+                self._show()
 
     def end(self) -> None:
         """Take the bar away."""
@@ -135,11 +135,17 @@ class _Reporter:
             if self.bar is not None:
                 self.bar.stop()
 
-    def _show(self, new: bool) -> None:
+    def _show(self) -> None:
         task, done, total = self.state
         if self.bar is not None and self.line is not None:
             self.bar.update(self.line, description=task, completed=done, total=total or None)
-        elif new:
+        else:
+            self._tell(task)
+
+    def _tell(self, task: str) -> None:
+        """Print a line for the task, the first time that it is heard of."""
+        if task not in self.told:
+            self.told.add(task)
             self.console.print(Text(f"{task} ..."))
 
 

@@ -14,7 +14,7 @@ from typing import ParamSpec
 
 import typer
 
-from microcell.cli import _console
+from microcell.cli._console import fail
 from microcell.errors import GuaranteeError, MicrocellError
 
 __all__ = ["GUARANTEE", "guarded"]
@@ -56,7 +56,7 @@ def _end(error: BaseException) -> int:
     if os.environ.get("MICROCELL_DEBUG") == "1":
         traceback.print_exception(error)
     ending = next(ending for kind, ending in _ENDINGS.items() if isinstance(error, kind))
-    _console.fail(ending.line(error))
+    fail(ending.line(error))
     return ending.code
 
 

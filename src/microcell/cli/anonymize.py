@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import microcell as mc
-from microcell.cli import _console, _library
+from microcell.cli._console import Words, print_data
 from microcell.cli._failures import guarded
+from microcell.cli._library import find_run, manifest_path
 from microcell.cli._options import (
     Decimal,
     Delimiter,
@@ -97,13 +98,13 @@ def anonymize(
         "options": parse_settings(settings or ()),
         "read": reading_options(delimiter=delimiter, encoding=encoding, quote=quote, decimal=decimal, na=na),
     }
-    words = _console.Words(quiet)
+    words = Words(quiet)
     with words.progress():
         job = _plan(config, flags, dry_run=dry_run)
         done = _carry_out(job, dry_run=dry_run)
     if json:
         manifest = done.release.manifest.as_dict()
-        _console.print_data(jsons.dumps(manifest, indent=2, ensure_ascii=False))
+        print_data(jsons.dumps(manifest, indent=2, ensure_ascii=False))
     words.say(done.sentence)
     words.list(_summarize(job, done.release, dry_run=dry_run))
 
@@ -124,7 +125,7 @@ class _Job:
     @property
     def outputs(self) -> tuple[Path, ...]:
         """The files that the run writes."""
-        release = () if self.output is None else (self.output, _library.manifest_path(self.output))
+        release = () if self.output is None else (self.output, manifest_path(self.output))
         return release if self.report is None else (*release, self.report)
 
 
@@ -138,7 +139,7 @@ class _Done:
 
 def _plan(config: Path | None, flags: Mapping[str, Any], *, dry_run: bool) -> _Job:
     """The run that the configuration and the flags describe, refused if a part is missing or could not be written."""
-    base = vars(_library.find_run(config))
+    base = vars(find_run(config))
     merged = {name: {**base[name], **flags[name]} for name in ("options", "read")}
     run = base | {name: value for name, value in flags.items() if value is not None} | merged
     _check_given(run, dry_run=dry_run)
@@ -153,7 +154,7 @@ def _plan(config: Path | None, flags: Mapping[str, Any], *, dry_run: bool) -> _J
         making=_making(run),
         reading=run["read"],
     )
-    _check_outputs(job.outputs, [path for path in (job.table, schema, config) if isinstance(path, Path)])
+    _check_outputs(job, [path for path in (job.table, schema, config) if isinstance(path, Path)])
     return job
 
 
@@ -174,21 +175,24 @@ def _making(run: Mapping[str, Any]) -> dict[str, Any]:
     return {**named, **run["options"]}
 
 
-def _check_outputs(outputs: tuple[Path, ...], sources: list[Path]) -> None:
+def _check_outputs(job: _Job, sources: list[Path]) -> None:
     """Refuse, before the work, what could not be written after it."""
-    places = [path.resolve() for path in outputs]
-    for path, place in zip(outputs, places, strict=True):
+    if job.output is not None:
+        check_target(job.output)  # before the manifest is named after it
+    places = [path.resolve() for path in job.outputs]
+    for path, place in zip(job.outputs, places, strict=True):
         check_target(path, sources=sources)
         if places.count(place) > 1:
             raise TableError(f"{path} would be written twice: output, manifest and report must be different files.")
 
 
 def _carry_out(job: _Job, *, dry_run: bool) -> _Done:
-    release = mc.anonymize(job.table, job.schema, k=job.k, reading=job.reading, **job.making)
+    original = mc.read(job.table, **job.reading)
+    release = mc.anonymize(original, job.schema, k=job.k, **job.making)
     if job.report is None:
         found, beside = _proved(release), {}
     else:
-        found = mc.audit(mc.read(job.table, **job.reading).native, release.table, job.schema)
+        found = mc.audit(original, release.table, job.schema)
         beside = {job.report: _page(job, release, found)}
     if job.output is not None and not dry_run:
         release = mc.publish(release, job.output, keep_order=job.keep_order, beside=beside)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import microcell as mc
-from microcell.cli import _console, _library
+from microcell.cli._console import Words, print_data
 from microcell.cli._failures import guarded
+from microcell.cli._library import manifest_path
 from microcell.cli._options import Decimal, Delimiter, Encoding, Json, Na, Quiet, Quote, SchemaFile, reading_options
 from microcell.errors import OptionError, TableError
 from microcell.staging import Staging, check_target
@@ -62,7 +63,7 @@ def audit(
     quiet: Quiet = False,
 ) -> None:
     """Audit a published table against its original: true k, classes, records, identifiers, distortion."""
-    words = _console.Words(quiet)
+    words = Words(quiet)
     reading = reading_options(delimiter=delimiter, encoding=encoding, quote=quote, decimal=decimal, na=na)
     requirements = _parse_requirements(require or ())
     account = _find_manifest(released, manifest)
@@ -70,15 +71,15 @@ def audit(
         read = (original, released, schema, account.path)
         check_target(report, sources=[path for path in read if path is not None])
     with words.progress():
-        before = mc.read(original, **reading).native
-        found = mc.audit(before, released, mc.load_schema(schema), manifest=account.content)
+        before, after = mc.read(original, **reading), mc.read(released, **_as_written(reading, original, released))
+        found = mc.audit(before, after, mc.load_schema(schema), manifest=account.content)
     _check_directions(found, requirements)
     title = f"Audit of {released.name}"
     if report is not None:
         with Staging() as staging:
             page = mc.render(found, "html", manifest=account.content, title=title)
             staging.path(report).write_text(page, encoding="utf-8")
-    _console.print_data(mc.render(found, "json" if json else "text", manifest=account.content, title=title))
+    print_data(mc.render(found, "json" if json else "text", manifest=account.content, title=title))
     if report is not None:
         words.list([("report", str(report))])
     found.require(**{"k": account.k, **{item.measure: item.limit for item in requirements}})
@@ -105,6 +106,12 @@ class _Account:
         """The k that the release promises."""
         promised = (self.content or {}).get("k")
         return promised if type(promised) is int and promised > _LEAST_K else _LEAST_K
+
+
+def _as_written(reading: Mapping[str, Any], original: Path, released: Path) -> dict[str, Any]:
+    """The options for reading that hold for the release too: in UTF-8, it is in the original's dialect otherwise."""
+    same = original.suffix.lower() == released.suffix.lower()
+    return {name: reading[name] for name in ("delimiter", "quote", "decimal") if same and name in reading}
 
 
 def _parse_requirements(texts: Iterable[str]) -> tuple[_Requirement, ...]:
@@ -144,7 +151,7 @@ def _check_directions(found: "Audit", requirements: Sequence[_Requirement]) -> N
 
 def _find_manifest(released: Path, given: Path | None) -> _Account:
     """The manifest given, or the one beside the release; none if there is none."""
-    path = given or _library.manifest_path(released)
+    path = given or manifest_path(released)
     if given is None and not path.is_file():
         return _Account()
     try:

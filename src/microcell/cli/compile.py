@@ -5,7 +5,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import microcell as mc
-from microcell.cli import _console
+from microcell.cli._console import Words, print_data
 from microcell.cli._failures import guarded
 from microcell.cli._options import Json, Quiet
 
@@ -20,14 +20,14 @@ EXAMPLES = ("microcell compile",)
 @guarded
 def compile(json: Json = False, quiet: Quiet = False) -> None:  # named as the command is
     """Compile the kernels of every method ahead, once on this machine."""
-    words, started = _console.Words(quiet), perf_counter()
+    words, started = Words(quiet), perf_counter()
     people = mc.sample_survey(60)
     with words.progress():
         for name, method in mc.METHODS.items():
             mc.anonymize(people, _schema_for(method), k=3, method=name)
     seconds = round(perf_counter() - started, 1)
     if json:
-        _console.print_data(jsons.dumps({"methods": list(mc.METHODS), "seconds": seconds}, indent=2))
+        print_data(jsons.dumps({"methods": list(mc.METHODS), "seconds": seconds}, indent=2))
     words.say(f"Kernels of {', '.join(mc.METHODS)} are ready, after {seconds} s.")
 
 

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 import microcell as mc
-from microcell.cli import _console, _library
+from microcell.cli._console import Words, print_data
 from microcell.cli._failures import guarded
+from microcell.cli._library import write_table
 from microcell.cli._options import Force, Json, Quiet
 from microcell.errors import TableError
 from microcell.staging import Staging, check_target
@@ -34,10 +35,10 @@ def example(
         if path.exists() and not force:
             raise TableError(f"{path} is there already. Choose another folder with -o, or overwrite it with --force.")
     with Staging() as staging:
-        _library.write_table(mc.read(mc.sample_survey()), staging.path(people))
+        write_table(mc.read(mc.sample_survey()), staging.path(people))
         staging.path(schema).write_text(mc.schema_to_toml(mc.sample_schema()), encoding="utf-8")
     if json:
-        _console.print_data(jsons.dumps({"table": str(people), "schema": str(schema)}, indent=2))
-    words = _console.Words(quiet)
+        print_data(jsons.dumps({"table": str(people), "schema": str(schema)}, indent=2))
+    words = Words(quiet)
     words.list((("survey", str(people)), ("schema", str(schema))))
     words.say(f"Next: microcell anonymize {people} -s {schema} -k 5 -o {output / 'people_k5.csv'}")

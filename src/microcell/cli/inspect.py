@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import microcell as mc
-from microcell.cli import _console
+from microcell.cli._console import Words, print_data, print_table
 from microcell.cli._failures import guarded
 from microcell.cli._options import Decimal, Delimiter, Encoding, Force, Json, Na, Quiet, Quote, reading_options
 from microcell.errors import OptionError, TableError
@@ -45,7 +45,7 @@ def inspect(
     quiet: Quiet = False,
 ) -> None:
     """Show the columns of a table, and draft a schema to edit, with the reason for each guess."""
-    words = _console.Words(quiet)
+    words = Words(quiet)
     reading = reading_options(delimiter=delimiter, encoding=encoding, quote=quote, decimal=decimal, na=na)
     if output == _STDOUT and json:
         raise OptionError("-o - and --json both print on stdout. Give one of them.")
@@ -54,10 +54,10 @@ def inspect(
     with words.progress():
         inspection = mc.inspect(mc.read(table, **reading))
     if output == _STDOUT:
-        _console.print_data(_draft(inspection))
+        print_data(_draft(inspection))
         return
     if json:
-        _console.print_data(jsons.dumps(inspection.as_dict(), indent=2))
+        print_data(jsons.dumps(inspection.as_dict(), indent=2))
     else:
         _print_facts(inspection)
     if output is not None:
@@ -78,11 +78,11 @@ def _draft(inspection: "Inspection") -> str:
 
 
 def _print_facts(inspection: "Inspection") -> None:
-    _console.print_data(
+    print_data(
         f"{inspection.rows:,} rows: {inspection.duplicates:,} repeat an earlier one, {inspection.unique:,} are alone "
         "with their quasi-identifiers\n"
     )
-    _console.print_table(
+    print_table(
         _HEADINGS,
         [
             (

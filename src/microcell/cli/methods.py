@@ -4,7 +4,7 @@ import json as jsons
 from typing import TYPE_CHECKING, Any
 
 import microcell as mc
-from microcell.cli import _console
+from microcell.cli._console import Words, print_data, print_facts
 from microcell.cli._failures import guarded
 from microcell.cli._options import Json, Quiet
 
@@ -24,11 +24,11 @@ def methods(json: Json = False, quiet: Quiet = False) -> None:
     """List the methods that make cells, with their facts and options."""
     facts = [_facts(method) for method in mc.METHODS.values()]
     if json:
-        _console.print_data(jsons.dumps(facts, indent=2))
+        print_data(jsons.dumps(facts, indent=2))
         return
     for item in facts:
-        _console.print_facts([*zip(_HEADINGS, _texts(item), strict=True), ("", "")])
-    _console.Words(quiet).say("The default, --method auto, chooses among these by the table.")
+        print_facts([*zip(_HEADINGS, _texts(item), strict=True), ("", "")])
+    Words(quiet).say("The default, --method auto, chooses among these by the table.")
 
 
 def _facts(method: "Method") -> dict[str, Any]:

@@ -1,0 +1,243 @@
+"""``microcell anonymize``."""
+
+import csv
+import json
+import os
+import sys
+from collections import Counter
+
+import pytest
+
+import microcell as mc
+
+BASE = ("anonymize", "people.csv", "-s", "schema.toml")
+KEYS = ("sex", "age", "bmi", "latitude", "longitude", "postal_code")
+
+
+def read_rows(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def smallest_class(rows):
+    return min(Counter(tuple(row[key] for key in KEYS) for row in rows).values())
+
+
+def write_config(folder, **given):
+    lines = [f"{name} = {json.dumps(value)}" for name, value in given.items()]
+    (folder / "run.toml").write_text("\n".join(["config_version = 1", *lines, ""]), encoding="utf-8")
+
+
+def test_writes_table_manifest_and_report(folder, run):
+    outcome = run(*BASE, "-k", 5, "-o", "out.csv", "--report", "out.html")
+    assert (outcome.code, outcome.stdout) == (0, "")
+    rows = read_rows(folder / "out.csv")
+    assert len(rows) == 200
+    assert "name" not in rows[0]
+    assert smallest_class(rows) >= 5
+    manifest = json.loads((folder / "out.manifest.json").read_text(encoding="utf-8"))
+    assert (manifest["k"], manifest["row_order"]) == (5, "shuffled")
+    page = (folder / "out.html").read_text(encoding="utf-8")
+    assert "5-anonymous" in page
+    assert "shuffled" in page
+    assert {path.name for path in folder.iterdir()} == {
+        "people.csv",
+        "schema.toml",
+        "out.csv",
+        "out.manifest.json",
+        "out.html",
+    }
+
+
+def test_the_summary_tells_guarantee_cells_distortion_and_files(folder, run):
+    outcome = run(*BASE, "-k", 5, "-o", "out.csv", "--report", "out.html")
+    told = " ".join(outcome.stderr.split())
+    manifest = json.loads((folder / "out.manifest.json").read_text(encoding="utf-8"))
+    assert "shares its values of sex, age, bmi, home and postal_code with at least 4 others" in told
+    assert "cells 40 of 5 records" in told
+    assert f"distortion {manifest['distortion']:.4f}" in told
+    assert "table out.csv manifest out.manifest.json report out.html" in told
+    assert "dropped" not in told
+
+
+def test_json_is_the_manifest_as_written(folder, run):
+    outcome = run(*BASE, "-k", 5, "-o", "out.csv", "--json", "-q")
+    assert json.loads(outcome.stdout) == json.loads((folder / "out.manifest.json").read_text(encoding="utf-8"))
+    assert outcome.stderr == ""
+
+
+def test_method_options_and_seed_reach_the_library(folder, run):
+    outcome = run(*BASE, "-k", 3, "--method", "vmdav", "--set", "gamma=0.7", "--seed", 9, "--dry-run", "--json")
+    manifest = json.loads(outcome.stdout)
+    assert manifest["method"]["used"] == "vmdav"
+    assert manifest["method"]["options"] == {"gamma": 0.7}
+    assert manifest["seed"] == 9
+    assert (
+        manifest["distortion"]
+        == mc.anonymize("people.csv", mc.load_schema("schema.toml"), k=3, method="vmdav", gamma=0.7).manifest.distortion
+    )
+
+
+def test_a_word_is_a_value_too(folder, run):
+    outcome = run(*BASE, "-k", 3, "--method", "vmdav", "--set", "gamma=best", "--dry-run", "--json")
+    assert json.loads(outcome.stdout)["method"]["options"] == {"gamma": "best"}
+
+
+def test_a_dry_run_writes_nothing(folder, run):
+    outcome = run(*BASE, "-k", 5, "-o", "out.csv", "--report", "out.html", "--dry-run")
+    assert outcome.code == 0
+    assert "5-anonymous" in outcome.stderr
+    assert "dry run" in outcome.stderr
+    assert {path.name for path in folder.iterdir()} == {"people.csv", "schema.toml"}
+
+
+def test_rows_are_shuffled_unless_their_order_is_kept(folder, run):
+    original = [row["tsh"] for row in read_rows(folder / "people.csv")]
+    run(*BASE, "-k", 5, "-o", "kept.csv", "--keep-order")
+    run(*BASE, "-k", 5, "-o", "shuffled.csv")
+    kept, shuffled = ([row["tsh"] for row in read_rows(folder / f"{name}.csv")] for name in ("kept", "shuffled"))
+    assert kept == original
+    assert shuffled != original
+    assert sorted(shuffled) == sorted(original)
+
+
+def test_dropped_records_are_told(folder, run):
+    lines = (folder / "people.csv").read_text(encoding="utf-8").splitlines()
+    for row in (3, 8, 9):
+        fields = lines[row].split(",")
+        fields[2] = ""
+        lines[row] = ",".join(fields)
+    (folder / "people.csv").write_text("\n".join(lines), encoding="utf-8")
+    assert run(*BASE, "-k", 5, "-o", "out.csv").code == 2
+    outcome = run(*BASE, "-k", 5, "-o", "out.csv", "--report", "out.html", "--missing", "drop")
+    assert outcome.code == 0
+    assert "dropped     3 of 200 records" in outcome.stderr
+    assert len(read_rows(folder / "out.csv")) == 197
+    filled = run(*BASE, "-k", 5, "-o", "out.csv", "--missing", "impute")
+    assert filled.code == 0
+    assert len(read_rows(folder / "out.csv")) == 200
+
+
+def test_a_configuration_holds_a_whole_run(folder, run):
+    (folder / "study").mkdir()
+    given = {"input": "../people.csv", "schema": "../schema.toml", "k": 4, "output": "out.csv", "report": "out.html"}
+    write_config(folder / "study", **given, keep_order=True, seed=3, method="vmdav", options={})
+    text = (folder / "study" / "run.toml").read_text(encoding="utf-8").replace("options = {}", "options.gamma = 0.4")
+    (folder / "study" / "run.toml").write_text(text, encoding="utf-8")
+    outcome = run("anonymize", "--config", "study/run.toml")
+    assert outcome.code == 0, outcome.stderr
+    manifest = json.loads((folder / "study" / "out.manifest.json").read_text(encoding="utf-8"))
+    assert (manifest["k"], manifest["seed"], manifest["row_order"]) == (4, 3, "kept")
+    assert manifest["method"]["options"] == {"gamma": 0.4}
+    assert (folder / "study" / "out.html").exists()
+
+
+def test_flags_override_the_configuration(folder, run):
+    write_config(folder, input="nowhere.csv", schema="nowhere.toml", k=4, output="no/out.csv", seed=3, keep_order=True)
+    flags = ("people.csv", "-s", "schema.toml", "-k", 6, "-o", "mine.csv", "--seed", 0, "--shuffle")
+    outcome = run("anonymize", *flags, "--config", "run.toml", "--json")
+    manifest = json.loads(outcome.stdout)
+    assert (manifest["k"], manifest["seed"], manifest["row_order"]) == (6, 0, "shuffled")
+    assert (folder / "mine.csv").exists()
+
+
+def test_reading_options_reach_the_reader(folder, run):
+    text = (folder / "people.csv").read_text(encoding="utf-8").replace(",", "^").replace(".", ",")
+    (folder / "odd.csv").write_bytes(text.replace("female", "§").encode("latin-1"))
+    reading = ("--delimiter", "^", "--decimal", ",", "--encoding", "latin-1")
+    outcome = run(
+        "anonymize", "odd.csv", "-s", "schema.toml", "-k", 5, "-o", "o.csv", "--report", "o.html", *reading, "--json"
+    )
+    assert outcome.code == 0, outcome.stderr
+    manifest = json.loads(outcome.stdout)
+    plain = json.loads(run(*BASE, "-k", 5, "--dry-run", "--json").stdout)
+    assert manifest["cells"] == plain["cells"]
+    assert manifest["distortion"] == pytest.approx(plain["distortion"])
+
+
+def test_another_format_comes_out_by_its_suffix(folder, run):
+    assert run(*BASE, "-k", 5, "-o", "out.parquet").code == 0
+    assert mc.read("out.parquet").rows == 200
+
+
+WRONG = [
+    ((*BASE, "-k", 5), 2, "-o"),
+    ((*BASE, "-o", "out.csv"), 2, "-k"),
+    (("anonymize", "people.csv", "-k", 5, "-o", "out.csv"), 2, "-s"),
+    (("anonymize", "-s", "schema.toml", "-k", 5, "-o", "out.csv"), 2, "first argument"),
+    ((*BASE, "-k", 1, "-o", "out.csv"), 2, "2 or more"),
+    ((*BASE, "-k", "two", "-o", "out.csv"), 2, "-k"),
+    ((*BASE, "-k", 201, "-o", "out.csv"), 1, "Lower k"),
+    ((*BASE, "-k", 5, "-o", "people.csv"), 2, "also an input"),
+    ((*BASE, "-k", 5, "-o", "./people.csv"), 2, "also an input"),
+    ((*BASE, "-k", 5, "-o", "schema.toml"), 2, "also an input"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--report", "people.csv"), 2, "also an input"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--report", "out.csv"), 2, "different files"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--report", "out.manifest.json"), 2, "different files"),
+    ((*BASE, "-k", 5, "-o", "nowhere/out.csv"), 2, "does not exist"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--report", "nowhere/out.html"), 2, "does not exist"),
+    ((*BASE, "-k", 5, "-o", "."), 2, "is a folder"),
+    ((*BASE, "-k", 5, "-o", "out.nonsense"), 2, ".nonsense"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--method", "nonsense"), 2, "mdav"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--set", "gamma=0.2"), 2, "gamma"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--method", "vmdav", "--set", "gamma"), 2, "NAME=VALUE"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--method", "vmdav", "--set", "=1"), 2, "NAME=VALUE"),
+    ((*BASE, "-k", 5, "-o", "o.csv", "--method", "vmdav", "--set", "gamma=1", "--set", "gamma=2"), 2, "twice"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--method", "vmdav", "--set", "seed=2"), 2, "own flag"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--method", "vmdav", "--set", "schema=2"), 2, "own flag"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--missing", "ignore"), 2, "impute"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--seed", "-1"), 2, "seed"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--decimal", ";"), 2, "decimal"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--config", "nowhere.toml"), 2, "nowhere.toml"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--config", "people.csv"), 2, "TOML"),
+    (("anonymize", "nowhere.csv", "-s", "schema.toml", "-k", 5, "-o", "out.csv"), 2, "nowhere.csv"),
+    (("anonymize", "people.csv", "-s", "nowhere.toml", "-k", 5, "-o", "out.csv"), 2, "nowhere.toml"),
+    (("anonymize", "schema.toml", "-s", "schema.toml", "-k", 5, "-o", "out.csv"), 2, ".toml"),
+    (("anonymize", "people.csv", "-s", "people.csv", "-k", 5, "-o", "out.csv"), 2, "TOML"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "words"), WRONG)
+def test_wrong_use_is_told_and_nothing_is_written(folder, run, survey_files, arguments, code, words):
+    outcome = run(*arguments)
+    assert outcome.code == code
+    assert words in outcome.stderr
+    assert outcome.stdout == ""
+    assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == survey_files
+
+
+def test_a_link_to_the_input_is_the_input(folder, run):
+    (folder / "link.csv").symlink_to("people.csv")
+    os.link(folder / "people.csv", folder / "hard.csv")
+    for name in ("link.csv", "hard.csv"):
+        outcome = run(*BASE, "-k", 5, "-o", name)
+        assert outcome.code == 2
+        assert "also an input" in outcome.stderr
+
+
+def test_the_configuration_is_not_overwritten(folder, run):
+    write_config(folder, k=4)
+    outcome = run(*BASE, "--config", "run.toml", "-o", "run.toml")
+    assert outcome.code == 2
+    assert "also an input" in outcome.stderr
+
+
+def test_targets_are_checked_before_the_work(folder, run, monkeypatch):
+    monkeypatch.setattr(mc, "anonymize", mc.anonymize)
+    monkeypatch.setattr("microcell.tables.read", lambda *_, **__: pytest.fail("the work began"))
+    assert run(*BASE, "-k", 5, "-o", "nowhere/out.csv").code == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="an administrator may write everywhere")
+def test_a_folder_that_is_not_writable_is_refused(folder, run):
+    (folder / "closed").mkdir(mode=0o500)
+    outcome = run(*BASE, "-k", 5, "-o", "closed/out.csv")
+    assert outcome.code == 2
+    assert "not writable" in outcome.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a folder where nobody may write")
+def test_a_folder_where_nobody_may_write_is_refused(folder, run):
+    outcome = run(*BASE, "-k", 5, "-o", "/proc/out.csv")
+    assert outcome.code == 2
+    assert outcome.stderr.count("error: ") == 1

@@ -1,0 +1,148 @@
+"""``microcell audit``."""
+
+import json
+
+import pytest
+
+BASE = ("audit", "people.csv", "out.csv", "-s", "schema.toml")
+
+
+@pytest.fixture
+def released(folder, run):
+    """The folder, with a release of k = 5 in it."""
+    assert run("anonymize", "people.csv", "-s", "schema.toml", "-k", 5, "-o", "out.csv").code == 0
+    return folder
+
+
+def alter(path, change):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([lines[0], *change(lines[1:])]) + "\n", encoding="utf-8")
+
+
+def test_prints_what_it_finds(released, run):
+    outcome = run(*BASE)
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert "5-anonymous" in outcome.stdout
+    assert "distortion.age" in outcome.stdout
+    assert "row_order" not in outcome.stdout
+
+
+def test_json_of_the_audit(released, run):
+    outcome = run(*BASE, "--json")
+    found = json.loads(outcome.stdout)
+    assert found["measures"]["k"]["value"] == 5
+    assert found["measures"]["identifiers_left"]["value"] == 0
+    assert found["manifest"]["k"] == 5
+
+
+def test_finds_the_manifest_beside_the_release_or_where_it_is_said_to_be(released, run):
+    (released / "out.manifest.json").rename(released / "elsewhere.json")
+    lost = json.loads(run(*BASE, "--json").stdout)
+    assert "distortion" not in lost["measures"]
+    assert "manifest" not in lost
+    found = json.loads(run(*BASE, "--manifest", "elsewhere.json", "--json").stdout)
+    assert 0 < found["measures"]["distortion"]["value"] < 1
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2]", "{", "\xff", "null"])
+def test_a_manifest_that_is_none_is_refused(released, run, text):
+    (released / "out.manifest.json").write_bytes(text.encode("latin-1"))
+    outcome = run(*BASE)
+    assert outcome.code == 2
+    assert "not a manifest" in outcome.stderr
+
+
+def test_a_manifest_that_is_not_there_is_refused(released, run):
+    assert run(*BASE, "--manifest", "nowhere.json").code == 2
+
+
+@pytest.mark.parametrize(
+    "limits", [("k=5",), ("k>=5", "distortion<=0.9"), ("distortion = 0.9",), ("distortion.age<=1",), ("k=2.5",)]
+)
+def test_limits_that_are_met(released, run, limits):
+    outcome = run(*BASE, *(word for limit in limits for word in ("--require", limit)))
+    assert (outcome.code, outcome.stderr) == (0, "")
+
+
+def test_limits_that_are_missed_are_all_named(released, run):
+    outcome = run(*BASE, "--require", "k=6", "--require", "distortion<=0.00001", "--json")
+    assert outcome.code == 1
+    assert "k is 5, required at least 6" in outcome.stderr
+    assert "distortion is" in outcome.stderr
+    assert json.loads(outcome.stdout)["measures"]["k"]["value"] == 5
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("k<=5", "k>=5"),
+        ("distortion>=0.1", "distortion<=0.1"),
+        ("k", "k=5"),
+        ("k=", "k=5"),
+        ("=5", "k=5"),
+        ("k=five", "k=5"),
+        ("k=nan", "k=5"),
+        ("k=inf", "k=5"),
+        ("k<5", "k=5"),
+        ("k==5", "k=5"),
+        ("nonsense=5", "distortion"),
+    ],
+)
+def test_limits_that_make_no_sense_are_wrong_use(released, run, limit, words):
+    outcome = run(*BASE, "--require", limit)
+    assert outcome.code == 2
+    assert words in outcome.stderr
+
+
+def test_two_limits_for_one_measure_are_wrong_use(released, run):
+    assert run(*BASE, "--require", "k=5", "--require", "k=3").code == 2
+
+
+def test_a_release_that_breaks_its_promise_fails(released, run):
+    alter(released / "out.csv", lambda rows: rows[1:])
+    outcome = run(*BASE)
+    assert outcome.code == 1
+    assert "k is 4, required at least 5" in outcome.stderr
+    assert run(*BASE, "--require", "k=4").code == 0
+
+
+def test_a_record_alone_fails_without_a_manifest_too(released, run):
+    (released / "out.manifest.json").unlink()
+    alter(released / "out.csv", lambda rows: rows[:1])
+    outcome = run(*BASE)
+    assert outcome.code == 1
+    assert "required at least 2" in outcome.stderr
+
+
+def test_identifiers_left_fail(released, run):
+    outcome = run("audit", "people.csv", "people.csv", "-s", "schema.toml", "--require", "k=1")
+    assert outcome.code == 1
+    assert "identifiers_left" in outcome.stderr
+    assert "Not fit to publish" in outcome.stdout
+
+
+def test_the_report_is_written_also_when_a_limit_is_missed(released, run):
+    outcome = run(*BASE, "--require", "k=6", "--report", "audit.html")
+    assert outcome.code == 1
+    assert "<svg" in (released / "audit.html").read_text(encoding="utf-8")
+    assert "audit.html" in outcome.stderr
+
+
+@pytest.mark.parametrize("name", ["people.csv", "out.csv", "schema.toml", "out.manifest.json", "nowhere/a.html"])
+def test_a_report_that_cannot_be_written_is_refused(released, run, name):
+    before = {path.name: path.read_bytes() for path in released.iterdir()}
+    assert run(*BASE, "--report", name).code == 2
+    assert {path.name: path.read_bytes() for path in released.iterdir()} == before
+
+
+def test_reading_options_are_for_both_tables_as_they_were_written(folder, run):
+    text = (folder / "people.csv").read_text(encoding="utf-8").replace(",", "^").replace(".", ",")
+    (folder / "odd.csv").write_bytes(text.replace("female", "§").encode("latin-1"))
+    reading = ("--delimiter", "^", "--decimal", ",", "--encoding", "latin-1")
+    made = run("anonymize", "odd.csv", "-s", "schema.toml", "-k", 5, "-o", "out.csv", *reading)
+    assert made.code == 0, made.stderr
+    outcome = run("audit", "odd.csv", "out.csv", "-s", "schema.toml", *reading, "--json")
+    assert outcome.code == 0, outcome.stderr
+    found = json.loads(outcome.stdout)
+    assert found["measures"]["k"]["value"] == 5
+    assert 0 < found["measures"]["distortion.sex"]["value"] < 1
