@@ -136,6 +136,8 @@ def test_the_manifest_tells_all_but_no_value():
     assert manifest["cells"]["smallest"] >= 5
     assert sum(int(size) * count for size, count in manifest["cells"]["sizes"].items()) == 60
     assert manifest["microcell"] == mc.__version__
+    assert release.manifest["distortion"] == mc.audit(columns, release.table, SCHEMA)["distortion"]
+    assert 0 < manifest["cells"]["distortion"] < 1
     assert len(manifest["input"]["sha256"]) == 64
     text = json.dumps(manifest)
     assert SECRET not in text
@@ -481,6 +483,33 @@ def test_output_equal_to_input_is_refused(csv_file):
     with pytest.raises(mc.TableError, match="is also an input"):
         mc.publish(release, csv_file)
     assert csv_file.read_bytes() == before
+
+
+def test_outputs_that_could_not_be_written_are_refused(csv_file):
+    release = mc.anonymize(csv_file, SCHEMA, k=5)
+    folder = csv_file.parent
+    for output, beside, message in [
+        (folder / "out.nonsense", {}, "Tables cannot be written as '.nonsense'"),
+        (folder, {}, "is a folder"),
+        (folder / "out.csv", {folder / "out.csv": "report"}, "would be written twice"),
+        (folder / "out.csv", {folder / "out.manifest.json": "report"}, "would be written twice"),
+        (folder / "out.csv", {csv_file: "report"}, "is also an input"),
+    ]:
+        with pytest.raises(mc.TableError, match=message):
+            mc.publish(release, output, beside=beside)
+    assert [path.name for path in folder.iterdir()] == ["people.csv"]
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [{"row_order": "shuffled"}, {"row_order": "shuffled", "missing": "error", "seed": None}, {"row_order": 3}],
+)
+def test_a_damaged_manifest_tells_nothing(csv_file, manifest):
+    release = mc.anonymize(csv_file, SCHEMA, k=5)
+    mc.publish(release, csv_file.with_name("out.csv"))
+    found = mc.audit(csv_file, csv_file.with_name("out.csv"), SCHEMA, manifest=manifest)
+    assert found["k"] >= 5
+    assert "distortion" not in found.measures
 
 
 def test_a_missing_folder_is_refused(csv_file):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from microcell.inspection import draft_schema, inspect
     from microcell.model import Audit, Column, Manifest, Measure, Partition, Release, Schema
     from microcell.partitioning import METHODS, Method, distortion, partition
-    from microcell.pipeline import anonymize, audit, manifest_path, publish, read, write
+    from microcell.pipeline import anonymize, audit, check_outputs, manifest_path, publish, read, write
     from microcell.progress import listen
     from microcell.reporting import guarantee, render
     from microcell.sample import sample_schema, sample_survey
@@ -49,7 +49,7 @@ _HOMES = {
     "inspection": ("draft_schema", "inspect"),
     "model": ("Audit", "Column", "Manifest", "Measure", "Partition", "Release", "Schema"),
     "partitioning": ("METHODS", "Method", "distortion", "partition"),
-    "pipeline": ("anonymize", "audit", "manifest_path", "publish", "read", "write"),
+    "pipeline": ("anonymize", "audit", "check_outputs", "manifest_path", "publish", "read", "write"),
     "progress": ("listen",),
     "reporting": ("guarantee", "render"),
     "sample": ("sample_schema", "sample_survey"),
@@ -77,6 +77,7 @@ __all__ = [
     "TooFewRecordsError",
     "anonymize",
     "audit",
+    "check_outputs",
     "distortion",
     "draft_schema",
     "guarantee",

@@ -62,8 +62,8 @@ def check_missing(table: Table, schema: Schema) -> None:
     if any(counts.values()):
         listing = ", ".join(f"{name!r} ({count})" for name, count in counts.items() if count)
         raise DataError(
-            f"Missing values in {listing}. Say what to do: missing='drop' leaves those records out and reports them, "
-            "missing='impute' places them at the mean and publishes their cell's representative."
+            f"Missing values in {listing}. Say what to do about them (missing): 'drop' leaves those records out and "
+            "reports them, 'impute' places them at the mean and publishes their cell's representative."
         )
 
 

@@ -1,7 +1,7 @@
 """The stages in a row: from a table to a proved release, to its files, to its audit."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from microcell import __version__, aggregation, auditing, encoding, partitioning, progress, roles, tables
-from microcell.errors import DataError, GuaranteeError, OptionError, TooFewRecordsError
+from microcell.errors import DataError, GuaranteeError, OptionError, TableError, TooFewRecordsError
 from microcell.model import Audit, Encoded, Integers, Manifest, Partition, Release, Schema, Table
 from microcell.staging import Staging, check_target
 
-__all__ = ["anonymize", "audit", "manifest_path", "publish", "read", "write"]
+__all__ = ["anonymize", "audit", "check_outputs", "manifest_path", "publish", "read", "write"]
 
 read, write = tables.read, tables.write
 
@@ -88,8 +88,8 @@ def anonymize(
         columns=_describe_columns(schema, original),
         input=_describe_input(original),
         records={"in": original.rows, "out": table.rows, "dropped": original.rows - table.rows},
-        cells=_describe_cells(partition),
-        distortion=partitioning.distortion(encoded.matrix, partition.labels, weights=encoded.weights),
+        cells=_describe_cells(partition, encoded),
+        distortion=auditing.average(auditing.distort_columns(table, published, schema, pairs=np.arange(table.rows))),
         seconds=round(perf_counter() - started, 3),
     )
     order = _secret_order(table, int(seed))
@@ -105,12 +105,10 @@ def publish(
     once more before it takes its name. ``beside`` are further texts to write in the same step (a report). Either
     all files appear, whole, or none.
     """
-    target = Path(output)
-    texts = dict(beside or {})
+    target, texts = Path(output), dict(beside or {})
+    check_outputs(target, beside=texts, sources=[] if release.source is None else [release.source])
     written = replace(release, manifest=replace(release.manifest, row_order="kept" if keep_order else "shuffled"))
     texts[manifest_path(target)] = json.dumps(written.manifest.as_dict(), indent=2, ensure_ascii=False) + "\n"
-    for path in (target, *texts):
-        check_target(path, sources=[] if release.source is None else [release.source])
     table = release.published if keep_order else tables.take(release.published, release.row_order)
     progress.report("writing")
     with Staging() as staging:
@@ -142,9 +140,21 @@ def audit(original: Any, released: Any, schema: Schema, *, manifest: Mapping[str
     return auditing.audit(before, after, resolved, pairs=_pairs(before, after, resolved, manifest))
 
 
-def manifest_path(output: Path) -> Path:
+def manifest_path(output: str | Path) -> Path:
     """Where the manifest of a release goes: beside it."""
-    return output.with_name(f"{output.stem}.manifest.json")
+    return Path(output).with_name(f"{Path(output).stem}.manifest.json")
+
+
+def check_outputs(output: Path, *, beside: Iterable[Path] = (), sources: Iterable[Path] = ()) -> None:
+    """Refuse, before any work, what :func:`publish` could not write, or what would overwrite a source or another."""
+    check_target(output, sources=sources)
+    tables.check_suffix(output.suffix)
+    outputs = [output, manifest_path(output), *beside]
+    places = [path.resolve() for path in outputs]
+    for path, place in zip(outputs, places, strict=True):
+        check_target(path, sources=sources)
+        if places.count(place) > 1:
+            raise TableError(f"{path} would be written twice: table, manifest and report must be different files.")
 
 
 # ---------------------------------------------------------------------------------------------- steps of anonymize
@@ -243,7 +253,7 @@ def _pairs(before: Table, after: Table, schema: Schema, manifest: Mapping[str, A
     try:
         rows = _released_rows(before, schema, str(manifest["missing"]))
         order = _secret_order(_take(before, rows), int(manifest["seed"]))
-    except (KeyError, ValueError, DataError):
+    except (KeyError, TypeError, ValueError, DataError):  # a manifest of another table, or a damaged one
         return None
     return rows[order] if len(order) == after.rows else None
 
@@ -266,11 +276,13 @@ def _describe_input(table: Table) -> dict[str, Any]:
     return {**size, "sha256": tables.digest(table), "sha256_of": "contents"}
 
 
-def _describe_cells(partition: Partition) -> dict[str, Any]:
+def _describe_cells(partition: Partition, encoded: Encoded) -> dict[str, Any]:
     sizes, counts = np.unique(partition.sizes, return_counts=True)
+    of_points = partitioning.distortion(encoded.matrix, partition.labels, weights=encoded.weights)
     return {
         "count": len(partition),
         "smallest": int(sizes[0]),
         "largest": int(sizes[-1]),
+        "distortion": of_points,
         "sizes": {str(size): int(count) for size, count in zip(sizes, counts, strict=True)},
     }

@@ -52,8 +52,13 @@ class Staging:
         for temporary, _ in self._staged:
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
-        for temporary, target in self._staged:
-            os.replace(temporary, target)
+        waiting = list(self._staged)
+        while waiting:
+            try:
+                os.replace(*waiting[0])
+                waiting.pop(0)
+            except KeyboardInterrupt:  # too late to stop: all files are whole, and belong together
+                continue
 
 
 def check_target(target: Path, *, sources: Iterable[Path] = ()) -> None:

@@ -1,6 +1,7 @@
 """The outsider's view: what two tables and a schema show, with nothing else known of how the release was made."""
 
 from microcell.auditing.anonymity import class_labels, class_sizes
+from microcell.auditing.distortion import average, distort_columns
 from microcell.auditing.measurement import audit
 
-__all__ = ["audit", "class_labels", "class_sizes"]
+__all__ = ["audit", "average", "class_labels", "class_sizes", "distort_columns"]

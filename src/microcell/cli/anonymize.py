@@ -12,7 +12,6 @@ import typer
 import microcell as mc
 from microcell.cli._console import Words, print_data
 from microcell.cli._failures import guarded
-from microcell.cli._library import find_run, manifest_path
 from microcell.cli._options import (
     Decimal,
     Delimiter,
@@ -24,8 +23,7 @@ from microcell.cli._options import (
     parse_settings,
     reading_options,
 )
-from microcell.errors import OptionError, TableError
-from microcell.staging import check_target
+from microcell.errors import OptionError
 
 if TYPE_CHECKING:
     from microcell import Audit, Release, Schema
@@ -125,7 +123,7 @@ class _Job:
     @property
     def outputs(self) -> tuple[Path, ...]:
         """The files that the run writes."""
-        release = () if self.output is None else (self.output, manifest_path(self.output))
+        release = () if self.output is None else (self.output, mc.manifest_path(self.output))
         return release if self.report is None else (*release, self.report)
 
 
@@ -139,7 +137,7 @@ class _Done:
 
 def _plan(config: Path | None, flags: Mapping[str, Any], *, dry_run: bool) -> _Job:
     """The run that the configuration and the flags describe, refused if a part is missing or could not be written."""
-    base = vars(find_run(config))
+    base = vars(mc.Run() if config is None else mc.load_run(config))
     merged = {name: {**base[name], **flags[name]} for name in ("options", "read")}
     run = base | {name: value for name, value in flags.items() if value is not None} | merged
     _check_given(run, dry_run=dry_run)
@@ -154,7 +152,9 @@ def _plan(config: Path | None, flags: Mapping[str, Any], *, dry_run: bool) -> _J
         making=_making(run),
         reading=run["read"],
     )
-    _check_outputs(job, [path for path in (job.table, schema, config) if isinstance(path, Path)])
+    if job.output is not None:
+        sources = [path for path in (job.table, schema, config) if isinstance(path, Path)]
+        mc.check_outputs(job.output, beside=[] if job.report is None else [job.report], sources=sources)
     return job
 
 
@@ -175,40 +175,14 @@ def _making(run: Mapping[str, Any]) -> dict[str, Any]:
     return {**named, **run["options"]}
 
 
-def _check_outputs(job: _Job, sources: list[Path]) -> None:
-    """Refuse, before the work, what could not be written after it."""
-    if job.output is not None:
-        check_target(job.output)  # before the manifest is named after it
-    places = [path.resolve() for path in job.outputs]
-    for path, place in zip(job.outputs, places, strict=True):
-        check_target(path, sources=sources)
-        if places.count(place) > 1:
-            raise TableError(f"{path} would be written twice: output, manifest and report must be different files.")
-
-
 def _carry_out(job: _Job, *, dry_run: bool) -> _Done:
     original = mc.read(job.table, **job.reading)
     release = mc.anonymize(original, job.schema, k=job.k, **job.making)
-    if job.report is None:
-        found, beside = _proved(release), {}
-    else:
-        found = mc.audit(original, release.table, job.schema)
-        beside = {job.report: _page(job, release, found)}
+    found = mc.audit(original, release.published, job.schema)
     if job.output is not None and not dry_run:
+        beside = {} if job.report is None else {job.report: _page(job, release, found)}
         release = mc.publish(release, job.output, keep_order=job.keep_order, beside=beside)
     return _Done(release, mc.guarantee(found))
-
-
-def _proved(release: "Release") -> "Audit":
-    """What making the release has proved of it already."""
-    quasi = (column.name for column in release.schema.quasi)
-    return mc.Audit(
-        keys=(*quasi, *release.schema.strata),
-        rows_original=release.manifest.records["in"],
-        rows_released=release.manifest.records["out"],
-        measures={},
-        class_sizes=release.partition.sizes,
-    )
 
 
 def _page(job: _Job, release: "Release", found: "Audit") -> str:

@@ -13,7 +13,6 @@ import typer
 import microcell as mc
 from microcell.cli._console import Words, print_data
 from microcell.cli._failures import guarded
-from microcell.cli._library import manifest_path
 from microcell.cli._options import Decimal, Delimiter, Encoding, Json, Na, Quiet, Quote, SchemaFile, reading_options
 from microcell.errors import OptionError, TableError
 from microcell.staging import Staging, check_target
@@ -151,7 +150,7 @@ def _check_directions(found: "Audit", requirements: Sequence[_Requirement]) -> N
 
 def _find_manifest(released: Path, given: Path | None) -> _Account:
     """The manifest given, or the one beside the release; none if there is none."""
-    path = given or manifest_path(released)
+    path = given or mc.manifest_path(released)
     if given is None and not path.is_file():
         return _Account()
     try:

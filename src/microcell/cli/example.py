@@ -9,7 +9,6 @@ import typer
 import microcell as mc
 from microcell.cli._console import Words, print_data
 from microcell.cli._failures import guarded
-from microcell.cli._library import write_table
 from microcell.cli._options import Force, Json, Quiet
 from microcell.errors import TableError
 from microcell.staging import Staging, check_target
@@ -22,6 +21,7 @@ EXAMPLES = ("microcell example", "microcell example -o trial")
 @guarded
 def example(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write.")] = Path(),
+    records: Annotated[int, typer.Option(min=1, help="How many people.")] = 2000,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -35,7 +35,7 @@ def example(
         if path.exists() and not force:
             raise TableError(f"{path} is there already. Choose another folder with -o, or overwrite it with --force.")
     with Staging() as staging:
-        write_table(mc.read(mc.sample_survey()), staging.path(people))
+        mc.write(mc.read(mc.sample_survey(records)), staging.path(people))
         staging.path(schema).write_text(mc.schema_to_toml(mc.sample_schema()), encoding="utf-8")
     if json:
         print_data(jsons.dumps({"table": str(people), "schema": str(schema)}, indent=2))

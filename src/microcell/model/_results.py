@@ -16,7 +16,11 @@ __all__ = ["Audit", "Comparison", "Manifest", "Measure", "Projection", "Release"
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a release was made; holds no value of the table."""
+    """How a release was made; holds no value of the table.
+
+    ``distortion`` is that of the published table, as the audit finds it; ``cells["distortion"]``, that of the points
+    that the cells were made of (SSE / SST).
+    """
 
     microcell: str
     created: str
@@ -32,6 +36,10 @@ class Manifest:
     seconds: float
     row_order: str = "kept"
     manifest_version: int = 1
+
+    def __getitem__(self, name: str) -> Any:
+        """The entry of that name."""
+        return self.as_dict()[name]
 
     def as_dict(self) -> dict[str, Any]:
         """The manifest as plain data, ready for JSON."""

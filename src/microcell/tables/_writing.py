@@ -14,7 +14,7 @@ from microcell.tables._spreadsheets import write_spreadsheet
 from microcell.tables._statfiles import STAT_FORMATS, write_statfile
 from microcell.tables._wrapping import to_polars
 
-__all__ = ["read_back", "write"]
+__all__ = ["check_suffix", "read_back", "write"]
 
 _DIALECTS = {".csv": Dialect(), ".tsv": Dialect(delimiter="\t"), ".txt": Dialect()}
 
@@ -29,9 +29,7 @@ def write(table: Table, path: str | Path, *, suffix: str | None = None) -> None:
     path = Path(path)
     suffix = (suffix or path.suffix).lower()
     origin = table.origin if isinstance(table.origin, Origin) else Origin("frame")
-    if suffix not in _DIALECTS and suffix not in _WRITERS and suffix not in STAT_FORMATS:
-        known = ", ".join((*_DIALECTS, *_WRITERS, *(name for name, kind in STAT_FORMATS.items() if kind.writer)))
-        raise TableError(f"Tables cannot be written as {suffix or 'a file without a suffix'!r}. Use one of {known}.")
+    check_suffix(suffix)
     frame = to_polars(table)
     try:
         _write(frame, path, suffix, origin)
@@ -45,6 +43,14 @@ def write(table: Table, path: str | Path, *, suffix: str | None = None) -> None:
         raise TableError(f"Cannot write {str(path)!r}: {error.strerror or 'the system refused'}.") from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         raise TableError(f"The table holds types that a {suffix} file cannot hold. Use .parquet.") from None
+
+
+def check_suffix(suffix: str) -> None:
+    """Refuse a suffix of no format that tables can be written in."""
+    writable = (*_DIALECTS, *_WRITERS, *(name for name, kind in STAT_FORMATS.items() if kind.writer))
+    if suffix.lower() not in writable and suffix.lower() not in STAT_FORMATS:
+        known = ", ".join(writable)
+        raise TableError(f"Tables cannot be written as {suffix or 'a file without a suffix'!r}. Use one of {known}.")
 
 
 def read_back(table: Table, path: Path) -> Table:
