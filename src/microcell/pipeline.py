@@ -262,7 +262,9 @@ def _pairs(before: Table, after: Table, schema: Schema, manifest: Mapping[str, A
 
 
 def _describe_columns(schema: Schema, table: Table) -> dict[str, dict[str, Any]]:
-    described: dict[str, dict[str, Any]] = {name: {"role": role} for name, role in schema.roles()}
+    described: dict[str, dict[str, Any]] = {
+        name: {"role": "identifier" if role == "identifiers" else role} for name, role in schema.roles()
+    }
     for column in schema.quasi:
         for part in column.parts:
             described[part] |= {"kind": column.kind, "publish": column.publish, "weight": column.weight}

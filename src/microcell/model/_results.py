@@ -43,7 +43,8 @@ class Manifest:
 
     def as_dict(self) -> dict[str, Any]:
         """The manifest as plain data, ready for JSON."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        version = {"manifest_version": self.manifest_version}
+        return version | {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 @dataclass(frozen=True, eq=False)
