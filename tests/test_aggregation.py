@@ -37,7 +37,16 @@ def test_large_whole_numbers_are_exact():
 
 
 def test_no_negative_zero():
-    assert not np.signbit(published({}, [0, 0], [-0.1, 0.1]).values[0])
+    found = published({}, [0, 0, 1, 1], [-0.1, 0.0, 0.5, 0.5]).values
+    assert found[0] == 0
+    assert not np.signbit(found[0])
+
+
+@pytest.mark.parametrize("outlier", [1e15, 1e17, 1e20, 1e300])
+@pytest.mark.parametrize("publish", ["mean", "median"])
+def test_an_outlier_leaves_other_cells_alone(outlier, publish):
+    items = [1.0, 2.0, 3.0, outlier, outlier]
+    assert published({"publish": publish}, [0, 0, 0, 1, 1], items).values.tolist() == [2.0, outlier]
 
 
 def test_weights_weigh_the_mean():
@@ -53,6 +62,12 @@ def test_medians(items, expected):
 
 def test_weighted_median():
     assert published({"publish": "median"}, [0, 0, 0], [1, 2, 9], weights=[1.0, 1.0, 5.0]).values.tolist() == [9]
+
+
+def test_weighted_medians_of_cells_with_weights_of_any_size():
+    items, weights = [1, 2, 3, 4, 5, 100, 200, 300, 400, 500], [1e15] * 5 + [1e-3] * 5
+    found = published({"publish": "median"}, [0] * 5 + [1] * 5, items, weights=weights)
+    assert found.values.tolist() == [3, 300]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(-50, 50)), min_size=1, max_size=40))
@@ -71,7 +86,8 @@ def test_medians_equal_numpy(pairs):
     [
         ([29, 20, 25], "20-29"),
         ([20, 20], "20"),
-        ([-5, -1], "-5--1"),
+        ([-5, -1], "-5 to -1"),
+        ([-0.0, 0.0], "0"),
         ([1.5, 2.0], "1.5-2.0"),
         ([0.25, 1.5], "0.25-1.50"),
     ],
@@ -125,6 +141,9 @@ def test_dates_keep_their_resolution():
     hours = [datetime.datetime(2020, 1, 1, 5), datetime.datetime(2020, 1, 1, 8), datetime.datetime(2020, 1, 1, 9)]
     mean = np.datetime64(int(published({}, [0, 0, 0], hours).values[0]), "us")
     assert mean == np.datetime64("2020-01-01T07")
+    midnights = [datetime.datetime(2020, 1, day, 23) for day in (1, 2, 4)]  # of a zone one hour east
+    mean = np.datetime64(int(published({}, [0, 0, 0], midnights).values[0]), "us")
+    assert mean == np.datetime64("2020-01-02T23")
 
 
 def location(latitudes, longitudes, labels):

@@ -15,6 +15,7 @@ LAYERS = [
     {"model"},
     {"tables", "roles", "encoding", "partitioning", "aggregation", "auditing", "reporting", "inspection"}
     | {"configuration", "sample"},
+    {"manifests"},
     {"pipeline"},
     {"estimator", "cli"},
     {"__main__"},

@@ -41,7 +41,7 @@ def test_the_commands_of_the_readme_run_in_order(tmp_path, monkeypatch):
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, f"{command}: {result.output}"
     assert (tmp_path / "people_k5.html").exists()
-    assert (tmp_path / "people_k5.manifest.json").exists()
+    assert (tmp_path / "people_k5.csv.manifest.json").exists()
 
 
 def test_every_command_is_documented():

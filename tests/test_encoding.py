@@ -101,7 +101,8 @@ def test_an_unknown_ordinal_category_is_refused_without_showing_it():
 def test_codes_lie_closer_the_longer_their_common_prefix():
     schema = Schema(quasi=[Column("c", kind="code")])
     points = encoded(schema, c=["94110", "94111", "94200", "10001"])
-    assert squared(points, 0, 1) < squared(points, 1, 2) < squared(points, 2, 3)
+    assert 10 * squared(points, 0, 1) < squared(points, 1, 2)
+    assert 10 * squared(points, 1, 2) < squared(points, 2, 3)
 
 
 def test_dates_are_standardized():
@@ -166,6 +167,17 @@ def test_too_many_categories_are_refused():
 def test_sampling_weights_must_be_positive(weights):
     with pytest.raises(DataError, match="Weight column 'w' must hold positive numbers"):
         encoded(Schema(quasi=["a"], weight="w"), a=[1, 2], w=weights)
+
+
+def test_near_unique_text_is_refused_as_nominal():
+    with pytest.raises(SchemaError, match="60 categories in 100 records: the value that a cell would publish"):
+        encoded(a=[f"value {min(i, 59)}" for i in range(100)])
+
+
+def test_an_order_of_numbers():
+    schema = Schema(quasi=[Column("c", kind="ordinal", order=[3.0, 2.0, 1.5])])
+    points = encoded(schema, c=[1.5, 2.0, 3.0]).matrix[:, 0]
+    assert points[2] < points[1] < points[0]
 
 
 def test_an_empty_column_is_constant():

@@ -90,13 +90,95 @@ def test_confidential_by_name(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["wgt", "fnlwgt", "FinalWgt", "sampling_weight", "survey weight", "Gewichtungsfaktor", "factor_de_expansion"],
-)
+    ["wgt", "fnlwgt", "FinalWgt", "sampling_weight", "survey weight", "Gewichtungsfaktor", "factor_de_expansion",
+     "peso muestral", "peso_muestral", "factor muestral", "FactorExpansion", "poids d'enquête", "poids de sondage",
+     "coefficient d'extrapolation", "stichprobengewicht", "Designgewicht", "final_wt"],
+)  # fmt: skip
 def test_weights_by_name_if_they_are_positive_numbers(name):
     assert facts_of(name, NUMBERS).role == "weight"
     assert facts_of(name, [-1.5, *NUMBERS[1:]]).role == "quasi"
     assert facts_of(name, [0.0, *NUMBERS[1:]]).role == "quasi"
     assert facts_of(name, WORDS).role == "quasi"
+
+
+@pytest.mark.parametrize("name", ["utilityid", "UtilityID", "utilityId", "userid", "PERSONID", "plant_meterid"])
+def test_a_word_that_ends_in_id_names_an_identifier_if_all_values_differ(name):
+    assert facts_of(name, [row * 3 for row in range(ROWS)]).role == "identifier"
+
+
+@pytest.mark.parametrize("name", ["utilityid", "plant_meterid"])
+def test_a_word_that_ends_in_id_tells_nothing_if_values_repeat_or_have_fractions(name):
+    assert facts_of(name, [row // 2 * 3 for row in range(ROWS)]).role == "quasi"
+    assert facts_of(name, [row * 3 + 0.5 for row in range(ROWS)]).role == "quasi"
+    assert facts_of(name, [3, 7, 20]).role == "quasi"
+
+
+@pytest.mark.parametrize("name", ["amount_paid", "uric_acid", "covid", "grid", "lipid", "fluid", "bid"])
+def test_words_of_the_language_that_end_in_id_name_no_identifier(name):
+    assert facts_of(name, [row * 3 for row in range(ROWS)]).role == "quasi"
+
+
+@pytest.mark.parametrize(
+    "name, given, many",
+    [
+        ("x", [*["?"] * 3, *(f"{row % 7}" for row in range(ROWS))], "3 values"),
+        ("x", ["NA", *(f"{row}.5" for row in range(ROWS))], "1 value"),
+        ("x", ["NA", ".", "", *(f"-{row},25" for row in range(2000))], "3 values"),
+        ("income", ["?", "?", *(f"{row * 17}" for row in range(ROWS))], "2 values"),
+    ],
+)
+def test_words_among_numbers_are_counted_and_not_shown(name, given, many):
+    facts = facts_of(name, given)
+    assert facts.role == ("confidential" if name == "income" else "quasi")
+    assert facts.kind == "nominal"
+    assert facts.reason.endswith(f"; numbers but for {many}: perhaps words for missing, see --na")
+    assert "?" not in facts.reason
+    assert "NA" not in facts.reason
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        cycle("012", "345"),
+        cycle("1", "x"),
+        [*(f"w{row}" for row in range(6)), *(f"{row % 9}" for row in range(ROWS))],
+        [*["?"] * 50, *(f"{row % 9}" for row in range(ROWS))],
+        WORDS,
+    ],
+)
+def test_text_that_is_not_mostly_numbers_is_not_said_to_be(given):
+    assert "numbers but for" not in facts_of("x", given).reason
+
+
+HARDLY = [f"w{row % 60}x" for row in range(100)]
+
+
+def test_text_that_hardly_repeats_is_an_identifier_unless_its_name_tells_more():
+    facts = facts_of("x", HARDLY)
+    assert facts.role == "identifier"
+    assert facts.reason == "text that hardly repeats, 60 distinct values in 100 records: may name a person"
+    facts = facts_of("city", HARDLY)
+    assert (facts.role, facts.kind) == ("quasi", "nominal")
+    assert facts.reason == "named like a place; 60 distinct values; hardly repeats in 100 records"
+    assert facts_of("x", HARDLY + HARDLY).role == "quasi"
+    assert facts_of("x", [f"w{row % 49}x" for row in range(90)]).role == "quasi"
+    assert facts_of("x", [f"{row % 60:05}" for row in range(100)]).kind == "code"
+
+
+@pytest.mark.parametrize("sign", ["/", "-"])
+@pytest.mark.parametrize("rows", [8, 60, 400])
+def test_dates_that_could_be_read_either_way_are_said_to_be(sign, rows):
+    given = [f"{row % 12 + 1}{sign}{row // 12 % 12 + 1:02}{sign}{1990 + row // 144}" for row in range(rows)]
+    facts = facts_of("x", given)
+    assert (facts.role, facts.kind) == ("quasi", "nominal")
+    assert facts.reason.endswith("; looks like dates day/month/year that could be read either way")
+
+
+@pytest.mark.parametrize("form", ["{day}/1/2020", "1-{day}-2020", "1.{month}.2020", "2020-01-{day:02}", "2020/1/{day}"])
+def test_other_dates_in_text_are_said_to_be_dates(form):
+    facts = facts_of("x", [form.format(day=row + 1, month=row % 12 + 1) for row in range(28)])
+    assert facts.role == "quasi"
+    assert facts.reason.endswith("; looks like dates, but is text")
 
 
 @pytest.mark.parametrize(

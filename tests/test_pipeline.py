@@ -1,5 +1,6 @@
 """From a table to a release: the guarantee, the types, the files, and every kind of bad input."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -332,7 +333,10 @@ def test_wrong_options_are_refused():
     ("schema", "message"),
     [
         (mc.Schema(quasi=["age"]), "No role for columns 'name', 'bmi', 'sex', 'tsh'"),
-        (mc.Schema(quasi=["age", "hight"], rest="keep"), "column 'hight', not in the table; it has 'name', 'age'"),
+        (
+            mc.Schema(quasi=["agee", "bmi"], rest="keep"),
+            "column 'agee', not among the 5 of the table. Did you mean 'age' by 'agee'?",
+        ),
         (mc.Schema(identifiers=["name"], rest="keep"), "names no quasi-identifier"),
         (mc.Schema(quasi=[mc.Column("sex", kind="numeric")], rest="drop"), "'sex' is declared numeric but holds text"),
         (
@@ -345,6 +349,26 @@ def test_wrong_options_are_refused():
 def test_schemas_that_do_not_fit_are_refused(schema, message):
     with pytest.raises(mc.SchemaError, match=message):
         mc.anonymize(people(), schema, k=5)
+
+
+def test_a_table_without_a_header_does_not_show_its_first_record(tmp_path):
+    path = tmp_path / "no_header.csv"
+    path.write_text(f"{SECRET},31,{SECRET}2\nB,32,x\nC,33,y\n")
+    with pytest.raises(mc.SchemaError, match="column names in the first row") as error:
+        mc.anonymize(path, mc.Schema(quasi=["age"], identifiers=["name"], rest="keep"), k=2)
+    assert SECRET not in str(error.value)
+
+
+def test_text_among_numbers_is_refused_with_the_row():
+    with pytest.raises(mc.SchemaError, match="2 rows are no numbers, the first is row 2") as error:
+        mc.anonymize({"a": ["1", SECRET, "3", SECRET]}, mc.Schema(quasi=[mc.Column("a", kind="numeric")]), k=2)
+    assert SECRET not in str(error.value)
+
+
+def test_a_date_is_no_code():
+    frame = pl.DataFrame({"d": pl.Series([1, 2, 3, 4]).cast(pl.Date)})
+    with pytest.raises(mc.SchemaError, match="declared code but holds date values"):
+        mc.anonymize(frame, mc.Schema(quasi=[mc.Column("d", kind="code")]), k=2)
 
 
 def test_infinities_are_refused():
@@ -383,7 +407,7 @@ def test_lost_rows_and_kept_identifiers_never_leave(monkeypatch, lost):
         if lost != "row" or name != "name"
     }
     monkeypatch.setattr(pipeline.tables, "publish", lambda *_: tables.read(table))
-    with pytest.raises(mc.GuaranteeError, match=r"59 records instead of 60|should be gone"):
+    with pytest.raises(mc.GuaranteeError, match=r"59 records instead of 60|Columns \['name'\] are not as"):
         mc.anonymize(people(), SCHEMA, k=5)
 
 
@@ -434,12 +458,14 @@ def test_publishing_writes_the_table_and_its_manifest(csv_file, suffix):
     written = tables.read(output)
     assert written.rows == 60
     assert auditing.class_sizes(written, ("age", "bmi", "sex")).min() >= 5
-    manifest = json.loads((csv_file.parent / "out.manifest.json").read_text())
+    account = mc.manifest_path(output)
+    manifest = json.loads(account.read_text())
+    assert account.name == f"out{suffix}.manifest.json"
     assert manifest["row_order"] == "shuffled"
+    assert manifest["output"]["sha256"] == hashlib.sha256(output.read_bytes()).hexdigest()
+    assert manifest["input"]["sha256"] == hashlib.sha256(csv_file.read_bytes()).hexdigest()
     assert manifest["input"]["sha256_of"] == "file"
-    assert sorted(path.name for path in csv_file.parent.iterdir()) == sorted(
-        ["people.csv", "out.manifest.json", output.name]
-    )
+    assert sorted(path.name for path in csv_file.parent.iterdir()) == sorted(["people.csv", account.name, output.name])
 
 
 def test_rows_are_shuffled_unless_asked_not_to(csv_file):
@@ -458,10 +484,12 @@ def test_a_shuffled_file_is_audited_with_its_manifest(tmp_path, missing):
     with_gaps().write_csv(source)
     release = mc.anonymize(source, SCHEMA, k=5, missing=missing)
     mc.publish(release, output)
-    manifest = json.loads((tmp_path / "out.manifest.json").read_text())
+    manifest = json.loads((tmp_path / "out.csv.manifest.json").read_text())
     in_memory = mc.audit(source, release.table, SCHEMA)
     from_file = mc.audit(source, output, SCHEMA, manifest=manifest)
     assert from_file["distortion"] == pytest.approx(in_memory["distortion"])
+    assert mc.audit(source, output, SCHEMA)["distortion"] == from_file["distortion"]  # finds the manifest by itself
+    (tmp_path / "out.csv.manifest.json").unlink()
     blind = mc.audit(source, output, SCHEMA)
     assert blind["k"] >= 5
     assert "distortion" not in blind.measures
@@ -471,10 +499,68 @@ def test_a_shuffled_file_is_audited_with_its_manifest(tmp_path, missing):
 def test_an_audit_with_the_wrong_original_says_so(csv_file):
     release = mc.anonymize(csv_file, SCHEMA, k=5)
     mc.publish(release, csv_file.with_name("out.csv"))
-    manifest = json.loads(csv_file.with_name("out.manifest.json").read_text())
+    manifest = json.loads(csv_file.with_name("out.csv.manifest.json").read_text())
     other = people(seed=1)
-    found = mc.audit(other, csv_file.with_name("out.csv"), SCHEMA, manifest=manifest)
-    assert found.notes
+    pl.DataFrame(other).write_csv(csv_file)
+    found = mc.audit(csv_file, csv_file.with_name("out.csv"), SCHEMA, manifest=manifest)
+    assert any("its digest is not the manifest's" in note for note in found.notes)
+    with pytest.raises(mc.RequirementError, match="manifest_contradictions is 1"):
+        found.require(k=5)
+
+
+def test_an_audit_with_a_weaker_schema_or_another_file_says_so(csv_file):
+    output = csv_file.with_name("out.csv")
+    mc.publish(mc.anonymize(csv_file, SCHEMA, k=5), output)
+    weaker = mc.Schema(identifiers=["name"], quasi=["sex"], rest="keep")
+    found = mc.audit(csv_file, output, weaker)
+    assert any("another role in the schema" in note for note in found.notes)
+    lines = output.read_text().splitlines(keepends=True)
+    output.write_text("".join(lines[:-1]))
+    found = mc.audit(csv_file, output, SCHEMA)
+    assert any("not the file that was written" in note for note in found.notes)
+    assert any("another number of released records" in note for note in found.notes)
+    with pytest.raises(mc.RequirementError, match="manifest_contradictions is 2"):
+        found.require(k=2)
+
+
+def test_two_releases_of_a_table_cannot_be_laid_side_by_side():
+    first, second, third = (
+        mc.anonymize(people(), schema, k=k)
+        for k, schema in ((5, SCHEMA), (6, SCHEMA), (5, mc.Schema(quasi=["age"], rest="drop")))
+    )
+    assert not (first.row_order == second.row_order).all()
+    assert not (first.row_order == third.row_order).all()
+
+
+@pytest.mark.parametrize("values", [[0.0, -0.0], [None, float("nan")]])
+def test_strata_that_count_as_one_are_published_as_one(tmp_path, values):
+    frame = pl.DataFrame({"age": range(6), "s": pl.Series(values * 3, dtype=pl.Float64, strict=False)})
+    release = mc.anonymize(frame, mc.Schema(quasi=["age"], strata=["s"]), k=5)
+    assert len(set(map(str, release.table["s"]))) == 1
+    for suffix in (".csv", ".parquet"):
+        mc.publish(release, tmp_path / f"out{suffix}")
+        assert len(set(map(str, pl.read_csv(tmp_path / "out.csv")["s"]))) == 1
+
+
+def test_a_column_slipped_into_the_release_does_not_leave(tmp_path):
+    release = mc.anonymize(pd.DataFrame(people()), SCHEMA, k=5)
+    release.table["name"] = people()["name"]
+    with pytest.raises(mc.GuaranteeError, match="not as the schema wants them"):
+        mc.publish(release, tmp_path / "out.csv")
+
+
+def test_natural_arguments_are_understood(csv_file):
+    schema_file = csv_file.with_name("schema.toml")
+    schema_file.write_text(mc.schema_to_toml(SCHEMA))
+    output = csv_file.with_name("out.csv")
+    release = mc.publish(mc.anonymize(str(csv_file), str(schema_file), k=5), str(output))
+    for manifest in (None, release.manifest, release.manifest.as_dict(), mc.manifest_path(output)):
+        assert mc.audit(csv_file, output, schema_file, manifest=manifest).require(k=5)["distortion"] < 1
+    assert mc.inspect(csv_file).rows == mc.inspect(pl.read_csv(csv_file)).rows == 60
+    mc.write(release.table, csv_file.with_name("again.parquet"))
+    assert pl.read_parquet(csv_file.with_name("again.parquet")).equals(release.table)
+    with pytest.raises(mc.SchemaError, match="must be a Schema or the path of its file, not dict"):
+        mc.anonymize(csv_file, {"quasi": ["age"]}, k=5)
 
 
 def test_output_equal_to_input_is_refused(csv_file):
@@ -492,7 +578,7 @@ def test_outputs_that_could_not_be_written_are_refused(csv_file):
         (folder / "out.nonsense", {}, "Tables cannot be written as '.nonsense'"),
         (folder, {}, "is a folder"),
         (folder / "out.csv", {folder / "out.csv": "report"}, "would be written twice"),
-        (folder / "out.csv", {folder / "out.manifest.json": "report"}, "would be written twice"),
+        (folder / "out.csv", {folder / "out.csv.manifest.json": "report"}, "would be written twice"),
         (folder / "out.csv", {csv_file: "report"}, "is also an input"),
     ]:
         with pytest.raises(mc.TableError, match=message):

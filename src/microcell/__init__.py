@@ -24,10 +24,11 @@ if TYPE_CHECKING:
         TableError,
         TooFewRecordsError,
     )
-    from microcell.inspection import draft_schema, inspect
+    from microcell.inspection import draft_schema
+    from microcell.manifests import find_manifest, manifest_path
     from microcell.model import Audit, Column, Manifest, Measure, Partition, Release, Schema
     from microcell.partitioning import METHODS, Method, distortion, partition
-    from microcell.pipeline import anonymize, audit, check_outputs, manifest_path, publish, read, write
+    from microcell.pipeline import anonymize, audit, check_outputs, inspect, publish, read, write
     from microcell.progress import listen
     from microcell.reporting import guarantee, render
     from microcell.sample import sample_schema, sample_survey
@@ -46,10 +47,11 @@ _HOMES = {
         "TableError",
         "TooFewRecordsError",
     ),
-    "inspection": ("draft_schema", "inspect"),
+    "inspection": ("draft_schema",),
+    "manifests": ("find_manifest", "manifest_path"),
     "model": ("Audit", "Column", "Manifest", "Measure", "Partition", "Release", "Schema"),
     "partitioning": ("METHODS", "Method", "distortion", "partition"),
-    "pipeline": ("anonymize", "audit", "check_outputs", "manifest_path", "publish", "read", "write"),
+    "pipeline": ("anonymize", "audit", "check_outputs", "inspect", "publish", "read", "write"),
     "progress": ("listen",),
     "reporting": ("guarantee", "render"),
     "sample": ("sample_schema", "sample_survey"),
@@ -80,6 +82,7 @@ __all__ = [
     "check_outputs",
     "distortion",
     "draft_schema",
+    "find_manifest",
     "guarantee",
     "inspect",
     "listen",

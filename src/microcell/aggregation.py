@@ -2,14 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from microcell.kernels.sphere import unit_vectors
 from microcell.model import Column, Floats, Integers, Mask, Representatives, Schema, Table, Values
 
 __all__ = ["represent"]
+
+_SLACK = 1e-9
+"""What rounding may take from a sum of shares."""
 
 _STEPS_IN_SECONDS = (86400, 3600, 60, 1)
 _UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -27,7 +32,7 @@ class _Cells:
 def represent(
     table: Table, schema: Schema, labels: Integers, weights: Floats | None = None
 ) -> Mapping[str, Representatives]:
-    """What each cell publishes, for each column of the table that is part of a quasi-identifier.
+    """What each cell publishes, for each column of the table that is part of a quasi-identifier, and for strata.
 
     Members without a value have no say in it; a cell without any value publishes a missing one. ``weights`` weigh
     means, medians and modes. Ties go to the lowest value. Time O(n log n) a column.
@@ -39,6 +44,8 @@ def represent(
         parts = [table.columns[part] for part in column.parts]
         published = REPRESENTATIVES[str(column.kind), str(column.publish)](column, parts, cells)
         out.update(zip(column.parts, published, strict=True))
+    for name in schema.strata:
+        out[name] = _shared(table.columns[name], cells)
     return out
 
 
@@ -49,7 +56,7 @@ def _mean(_column: Column, parts: list[Values], cells: _Cells) -> list[Represent
     values = parts[0]
     totals, missing = _totals(values, cells)
     origins = _origins(values, cells)
-    shares = 1.0 / np.where(missing, 1.0, totals)[cells.labels]  # a sum of shares cannot overflow
+    shares = 1.0 / np.where(missing, 1.0, totals)[cells.labels]
     means = _sum_over(cells, np.where(values.missing, 0.0, _less(values, origins, cells)) * shares)
     return [_in_column_type(values, origins, means, missing)]
 
@@ -66,7 +73,7 @@ def _median(_column: Column, parts: list[Values], cells: _Cells) -> list[Represe
 def _range(_column: Column, parts: list[Values], cells: _Cells) -> list[Representatives]:
     values = parts[0]
     _, missing = _totals(values, cells)
-    low, high = _extremes(values.data, values.missing, cells)
+    low, high = _extremes(values.data + 0, values.missing, cells)  # no negative zero
     places = decimals(values)
     texts = [_range_text(a, b, places) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
     return [Representatives("text", np.array(texts, dtype=object), missing)]
@@ -74,32 +81,36 @@ def _range(_column: Column, parts: list[Values], cells: _Cells) -> list[Represen
 
 def _range_text(low: float, high: float, places: int | None) -> str:
     texts = [repr(value) if places is None else f"{value:.{places}f}" for value in (low, high)]
-    return texts[0] if texts[0] == texts[1] else "-".join(texts)
+    return texts[0] if texts[0] == texts[1] else (" to " if low < 0 else "-").join(texts)
 
 
 def _location(_column: Column, parts: list[Values], cells: _Cells) -> list[Representatives]:
     """The mean direction of the members' unit vectors, in degrees."""
     absent = parts[0].missing | parts[1].missing
-    latitude, longitude = (np.radians(np.where(absent, 0.0, part.reals())) for part in parts)
-    flat = np.cos(latitude)
-    axes = (flat * np.cos(longitude), flat * np.sin(longitude), np.sin(latitude))
-    x, y, z = (_sum_over(cells, np.where(absent, 0.0, axis)) for axis in axes)
+    vectors = unit_vectors(*(np.where(absent, 0.0, part.reals()) for part in parts))
+    x, y, z = (_sum_over(cells, np.where(absent, 0.0, axis)) for axis in vectors.T)
     missing = _sum_over(cells, (~absent).astype(np.float64)) == 0
     degrees = np.degrees(np.arctan2(z, np.hypot(x, y))), np.degrees(np.arctan2(y, x))
     zero = np.zeros(cells.count, dtype=np.int64)
-    return [_in_column_type(part, zero, mean, missing) for part, mean in zip(parts, degrees, strict=True)]
+    return [_in_column_type(part, zero, mean / 2, missing) for part, mean in zip(parts, degrees, strict=True)]
 
 
-def _in_column_type(values: Values, origins: NDArray[Any], means: Floats, missing: Mask) -> Representatives:
-    """The origins plus the means, rounded to the column's own precision; halves of whole numbers upwards."""
+def _shared(values: Values, cells: _Cells) -> Representatives:
+    """The value that the members share, written in one way: 0 and -0, or two sorts of missing, are one value."""
+    rows = np.zeros(cells.count, dtype=np.int64)
+    rows[cells.labels] = np.arange(len(values))
+    return Representatives("row", rows, values.missing[rows])
+
+
+def _in_column_type(values: Values, origins: NDArray[Any], halves: Floats, missing: Mask) -> Representatives:
+    """The origins plus twice the halves, rounded to the column's own precision; halves of whole numbers upwards."""
     if values.storage == "float":
-        places, numbers = decimals(values), origins + means
+        places, numbers = decimals(values), origins + halves + halves  # in this order it cannot overflow
         numbers = numbers if places is None else np.round(numbers, places) + 0.0  # no negative zero
         return Representatives("number", numbers, missing)
     step = _resolution(values)
-    offsets = origins % step
-    steps = np.floor((means + offsets) / step + 0.5).astype(np.int64)
-    return Representatives("number", origins - offsets + steps * step, missing)
+    steps = np.floor(2 * halves / step + 0.5).astype(np.int64)
+    return Representatives("number", origins + steps * step, missing)
 
 
 def decimals(values: Values) -> int | None:
@@ -130,14 +141,14 @@ def _is_rounded(x: Floats, places: int, single: bool) -> bool:
 
 
 def _resolution(values: Values) -> int:
-    """The step of a column of whole numbers: 1, or the coarsest of day, hour, minute, ... that all its dates keep."""
+    """The step of a column of whole numbers: 1, or the coarsest of day, hour, minute, ... that its dates lie apart."""
     if not values.is_time or values.unit not in _UNITS_A_SECOND:
         return 1
     a_second = _UNITS_A_SECOND[values.unit]
     steps = [seconds * a_second for seconds in _STEPS_IN_SECONDS]
     steps += [a_second // 10**power for power in (3, 6) if a_second >= 10**power]
     data = values.data[~values.missing]
-    return next((step for step in steps if (data % step == 0).all()), 1)
+    return next((step for step in steps if ((data - data[:1]) % step == 0).all()), 1)
 
 
 # ---------------------------------------------------------------------------------------------- categories and codes
@@ -156,11 +167,7 @@ def _mode(_column: Column, parts: list[Values], cells: _Cells) -> list[Represent
 
 
 def _ordinal_median(column: Column, parts: list[Values], cells: _Cells) -> list[Representatives]:
-    codes, names = parts[0].factorize()
-    ranks = codes
-    if column.order is not None:
-        rank_of = {name: rank for rank, name in enumerate(column.order)}
-        ranks = np.array([*(rank_of.get(name, -1) for name in names), -1])[codes]
+    ranks = parts[0].ranks(column.order)
     median = _weighted_median(ranks.astype(np.float64), ranks < 0, cells, "lower").astype(np.int64)
     rows = np.flatnonzero(ranks == np.where(ranks < 0, -2, median[cells.labels]))
     filled, first = np.unique(cells.labels[rows], return_index=True)
@@ -183,8 +190,8 @@ def _prefix(_column: Column, parts: list[Values], cells: _Cells) -> list[Represe
 
 
 def _masked(a: str, b: str, length: int) -> str:
-    shared = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    return a[:shared] + "*" * (int(length) - shared)
+    shared = commonprefix([a, b])
+    return shared + "*" * (int(length) - len(shared))
 
 
 def _of_rows(rows: Integers, filled: Integers, cells: _Cells) -> Representatives:
@@ -220,24 +227,18 @@ def _totals(values: Values, cells: _Cells) -> tuple[Floats, Mask]:
 
 
 def _origins(values: Values, cells: _Cells) -> NDArray[Any]:
-    """A value near each cell's members: sums of differences from it lose nothing that sums of large numbers would.
-
-    For whole numbers one of the members, for floats the middle of the column.
-    """
+    """One of each cell's members: differences from it lose nothing, however far other cells lie."""
     present = np.flatnonzero(~values.missing)
-    if values.data.dtype.kind == "i":
-        out = np.zeros(cells.count, dtype=np.int64)
-        out[cells.labels[present]] = values.data[present]
-        return out
-    low, high = values.data[present].min(initial=np.inf), values.data[present].max(initial=-np.inf)
-    return np.full(cells.count, low / 2 + high / 2 if len(present) else 0.0)
+    out = np.zeros(cells.count, dtype=values.data.dtype)
+    out[cells.labels[present]] = values.data[present]
+    return out
 
 
 def _less(values: Values, origins: NDArray[Any], cells: _Cells) -> Floats:
-    """The data less its cell's origin, in integers where they are and cannot overflow."""
+    """Half of the data less its cell's origin; halves, so that it cannot overflow."""
     if values.data.dtype.kind == "i" and int(values.data.max()) - int(values.data.min()) < 2**62:
-        return np.asarray(values.data - origins[cells.labels], dtype=np.float64)
-    return np.asarray(values.data.astype(np.float64) - origins[cells.labels])
+        return np.asarray((values.data - origins[cells.labels]) / 2)
+    return np.asarray(values.data / 2 - origins[cells.labels] / 2)
 
 
 def _extremes(data: NDArray[np.generic], missing: Mask, cells: _Cells) -> tuple[NDArray[np.generic], ...]:
@@ -255,13 +256,11 @@ def _weighted_median(x: Floats, missing: Mask, cells: _Cells, side: str) -> Floa
     """The lower or upper median of each cell: where the weights, summed in order, reach or pass one half."""
     present = np.flatnonzero(~missing)
     order = present[np.lexsort((x[present], cells.labels[present]))]
-    labels, weights = cells.labels[order], cells.weights[order]
-    totals = np.bincount(labels, weights=weights, minlength=cells.count)
-    running = np.cumsum(weights)
-    before = np.r_[0.0, np.cumsum(totals)[:-1]][labels] if len(order) else running
-    reached = 2 * (running - before)
-    goal = totals[labels] * (1 - 1e-12 if side == "lower" else 1 + 1e-12)
-    at_goal = np.flatnonzero(reached >= goal) if side == "lower" else np.flatnonzero(reached > goal)
+    labels = cells.labels[order]
+    totals = np.bincount(labels, weights=cells.weights[order], minlength=cells.count)
+    running = np.cumsum(cells.weights[order] / totals[labels])  # each cell adds 1
+    reached = running - (np.cumsum(totals > 0) - 1)[labels]
+    at_goal = np.flatnonzero(reached >= 0.5 - _SLACK if side == "lower" else reached > 0.5 + _SLACK)
     filled, first = np.unique(labels[at_goal], return_index=True)
     out = np.zeros(cells.count)
     out[filled] = x[order[at_goal[first]]]

@@ -3,16 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from os.path import commonprefix
 
 import numpy as np
 
 from microcell.errors import DataError, SchemaError
+from microcell.kernels.sphere import unit_vectors
 from microcell.model import Column, Encoded, EncodedColumn, Floats, Mask, Schema, Table, Values
 
 __all__ = ["check_missing", "encode", "missing_rows"]
 
 MOST_CATEGORIES = 1000
 """A nominal column becomes a dimension a category; beyond this it is a name or a code rather than a category."""
+
+FEW_CATEGORIES = 50
+"""So many categories are never too many; more must be at most half as many as the records."""
 
 CODE_BASE = 10.0
 """How much farther apart two codes lie for each further character, from the right, in which they differ."""
@@ -102,18 +107,14 @@ def _encode_numeric(column: Column, parts: list[Values]) -> _Block:
 
 def _encode_ordinal(column: Column, parts: list[Values]) -> _Block:
     values = parts[0]
-    codes, names = values.factorize()
-    ranks = codes.astype(np.float64)
-    if column.order is not None:
-        rank_of = {name: float(rank) for rank, name in enumerate(column.order)}
-        ranks = np.array([*(rank_of.get(name, np.nan) for name in names), 0.0])[codes]
-        strange = np.flatnonzero(np.isnan(ranks) & ~values.missing)
-        if len(strange):
-            raise SchemaError(
-                f"Column {column.name!r}: {len(strange)} rows hold a category that is not in its order, the first is "
-                f"row {strange[0] + 1}. Complete the order."
-            )
-    return _standardize(ranks, values.missing, 0.0)
+    ranks = values.ranks(column.order)
+    strange = np.flatnonzero((ranks < 0) & ~values.missing)
+    if len(strange):
+        raise SchemaError(
+            f"Column {column.name!r}: {len(strange)} rows hold a category that is not in its order, the first is row "
+            f"{strange[0] + 1}. Complete the order."
+        )
+    return _standardize(ranks.astype(np.float64), values.missing, 0.0)
 
 
 def _encode_nominal(column: Column, parts: list[Values]) -> _Block:
@@ -123,6 +124,12 @@ def _encode_nominal(column: Column, parts: list[Values]) -> _Block:
         raise SchemaError(
             f"Column {column.name!r} has {len(used)} categories, more than {MOST_CATEGORIES}. If it is a code, declare "
             "it so (kind='code'); if it names people, it is an identifier; otherwise group its categories."
+        )
+    if len(used) > max(FEW_CATEGORIES, len(codes) / 2):
+        raise SchemaError(
+            f"Column {column.name!r} has {len(used)} categories in {len(codes)} records: the value that a cell would "
+            "publish is one person's own. Declare it code, datetime or ordinal if it is that, or an identifier; or "
+            "group its categories."
         )
     if len(used) < 2:
         return _constant(len(codes))
@@ -142,7 +149,7 @@ def _encode_code(_: Column, parts: list[Values]) -> _Block:
     longest = max((len(name) for name in names), default=0)
     places, place = np.zeros(len(names) + 1), 0.0
     for before, after in pairwise(by_name):
-        place += CODE_BASE ** min(longest - _common_length(names[before], names[after]), 100)
+        place += CODE_BASE ** min(longest - len(commonprefix([names[before], names[after]])), 100)
         places[after] = place
     return _standardize(places[codes], values.missing, 0.0)
 
@@ -152,9 +159,7 @@ def _encode_location(column: Column, parts: list[Values]) -> _Block:
         _check_finite(getattr(column, what), part)
         _check_degrees(getattr(column, what), part, limit, what)
     missing = parts[0].missing | parts[1].missing
-    latitude, longitude = (np.radians(np.where(missing, 0.0, part.reals())) for part in parts)
-    flat = np.cos(latitude)
-    vectors = np.stack([flat * np.cos(longitude), flat * np.sin(longitude), np.sin(latitude)], axis=1)
+    vectors = unit_vectors(*(np.where(missing, 0.0, part.reals()) for part in parts))
     present = vectors[~missing]
     if len(present) == 0 or (present == present[0]).all():
         return _constant(len(missing))
@@ -220,11 +225,3 @@ def _check_degrees(name: str, values: Values, limit: float, what: str) -> None:
             f"Column {name!r}: {len(outside)} rows are no {what} in degrees (within ±{limit:g}), the first is row "
             f"{outside[0] + 1}."
         )
-
-
-def _common_length(a: str, b: str) -> int:
-    """The length of the longest common prefix."""
-    for place, (left, right) in enumerate(zip(a, b, strict=False)):
-        if left != right:
-            return place
-    return min(len(a), len(b))

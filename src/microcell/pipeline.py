@@ -1,6 +1,5 @@
 """The stages in a row: from a table to a proved release, to its files, to its audit."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -10,21 +9,33 @@ from typing import Any
 
 import numpy as np
 
-from microcell import __version__, aggregation, auditing, encoding, partitioning, progress, roles, tables
-from microcell.errors import DataError, GuaranteeError, OptionError, TableError, TooFewRecordsError
+from microcell import (
+    __version__,
+    aggregation,
+    auditing,
+    configuration,
+    encoding,
+    inspection,
+    manifests,
+    partitioning,
+    progress,
+    roles,
+    tables,
+)
+from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TableError, TooFewRecordsError
 from microcell.model import Audit, Encoded, Integers, Manifest, Partition, Release, Schema, Table
 from microcell.staging import Staging, check_target
 
-__all__ = ["anonymize", "audit", "check_outputs", "manifest_path", "publish", "read", "write"]
+__all__ = ["anonymize", "audit", "check_outputs", "inspect", "publish", "read", "write"]
 
-read, write = tables.read, tables.write
+read = tables.read
 
 MISSING = ("error", "drop", "impute")
 
 
 def anonymize(
     source: Any,
-    schema: Schema,
+    schema: Schema | str | Path,
     *,
     k: int,
     method: str = "auto",
@@ -39,7 +50,7 @@ def anonymize(
     source
         A pandas, polars or pyarrow table, a dict of arrays, the path of a file, or what :func:`read` gave.
     schema
-        The role of each column.
+        The role of each column: a :class:`Schema`, or the path of its file.
     k
         The least number of records in a cell, 2 or more.
     method
@@ -67,7 +78,8 @@ def anonymize(
     _check_request(k, method, missing, seed, options)
     progress.report("reading")
     original = tables.read(source)
-    schema = roles.resolve(schema, original)
+    _check_enough(original, k)
+    schema = roles.resolve(_as_schema(schema), original)
     table = _take(original, _released_rows(original, schema, missing))
     _check_enough(table, k)
     progress.report("encoding")
@@ -85,46 +97,81 @@ def anonymize(
         method={"asked": method, "used": partition.method, "why": partition.why, "options": dict(options)},
         seed=int(seed),
         missing=missing,
-        columns=_describe_columns(schema, original),
-        input=_describe_input(original),
+        columns=manifests.describe_columns(schema, original),
+        input=manifests.describe_table(original),
         records={"in": original.rows, "out": table.rows, "dropped": original.rows - table.rows},
-        cells=_describe_cells(partition, encoded),
+        cells=manifests.describe_cells(partition, encoded),
         distortion=auditing.average(auditing.distort_columns(table, published, schema, pairs=np.arange(table.rows))),
         seconds=round(perf_counter() - started, 3),
     )
-    order = _secret_order(table, int(seed))
+    order = manifests.row_order(table, manifest.as_dict())
     return Release(published.native, partition, manifest, schema, published, order, original.origin.path)
 
 
 def publish(
     release: Release, output: str | Path, *, keep_order: bool = False, beside: Mapping[Path, str] | None = None
 ) -> Release:
-    """Write the release and its manifest; the release as written, with the order of rows in its manifest.
+    """Write the release and its manifest; the release as written, its manifest telling of the file.
 
     Rows are shuffled, so that their places tell nothing, unless ``keep_order``. The file is read back and k counted
     once more before it takes its name. ``beside`` are further texts to write in the same step (a report). Either
     all files appear, whole, or none.
     """
-    target, texts = Path(output), dict(beside or {})
+    target, texts = Path(output), {Path(path): text for path, text in (beside or {}).items()}
     check_outputs(target, beside=texts, sources=[] if release.source is None else [release.source])
-    written = replace(release, manifest=replace(release.manifest, row_order="kept" if keep_order else "shuffled"))
-    texts[manifest_path(target)] = json.dumps(written.manifest.as_dict(), indent=2, ensure_ascii=False) + "\n"
     table = release.published if keep_order else tables.take(release.published, release.row_order)
-    progress.report("writing")
     with Staging() as staging:
         for path, text in texts.items():
             staging.path(path).write_text(text, encoding="utf-8")
-        temporary = staging.path(target)
+        account, temporary = staging.path(manifests.manifest_path(target)), staging.path(target)
+        progress.report("writing")
         tables.write(table, temporary)
         progress.report("checking the file")
-        _prove(tables.read_back(table, temporary), release.schema, release.partition.k, table.rows)
-    return written
+        written = tables.read_back(table, temporary)
+        _prove(written, release.schema, release.partition.k, table.rows)
+        order = "kept" if keep_order else "shuffled"
+        manifest = replace(release.manifest, row_order=order, output=manifests.describe_table(written))
+        account.write_text(manifests.to_json(manifest), encoding="utf-8")
+    return replace(release, manifest=manifest)
 
 
-def audit(original: Any, released: Any, schema: Schema, *, manifest: Mapping[str, Any] | None = None) -> Audit:
+def check_outputs(output: str | Path, *, beside: Iterable[str | Path] = (), sources: Iterable[Path] = ()) -> None:
+    """Refuse, before any work, what :func:`publish` could not write, or what would overwrite a source or another."""
+    target, sources = Path(output), list(sources)
+    check_target(target, sources=sources)
+    tables.check_suffix(target.suffix)
+    outputs = [target, manifests.manifest_path(target), *map(Path, beside)]
+    places = [path.resolve() for path in outputs]
+    for path, place in zip(outputs, places, strict=True):
+        check_target(path, sources=sources)
+        if places.count(place) > 1:
+            raise TableError(f"{path} would be written twice: table, manifest and report must be different files.")
+
+
+def write(table: Any, path: str | Path) -> None:
+    """Write a table (a frame, or what :func:`read` gave) to a file, whole or not at all."""
+    target = Path(path)
+    check_target(target)
+    with Staging() as staging:
+        tables.write(tables.read(table), staging.path(target))
+
+
+def inspect(source: Any) -> inspection.Inspection:
+    """The facts of each column of a table (a frame, a path, or what :func:`read` gave), with a drafted role and kind.
+
+    Examples
+    --------
+    >>> inspect({"age": [31, 33, 35, 60, 62, 64]}).columns[0].role
+    'quasi'
+    """
+    return inspection.inspect(tables.read(source))
+
+
+def audit(original: Any, released: Any, schema: Schema | str | Path, *, manifest: Any = None) -> Audit:
     """What an outsider finds who compares the original table with the released one under the schema.
 
-    ``manifest`` is needed only for what compares records one by one (the distortion) if rows were shuffled.
+    ``manifest`` (a record, a mapping or a path; for a released file, the one beside it if left out) tells the order of
+    shuffled rows, without which distortion cannot be measured. What it says is checked against the tables.
 
     Examples
     --------
@@ -136,25 +183,13 @@ def audit(original: Any, released: Any, schema: Schema, *, manifest: Mapping[str
     (3, 0.0125)
     """
     before, after = tables.read(original), tables.read(released)
-    resolved = roles.resolve(schema, before)
-    return auditing.audit(before, after, resolved, pairs=_pairs(before, after, resolved, manifest))
-
-
-def manifest_path(output: str | Path) -> Path:
-    """Where the manifest of a release goes: beside it."""
-    return Path(output).with_name(f"{Path(output).stem}.manifest.json")
-
-
-def check_outputs(output: Path, *, beside: Iterable[Path] = (), sources: Iterable[Path] = ()) -> None:
-    """Refuse, before any work, what :func:`publish` could not write, or what would overwrite a source or another."""
-    check_target(output, sources=sources)
-    tables.check_suffix(output.suffix)
-    outputs = [output, manifest_path(output), *beside]
-    places = [path.resolve() for path in outputs]
-    for path, place in zip(outputs, places, strict=True):
-        check_target(path, sources=sources)
-        if places.count(place) > 1:
-            raise TableError(f"{path} would be written twice: table, manifest and report must be different files.")
+    resolved = roles.resolve(_as_schema(schema), before)
+    account = manifests.find_manifest(manifest, after.origin.path)
+    if account is None:
+        return auditing.audit(before, after, resolved)
+    contradictions = manifests.find_contradictions(account, before, after, resolved)
+    pairs = _pairs(before, after, resolved, account)
+    return auditing.audit(before, after, resolved, pairs=pairs, contradictions=contradictions)
 
 
 # ---------------------------------------------------------------------------------------------- steps of anonymize
@@ -168,6 +203,14 @@ class _Request:
     method: str
     seed: int
     options: Mapping[str, Any]
+
+
+def _as_schema(schema: Any) -> Schema:
+    if isinstance(schema, (str, Path)):
+        return configuration.load_schema(schema)
+    if not isinstance(schema, Schema):
+        raise SchemaError(f"schema must be a Schema or the path of its file, not {type(schema).__name__}.")
+    return schema
 
 
 def _check_request(k: int, method: str, missing: str, seed: int, options: Mapping[str, Any]) -> None:
@@ -226,10 +269,10 @@ def _partition(table: Table, encoded: Encoded, schema: Schema, request: _Request
 
 
 def _prove(published: Table, schema: Schema, k: int, rows: int) -> None:
-    """Count k and the records on the table that is about to be published, as an outsider would."""
-    left = [name for name in (*schema.identifiers, *schema.drop) if name in published.columns]
-    if left:
-        raise GuaranteeError(f"Columns {left} should be gone but are in the release. Nothing was released.")
+    """Count k, the columns and the records of the table that is about to be published, as an outsider would."""
+    strange = set(published.names) ^ {*schema.keys, *schema.unchanged}
+    if strange:
+        raise GuaranteeError(f"Columns {sorted(strange)} are not as the schema wants them. Nothing was released.")
     if published.rows != rows:
         raise GuaranteeError(f"The release has {published.rows} records instead of {rows}. Nothing was released.")
     smallest = int(auditing.class_sizes(published, schema.keys).min(initial=rows))
@@ -240,51 +283,13 @@ def _prove(published: Table, schema: Schema, k: int, rows: int) -> None:
         )
 
 
-def _secret_order(table: Table, seed: int) -> Integers:
-    """An order of the rows that only someone with the original table can work out, even if the seed is known."""
-    key = tables.digest(table, key=f"row order {seed}".encode())
-    return np.random.default_rng(int(key, 16)).permutation(table.rows)
-
-
-def _pairs(before: Table, after: Table, schema: Schema, manifest: Mapping[str, Any] | None) -> Integers | None:
+def _pairs(before: Table, after: Table, schema: Schema, manifest: Mapping[str, Any]) -> Integers | None:
     """The row of the original that each released row comes from, if the manifest tells."""
-    if manifest is None or manifest.get("row_order") != "shuffled":
+    if manifest.get("row_order") != "shuffled":
         return None
     try:
         rows = _released_rows(before, schema, str(manifest["missing"]))
-        order = _secret_order(_take(before, rows), int(manifest["seed"]))
+        order = manifests.row_order(_take(before, rows), manifest)
     except (KeyError, TypeError, ValueError, DataError):  # a manifest of another table, or a damaged one
         return None
     return rows[order] if len(order) == after.rows else None
-
-
-# ---------------------------------------------------------------------------------------------- the manifest's parts
-
-
-def _describe_columns(schema: Schema, table: Table) -> dict[str, dict[str, Any]]:
-    described: dict[str, dict[str, Any]] = {
-        name: {"role": "identifier" if role == "identifiers" else role} for name, role in schema.roles()
-    }
-    for column in schema.quasi:
-        for part in column.parts:
-            described[part] |= {"kind": column.kind, "publish": column.publish, "weight": column.weight}
-    return {name: described[name] for name in table.names}
-
-
-def _describe_input(table: Table) -> dict[str, Any]:
-    size = {"rows": table.rows, "columns": len(table.names)}
-    if table.origin.path is not None:
-        return {**size, "sha256": tables.file_digest(table.origin.path), "sha256_of": "file"}
-    return {**size, "sha256": tables.digest(table), "sha256_of": "contents"}
-
-
-def _describe_cells(partition: Partition, encoded: Encoded) -> dict[str, Any]:
-    sizes, counts = np.unique(partition.sizes, return_counts=True)
-    of_points = partitioning.distortion(encoded.matrix, partition.labels, weights=encoded.weights)
-    return {
-        "count": len(partition),
-        "smallest": int(sizes[0]),
-        "largest": int(sizes[-1]),
-        "distortion": of_points,
-        "sizes": {str(size): int(count) for size, count in zip(sizes, counts, strict=True)},
-    }

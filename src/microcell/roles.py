@@ -1,6 +1,9 @@
 """A schema meets a table: every column gets a role, every quasi-identifier a kind."""
 
 from dataclasses import replace
+from difflib import get_close_matches
+
+import numpy as np
 
 from microcell.errors import SchemaError
 from microcell.model import PUBLISHED, Column, Kind, Schema, Table, Values
@@ -46,9 +49,12 @@ def resolve(schema: Schema, table: Table) -> Schema:
 def _check_names(schema: Schema, table: Table) -> None:
     unknown = [name for name, _ in schema.roles() if name not in table.columns]
     if unknown:
+        meant = {name: get_close_matches(name, table.names, n=1) for name in unknown}
+        hints = "".join(f" Did you mean {close[0]!r} by {name!r}?" for name, close in meant.items() if close)
         raise SchemaError(
-            f"The schema names column{'s' if len(unknown) > 1 else ''} {_listing(unknown)}, not in the table; "
-            f"it has {_listing(table.names)}."
+            f"The schema names column{'s' if len(unknown) > 1 else ''} {_listing(unknown)}, not among the "
+            f"{len(table.names)} of the table.{hints} Does the table have its column names in the first row? "
+            "'microcell inspect' shows them."
         )
 
 
@@ -82,14 +88,33 @@ def _kind_of(column: Column, values: Values) -> Kind:
 def _check_kind(name: str, kind: Kind, values: Values) -> None:
     if kind in ("numeric", "location") and not (values.is_number or values.storage == "empty"):
         raise SchemaError(
-            f"Column {name!r} is declared {kind} but holds {values.storage} values. Correct the values, or declare it "
-            "nominal, ordinal or code."
+            f"Column {name!r} is declared {kind} but holds {values.storage} values{_where_not_numbers(values)}. "
+            "Correct them, name the words that stand for missing values (na), or declare it nominal, ordinal or code."
         )
+    if kind == "code" and (values.is_time or values.storage == "boolean"):
+        raise SchemaError(f"Column {name!r} is declared code but holds {values.storage} values. Declare it datetime.")
     if kind == "datetime" and not values.is_time:
         raise SchemaError(
             f"Column {name!r} is declared datetime but holds {values.storage} values. Write dates as YYYY-MM-DD, or "
             "declare another kind."
         )
+
+
+def _where_not_numbers(values: Values) -> str:
+    """How many rows of a text column are no numbers, and which is the first."""
+    if values.storage != "text":
+        return ""
+    strange = np.array([not _is_number(name) for name in values.categories], dtype=np.bool_)
+    rows = np.flatnonzero(strange[values.data] & ~values.missing)
+    return f": {len(rows)} rows are no numbers, the first is row {rows[0] + 1}" if len(rows) else ""
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _listing(names: tuple[str, ...] | list[str], most: int = 12) -> str:

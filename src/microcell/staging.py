@@ -52,13 +52,12 @@ class Staging:
         for temporary, _ in self._staged:
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
-        waiting = list(self._staged)
-        while waiting:
-            try:
-                os.replace(*waiting[0])
-                waiting.pop(0)
-            except KeyboardInterrupt:  # too late to stop: all files are whole, and belong together
-                continue
+        for temporary, target in self._staged:
+            while temporary.exists():
+                try:
+                    os.replace(temporary, target)
+                except KeyboardInterrupt:  # too late to stop: all files are whole, and belong together
+                    continue
 
 
 def check_target(target: Path, *, sources: Iterable[Path] = ()) -> None:

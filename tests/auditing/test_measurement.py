@@ -33,11 +33,15 @@ def test_measures_in_their_order():
         "records_dropped": 0,
         "records_unaccounted": 0,
         "identifiers_left": 0,
+        "columns_missing": 0,
+        "columns_unexpected": 0,
+        "values_changed": 0,
         "distortion": round((10 / 451 + 1) / 2, 6),
         "distortion.age": round(10 / 451, 6),
         "distortion.sex": 1.0,
     }
     assert list(found.measures)[:2] == ["k", "classes"]
+    assert list(found.measures)[5:9] == ["identifiers_left", "columns_missing", "columns_unexpected", "values_changed"]
     assert list(found.measures)[-2:] == ["distortion.age", "distortion.sex"]
     assert found.keys == ("age", "sex")
     assert found.class_sizes.tolist() == [2, 2]
@@ -122,9 +126,10 @@ def test_a_quasi_identifier_that_is_gone():
         audit(table(x=[1]), RELEASED, SCHEMA)
 
 
-def test_columns_absent_and_strange_are_noted():
+def test_columns_absent_and_strange_are_counted_and_noted():
     found = audit(ORIGINAL, table(age=[21, 21, 42, 42], sex=["f", "f", "m", "m"], extra=[1, 2, 3, 4]), SCHEMA)
     notes = " ".join(found.notes)
+    assert (found["columns_missing"], found["columns_unexpected"], found["values_changed"]) == (1, 1, 0)
     assert "not in the release: column 'tsh'" in notes
     assert "without a role in the schema, and so not looked at: column 'extra'" in notes
 
@@ -140,3 +145,16 @@ def test_the_tables_are_left_as_they_were():
     audit(ORIGINAL, RELEASED, SCHEMA)
     for name, column in ORIGINAL.columns.items():
         np.testing.assert_array_equal(column.data, before[name])
+
+
+@pytest.mark.parametrize("contradictions", [[], ["The release is another file."], ["One.", "Two."]])
+def test_contradictions_of_the_manifest_are_counted_and_told(contradictions):
+    found = audit(ORIGINAL, RELEASED, SCHEMA, contradictions=contradictions)
+    assert found["manifest_contradictions"] == len(contradictions)
+    assert found.notes == tuple(contradictions)
+    assert list(found.measures)[9] == "manifest_contradictions"
+    assert found.measures["manifest_contradictions"].lower_is_better
+
+
+def test_without_a_manifest_nothing_is_said_of_contradictions():
+    assert "manifest_contradictions" not in audit(ORIGINAL, RELEASED, SCHEMA).measures

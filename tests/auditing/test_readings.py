@@ -16,6 +16,11 @@ from tests.small_tables import table, values
     [
         ("20-29", 24.5),
         ("-5--1", -3.0),
+        ("-3 to 1", -1.0),
+        ("-9 to -7", -8.0),
+        ("-2.5 to -1.5", -2.0),
+        ("1.5 to 2", 1.75),
+        ("-1e-5 to 3e-5", 1e-5),
         ("-5-1", -2.0),
         ("1.5-2.5", 2.0),
         ("20", 20.0),
@@ -35,7 +40,9 @@ def test_ranges_are_read_as_their_middles(text, middle):
     assert reading.unreadable == 0
 
 
-@pytest.mark.parametrize("text", ["*", "", "a-b", "1-2-3", "--1", "nan", "1e999", "20-"])
+@pytest.mark.parametrize(
+    "text", ["*", "", "a-b", "1-2-3", "--1", "nan", "1e999", "20-", "1to2", "1 to", "to 2", "1 to 2 to 3"]
+)
 def test_text_that_is_no_range_is_counted(text):
     reading = read_numbers("x", values([1.0, 2.0]), values([text, "1-2"]))
     assert np.isnan(reading.after[0])

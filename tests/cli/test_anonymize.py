@@ -35,7 +35,7 @@ def test_writes_table_manifest_and_report(folder, run):
     assert len(rows) == 200
     assert "name" not in rows[0]
     assert smallest_class(rows) >= 5
-    manifest = json.loads((folder / "out.manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
     assert (manifest["k"], manifest["row_order"]) == (5, "shuffled")
     page = (folder / "out.html").read_text(encoding="utf-8")
     assert "5-anonymous" in page
@@ -44,7 +44,7 @@ def test_writes_table_manifest_and_report(folder, run):
         "people.csv",
         "schema.toml",
         "out.csv",
-        "out.manifest.json",
+        "out.csv.manifest.json",
         "out.html",
     }
 
@@ -52,17 +52,17 @@ def test_writes_table_manifest_and_report(folder, run):
 def test_the_summary_tells_guarantee_cells_distortion_and_files(folder, run):
     outcome = run(*BASE, "-k", 5, "-o", "out.csv", "--report", "out.html")
     told = " ".join(outcome.stderr.split())
-    manifest = json.loads((folder / "out.manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
     assert "shares its values of sex, age, bmi, home and postal_code with at least 4 others" in told
     assert "cells 40 of 5 records" in told
     assert f"distortion {manifest['distortion']:.4f}" in told
-    assert "table out.csv manifest out.manifest.json report out.html" in told
+    assert "table out.csv manifest out.csv.manifest.json report out.html" in told
     assert "dropped" not in told
 
 
 def test_json_is_the_manifest_as_written(folder, run):
     outcome = run(*BASE, "-k", 5, "-o", "out.csv", "--json", "-q")
-    assert json.loads(outcome.stdout) == json.loads((folder / "out.manifest.json").read_text(encoding="utf-8"))
+    assert json.loads(outcome.stdout) == json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
     assert outcome.stderr == ""
 
 
@@ -126,7 +126,7 @@ def test_a_configuration_holds_a_whole_run(folder, run):
     (folder / "study" / "run.toml").write_text(text, encoding="utf-8")
     outcome = run("anonymize", "--config", "study/run.toml")
     assert outcome.code == 0, outcome.stderr
-    manifest = json.loads((folder / "study" / "out.manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads((folder / "study" / "out.csv.manifest.json").read_text(encoding="utf-8"))
     assert (manifest["k"], manifest["seed"], manifest["row_order"]) == (4, 3, "kept")
     assert manifest["method"]["options"] == {"gamma": 0.4}
     assert (folder / "study" / "out.html").exists()
@@ -173,7 +173,7 @@ WRONG = [
     ((*BASE, "-k", 5, "-o", "schema.toml"), 2, "also an input"),
     ((*BASE, "-k", 5, "-o", "out.csv", "--report", "people.csv"), 2, "also an input"),
     ((*BASE, "-k", 5, "-o", "out.csv", "--report", "out.csv"), 2, "different files"),
-    ((*BASE, "-k", 5, "-o", "out.csv", "--report", "out.manifest.json"), 2, "different files"),
+    ((*BASE, "-k", 5, "-o", "out.csv", "--report", "out.csv.manifest.json"), 2, "different files"),
     ((*BASE, "-k", 5, "-o", "nowhere/out.csv"), 2, "does not exist"),
     ((*BASE, "-k", 5, "-o", "out.csv", "--report", "nowhere/out.html"), 2, "does not exist"),
     ((*BASE, "-k", 5, "-o", "."), 2, "is a folder"),

@@ -63,7 +63,15 @@ def test_examples_of_all_commands_run_in_their_order(tmp_path, monkeypatch, run)
             outcome = run(*arguments)
             assert program == "microcell"
             assert outcome.code == 0, (line, outcome.stderr)
-    made = {"people_k5.csv", "people_k5.manifest.json", "people_k5.html", "people_k3.parquet", "audit.html", "trial"}
+    made = {
+        "people_k5.csv",
+        "people_k5.csv.manifest.json",
+        "people_k3.parquet.manifest.json",
+        "people_k5.html",
+        "people_k3.parquet",
+        "audit.html",
+        "trial",
+    }
     assert made <= {path.name for path in tmp_path.iterdir()}
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import polars as pl
 import pytest
 
 BASE = ("audit", "people.csv", "out.csv", "-s", "schema.toml")
@@ -36,7 +37,7 @@ def test_json_of_the_audit(released, run):
 
 
 def test_finds_the_manifest_beside_the_release_or_where_it_is_said_to_be(released, run):
-    (released / "out.manifest.json").rename(released / "elsewhere.json")
+    (released / "out.csv.manifest.json").rename(released / "elsewhere.json")
     lost = json.loads(run(*BASE, "--json").stdout)
     assert "distortion" not in lost["measures"]
     assert "manifest" not in lost
@@ -46,7 +47,7 @@ def test_finds_the_manifest_beside_the_release_or_where_it_is_said_to_be(release
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "{", "\xff", "null"])
 def test_a_manifest_that_is_none_is_refused(released, run, text):
-    (released / "out.manifest.json").write_bytes(text.encode("latin-1"))
+    (released / "out.csv.manifest.json").write_bytes(text.encode("latin-1"))
     outcome = run(*BASE)
     assert outcome.code == 2
     assert "not a manifest" in outcome.stderr
@@ -103,11 +104,37 @@ def test_a_release_that_breaks_its_promise_fails(released, run):
     outcome = run(*BASE)
     assert outcome.code == 1
     assert "k is 4, required at least 5" in outcome.stderr
+    outcome = run(*BASE, "--require", "k=4")
+    assert outcome.code == 1
+    assert "manifest_contradictions is 2" in outcome.stderr
+    (released / "out.csv.manifest.json").unlink()
     assert run(*BASE, "--require", "k=4").code == 0
 
 
+TAMPERING = {
+    "a confidential value changed": lambda t: t.with_columns(
+        tsh=pl.when(pl.int_range(pl.len()) == 3).then(pl.lit("999")).otherwise("tsh")
+    ),
+    "a confidential column changed": lambda t: t.with_columns(tsh=pl.lit("1.0")),
+    "a column deleted": lambda t: t.drop("tsh"),
+    "a column added": lambda t: t.with_row_index("ssn"),
+    "rows turned round": lambda t: t.reverse(),
+    "a row twice": lambda t: pl.concat([t, t.tail(1)]),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERING)
+def test_tampering_fails(released, run, what):
+    path = released / "out.csv"
+    TAMPERING[what](pl.read_csv(path, infer_schema=False)).write_csv(path)
+    assert run(*BASE).code == 1
+    (released / "out.csv.manifest.json").unlink()
+    expected = 0 if what == "rows turned round" else 1  # without a manifest any order is as good
+    assert run(*BASE).code == expected
+
+
 def test_a_record_alone_fails_without_a_manifest_too(released, run):
-    (released / "out.manifest.json").unlink()
+    (released / "out.csv.manifest.json").unlink()
     alter(released / "out.csv", lambda rows: rows[:1])
     outcome = run(*BASE)
     assert outcome.code == 1
@@ -128,7 +155,7 @@ def test_the_report_is_written_also_when_a_limit_is_missed(released, run):
     assert "audit.html" in outcome.stderr
 
 
-@pytest.mark.parametrize("name", ["people.csv", "out.csv", "schema.toml", "out.manifest.json", "nowhere/a.html"])
+@pytest.mark.parametrize("name", ["people.csv", "out.csv", "schema.toml", "out.csv.manifest.json", "nowhere/a.html"])
 def test_a_report_that_cannot_be_written_is_refused(released, run, name):
     before = {path.name: path.read_bytes() for path in released.iterdir()}
     assert run(*BASE, "--report", name).code == 2

@@ -22,7 +22,7 @@ def long_run(tmp_path, monkeypatch):
     (tmp_path / "people.csv").write_text("\n".join(["a,b,c,d,e,f", *rows, ""]), encoding="utf-8")
     schema = mc.schema_to_toml(mc.Schema(quasi=list("abcdef")))
     (tmp_path / "schema.toml").write_text(schema, encoding="utf-8")
-    for name in ("out.csv", "out.manifest.json", "out.html"):
+    for name in ("out.csv", "out.csv.manifest.json", "out.html"):
         (tmp_path / name).write_text("old", encoding="utf-8")
     return (*BASE, "--method", "vmdav", "--set", "gamma=best")
 

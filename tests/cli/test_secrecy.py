@@ -140,7 +140,7 @@ def released(tmp_path, monkeypatch, run):
 
 
 def test_a_good_run_and_its_manifest_show_no_value(released, run):
-    manifest = (released / "out.manifest.json").read_text(encoding="utf-8")
+    manifest = (released / "out.csv.manifest.json").read_text(encoding="utf-8")
     assert WORD not in manifest
     assert NUMBER not in manifest
     for form in ((), ("--json",)):

@@ -78,7 +78,7 @@ def test_vmdav_best_keeps_the_least_distortion():
     assert min(losses) < losses[0]
 
 
-@pytest.mark.parametrize("gamma", [-0.1, np.nan, np.inf, "most"])
+@pytest.mark.parametrize("gamma", [-0.1, np.nan, np.inf, "most", None, [1]])
 def test_vmdav_refuses_a_wrong_gamma(gamma):
     with pytest.raises(mc.OptionError, match="gamma must be a number of 0 or more, or 'best'"):
         mc.partition(np.eye(9), 3, method="vmdav", gamma=gamma)
@@ -150,16 +150,23 @@ def test_an_unknown_method_is_refused_with_the_known_ones():
 
 @pytest.mark.parametrize("method", ["mdav", "vmdav"])
 def test_labels_do_not_depend_on_the_number_of_threads(method):
-    X = np.random.default_rng(0).normal(size=(15000, 3))
+    X = np.random.default_rng(0).normal(size=(40_000, 6))
     threads = _jit.thread_count()
     try:
         labels = []
         for count in {1, threads}:
             _jit.numba.set_num_threads(count)
-            labels.append(mc.partition(X, 50, method=method, **({"gamma": 0.5} if method == "vmdav" else {})).labels)
+            labels.append(mc.partition(X, 400, method=method, **({"gamma": 0.5} if method == "vmdav" else {})).labels)
     finally:
         _jit.numba.set_num_threads(threads)
     assert (labels[0] == labels[-1]).all()
+
+
+def test_ties_across_chunks_go_to_the_lowest_row():
+    X = np.random.default_rng(0).integers(0, 4, size=(90_000, 3)).astype(float)
+    X[:, 0] *= 3
+    few = mc.partition(X, 9_000, method="mdav").labels
+    assert (few == oracles.mdav(X, 9_000)).all()
 
 
 def test_weights_pull_the_mean():

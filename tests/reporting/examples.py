@@ -8,16 +8,26 @@ MANIFEST = {
     "microcell": "0.1.0",
     "created": "2026-11-16T10:00:00+00:00",
     "k": 5,
-    "method": {"name": "mdav", "why": "more than one dimension", "options": {}},
+    "method": {"asked": "auto", "used": "mdav", "why": "5 dimensions have no exact optimum", "options": {}},
     "seed": 7,
     "missing": "drop",
-    "columns": {"age": {"kind": "numeric"}},
-    "input": {"sha256": "0f" * 32},
+    "columns": {
+        "name": {"role": "identifier"},
+        "phone": {"role": "drop"},
+        "sex": {"role": "quasi", "kind": "nominal", "publish": "mode", "weight": 1.0},
+        "age": {"role": "quasi", "kind": "numeric", "publish": "range", "weight": 2.5},
+        "region": {"role": "strata"},
+        "tsh": {"role": "confidential"},
+        "remark": {"role": "keep"},
+        "w": {"role": "weight"},
+    },
+    "input": {"rows": 2100, "columns": 8, "sha256": "0f" * 32, "sha256_of": "file"},
     "records": {"in": 2100, "out": 2000, "dropped": 100},
     "cells": {"count": 396, "smallest": 5, "largest": 9},
     "distortion": 0.0625,
     "seconds": 1.23456,
     "row_order": "shuffled",
+    "output": {"rows": 2000, "columns": 6, "sha256": "a1" * 32, "sha256_of": "file"},
     "manifest_version": 1,
 }
 
@@ -26,7 +36,15 @@ def measure(name, value, unit="records", lower=True):
     return Measure(name, value, unit, lower, f"What {name} means, in one sentence.")
 
 
-def example(*, sizes=(5,) * 391 + (9,) * 5, keys=("sex", "age", "body-mass index", "home"), left=0, strange=0, **more):
+def example(
+    *,
+    sizes=(5,) * 391 + (9,) * 5,
+    keys=("sex", "age", "body-mass index", "home"),
+    left=0,
+    strange=0,
+    faults=None,
+    **more,
+):
     sizes = np.array(sizes, dtype=np.int64)
     rows = int(sizes.sum())
     measures = (
@@ -36,6 +54,7 @@ def example(*, sizes=(5,) * 391 + (9,) * 5, keys=("sex", "age", "body-mass index
         measure("records_dropped", 100),
         measure("records_unaccounted", strange),
         measure("identifiers_left", left, "columns"),
+        *(measure(name, value) for name, value in (faults or {}).items()),
         measure("distortion", 0.0625, "share"),
         *(measure(f"distortion.{key}", 0.125, "share") for key in keys),
     )

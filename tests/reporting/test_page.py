@@ -11,7 +11,7 @@ from microcell.reporting import guarantee, render
 from microcell.reporting.figures import draw_classes, draw_comparison
 from tests.reporting.examples import MANIFEST, example, pictured
 
-VOID = {"meta", "link", "img", "br", "hr", "input"}
+VOID = {"meta", "col", "link", "img", "br", "hr", "input"}
 
 
 class Page(HTMLParser):
@@ -51,7 +51,7 @@ def test_structure(page):
     found = Page(page)
     assert page.lstrip().startswith("<!DOCTYPE html>")
     assert found.count("h1") == 1
-    assert found.count("h2") == 8
+    assert found.count("h2") == 9
     assert found.count("main") == 1
     assert found.count("html", lang="en") == 1
     assert found.count("meta", name="viewport") == 1
@@ -59,7 +59,10 @@ def test_structure(page):
     text = " ".join(" ".join(found.text).split())
     assert guarantee(pictured()) in text
     assert "For internal use" in text
-    assert "name mdav; why more than one dimension" in text
+    assert "mdav (asked for: auto), because 5 dimensions" in text
+    assert "sex (nominal: the most frequent value of the cell)" in text
+    headings = re.findall(r"<h2[^>]*>([^<]*)", page)
+    assert headings[:3] == ["Guarantee", "Columns and roles", "Measures"]
     assert "on trust" in text
 
 
@@ -101,10 +104,11 @@ def test_the_same_audit_gives_the_same_page(page):
 @pytest.mark.parametrize("hostile", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "]]><b>&amp;"])
 def test_markup_in_names_and_values_is_text(hostile):
     audit = pictured(label=hostile[:17], name=hostile, keys=(hostile, "age"), notes=(hostile,))
-    found = Page(render(audit, "html", manifest={"method": {"why": hostile}}, title=hostile))
+    manifest = {"method": {"used": hostile}, "columns": {hostile: {"role": "quasi", "kind": hostile}}}
+    found = Page(render(audit, "html", manifest=manifest, title=hostile))
     assert not {"script", "img", "b"} & {tag for tag, _ in found.tags}
     assert not any("onerror" in attrs for _, attrs in found.tags)
-    assert "".join(found.text).count(hostile) >= 6
+    assert "".join(found.text).count(hostile) >= 8
 
 
 @pytest.mark.parametrize("label", ["$x^$", "$\\frac{$", "漢字", "\U0001f600", "", "a\nb", 'id="q" url(#z)'])
@@ -131,7 +135,21 @@ def test_a_page_without_figures_or_manifest():
 
 
 @pytest.mark.parametrize(
-    "audit, verdict", [(example(), "good"), (example(left=1), "bad"), (example(sizes=[1, 3]), "bad")]
+    "audit, verdict",
+    [
+        (example(), "good"),
+        (example(left=1), "bad"),
+        (example(sizes=[1, 3]), "bad"),
+        (example(faults={"values_changed": 1}), "bad"),
+        (example(sizes=[]), "bad"),
+    ],
 )
 def test_the_verdict_is_marked(audit, verdict):
     assert f'class="sentence {verdict}"' in render(audit, "html")
+
+
+def test_long_names_wrap_and_push_nothing_aside(page):
+    style = page[page.index("<style>") : page.index("</style>")]
+    assert re.search(r"^body {[^}]*overflow-wrap: anywhere", style, re.MULTILINE)
+    assert re.search(r"^table {[^}]*table-layout: fixed", style, re.MULTILINE)
+    assert "overflow-wrap: normal" not in style

@@ -3,8 +3,8 @@
 import pytest
 
 from microcell.reporting import guarantee
-from microcell.reporting.sentences import amount, counted, facts, listing, making
-from tests.reporting.examples import MANIFEST, example, measure
+from microcell.reporting.sentences import amount, counted, facts, is_fit, listing
+from tests.reporting.examples import example, measure
 
 
 def test_the_sentence_to_sign():
@@ -29,6 +29,12 @@ def test_k_1_is_no_protection():
     assert "1 of the 1 published record is alone with its value of age" in guarantee(example(sizes=[1], keys=("age",)))
 
 
+def test_nothing_wrong_is_fit_and_nothing_at_all_is_not():
+    assert is_fit(example(faults={"values_changed": 0, "manifest_contradictions": 0}))
+    assert not is_fit(example(sizes=[]))
+    assert not is_fit(example(sizes=[1, 3]))
+
+
 def test_an_empty_table_promises_nothing():
     assert guarantee(example(sizes=[])) == "The published table is empty: it holds no record to protect."
 
@@ -39,11 +45,19 @@ def test_an_empty_table_promises_nothing():
         ({"left": 1}, "1 column to be removed is still in the table."),
         ({"left": 2}, "2 columns to be removed are still in the table."),
         ({"strange": 3}, "3 published records cannot come from the original."),
+        ({"faults": {"columns_missing": 1}}, "1 column to be published is missing."),
+        ({"faults": {"columns_missing": 2}}, "2 columns to be published are missing."),
+        ({"faults": {"columns_unexpected": 1}}, "1 column in the table has no role."),
+        ({"faults": {"values_changed": 1}}, "1 value to be published unchanged is not the original's."),
+        ({"faults": {"values_changed": 1200}}, "1,200 values to be published unchanged are not the original's."),
+        ({"faults": {"manifest_contradictions": 2}}, "2 statements of the manifest do not hold."),
         ({"left": 1, "strange": 1}, "is still in the table and 1 published record cannot come from the original."),
     ],
 )
 def test_what_is_wrong_comes_instead_of_the_promise(more, words):
-    sentence = guarantee(example(**more))
+    audit = example(**more)
+    assert not is_fit(audit)
+    sentence = guarantee(audit)
     assert sentence.startswith("Not fit to publish: ")
     assert sentence.endswith(words)
     assert "anonymous" not in sentence
@@ -58,14 +72,10 @@ def test_facts():
     assert {fact.label for fact in facts(example(sizes=[]))} >= {"Smallest class", "Records"}
 
 
-def test_making_tells_what_the_manifest_holds():
-    told = {fact.label: fact.text for fact in making(MANIFEST)}
-    assert told["Method"] == "name mdav; why more than one dimension"
-    assert told["Seed"] == "7"
-    assert told["Missing values"] == "drop"
-    assert told["Input"] == "sha256 " + "0f" * 32
-    assert making(None) == ()
-    assert [fact.text for fact in making({"seed": 0, "unknown": 1})] == ["0"]
+@pytest.mark.parametrize("sizes, middle", [([2, 3], "2.5"), ([2, 3, 9], "3"), ([2, 3, 4, 2000], "3.5")])
+def test_the_median_is_the_middle_of_the_sizes(sizes, middle):
+    told = {fact.label: fact.text for fact in facts(example(sizes=sizes))}
+    assert told["Class sizes"] == f"2 to {max(sizes):,}, median {middle}"
 
 
 def test_small_words():

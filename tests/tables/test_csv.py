@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from microcell.errors import OptionError, TableError
-from microcell.tables import read, write
+from microcell.tables import _inference, read, write
 
 
 def _read(folder: Path, text: str | bytes, suffix: str = ".csv", **options: object) -> pl.DataFrame:
@@ -163,7 +163,8 @@ def test_an_encoding_can_be_given(tmp_path: Path) -> None:
         (b"", {}, "is empty"),
         (b"\n\n", {}, "is empty"),
         (b"\xef\xbb\xbf", {}, "is empty"),
-        (b"a,a,b,b\n1,2,3,4\n", {}, "Named more than once: columns 'a', 'b'"),
+        (b"a,a,b,b\n1,2,3,4\n", {}, "^Columns 1 and 2; columns 3 and 4 each have the same name"),
+        (b"Ann,Bob,x,Ann,Ann\n1,2,3,4,5\n", {}, "^Columns 1, 4 and 5 have the same name"),
         (b"a,b,\n1,2,3\n", {}, "Column 3 of 3 has no name"),
         (b"a,b\n1,2\n3\n", {}, "Row 2 has 1 field"),
         (b'a,b\n1,2\n3,"4', {}, "Row 2 opens a quote"),
@@ -173,6 +174,107 @@ def test_an_encoding_can_be_given(tmp_path: Path) -> None:
 def test_bad_files_are_refused(tmp_path: Path, text: bytes, options: dict[str, object], said: str) -> None:
     with pytest.raises(TableError, match=said):
         _read(tmp_path, text, **options)
+
+
+def test_no_error_about_a_header_shows_it(tmp_path: Path) -> None:
+    for header in (b"Quirinus,Zacharias,Quirinus", b"Quirinus,", b'Quirinus,"Zacharias', b'Quirinus,Za"charias'):
+        with pytest.raises(TableError) as caught:
+            _read(tmp_path, header + b"\n1,2,3\n")
+        assert "Quirinus" not in str(caught.value)
+        assert "charias" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "fields, expected",
+    [
+        (["31/12/2024", "1/2/2024", ""], [date(2024, 12, 31), date(2024, 2, 1), None]),
+        (["12/31/2024", "1/2/2024", ""], [date(2024, 12, 31), date(2024, 1, 2), None]),
+        (["31-12-2024", "01-02-2024"], [date(2024, 12, 31), date(2024, 2, 1)]),
+        (["12-31-2024", "01-02-2024"], [date(2024, 12, 31), date(2024, 1, 2)]),
+        (["1.2.2024", "05.11.1999"], [date(2024, 2, 1), date(1999, 11, 5)]),
+        (["29.02.2024", " 1.3.2024 "], [date(2024, 2, 29), date(2024, 3, 1)]),
+        (["2024/02/29", "1999/1/5"], [date(2024, 2, 29), date(1999, 1, 5)]),
+    ],
+)
+def test_dates_of_a_certain_order_are_read(tmp_path: Path, fields: list[str], expected: list[date | None]) -> None:
+    column = _column(tmp_path, *fields)
+    assert column.dtype == pl.Date
+    assert column.to_list() == expected
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ["1/2/2024", "12/12/2024"],
+        ["1-2-2024", "12-12-2024"],
+        ["13/1/2024", "1/13/2024"],
+        ["31/2/2024", "1/2/2024"],
+        ["30.2.2024"],
+        ["12.31.2024"],
+        ["31/12/24"],
+        ["31/12/2024", "31-12-2024"],
+        ["31/12-2024"],
+        ["2024/13/01"],
+        ["2024/02/30"],
+        ["31/12/2024", "unknown"],
+    ],
+)
+def test_dates_of_no_certain_order_stay_text(tmp_path: Path, fields: list[str]) -> None:
+    column = _column(tmp_path, *fields)
+    assert column.dtype == pl.String
+    assert column.to_list() == fields
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 33), st.integers(1, 33), st.integers(1000, 2999)), min_size=1, max_size=4),
+    st.sampled_from("/-"),
+)
+def test_day_and_month_are_told_apart_as_a_person_would(
+    tmp_path: Path, numbers: list[tuple[int, int, int]], sign: str
+) -> None:
+    def days(order: tuple[int, int]) -> list[date] | None:
+        try:
+            return [date(triple[2], triple[order[1]], triple[order[0]]) for triple in numbers]
+        except ValueError:
+            return None
+
+    fields = [sign.join(map(str, triple)) for triple in numbers]
+    by_day, by_month = days((0, 1)), days((1, 0))
+    expected = fields if (by_day is None) == (by_month is None) else by_day or by_month
+    assert _column(tmp_path, *fields).to_list() == expected
+
+
+def test_dates_go_out_as_iso_dates(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("a,b\n31/12/2024,1\n1/2/2024,2\n")
+    write(read(tmp_path / "in.csv"), tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == "a,b\n2024-12-31,1\n2024-02-01,2\n"
+
+
+def test_names_that_look_like_patterns_are_names(tmp_path: Path) -> None:
+    frame = _read(tmp_path, "^a.*$,*,ab,^b$\n1,x,2024-01-01,1.5\n2,y,2024-01-02,NA\n", na=["NA"])
+    assert frame.columns == ["^a.*$", "*", "ab", "^b$"]
+    assert frame.rows() == [(1, "x", date(2024, 1, 1), 1.5), (2, "y", date(2024, 1, 2), None)]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 7, 1000])
+def test_columns_are_read_alike_however_many_at_once(
+    tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_inference, "_AT_ONCE", at_once)
+    frame = _read(tmp_path, "a;b;c;d;e\n1;1,5;x;;31/1/2024\n2;2;y;;1/1/2024\n")
+    assert frame.rows() == [(1, 1.5, "x", None, date(2024, 1, 31)), (2, 2.0, "y", None, date(2024, 1, 1))]
+
+
+def test_ten_thousand_columns_take_no_ten_thousand_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    select = pl.DataFrame.select
+    monkeypatch.setattr(pl.DataFrame, "select", lambda *given, **named: asked.append(0) or select(*given, **named))
+    width = 3000
+    text = "\n".join(",".join(fields) for fields in ([f"c{at}" for at in range(width)], *[["1", "x", ".5"] * 1000] * 2))
+    frame = _read(tmp_path, text)
+    assert frame.dtypes == [pl.Int64, pl.String, pl.Float64] * 1000
+    assert len(asked) < 100
 
 
 @pytest.mark.parametrize(

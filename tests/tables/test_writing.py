@@ -1,3 +1,4 @@
+import pickle
 import sys
 import zipfile
 from datetime import UTC, date, datetime, time, timedelta
@@ -104,7 +105,11 @@ def test_types_that_a_format_lacks_become_text_or_numbers(tmp_path: Path) -> Non
 
 def test_binary_formats_keep_types(tmp_path: Path) -> None:
     frame = pl.DataFrame(
-        {"a": pl.Series([1], dtype=pl.Int8), "b": pl.Series(["x"], dtype=pl.Enum(["y", "x"])), "c": [timedelta(1)]}
+        {
+            "a": pl.Series([1, 2], dtype=pl.Int8),
+            "b": pl.Series(["x", "y"], dtype=pl.Enum(["y", "x"])),
+            "c": [timedelta(1)] * 2,
+        }
     )
     for suffix in (".parquet", ".arrow"):
         write(read(frame), tmp_path / f"table{suffix}")
@@ -123,7 +128,9 @@ def test_spreadsheets_hold_no_formulas_and_lose_no_rows(tmp_path: Path) -> None:
     assert read(tmp_path / "table.xlsx").native.rows() == frame.rows()
 
 
-@pytest.mark.parametrize("header, said", [(["a", "a"], "more than once: column 'a'"), (["a", None], "Column 2 of 2")])
+@pytest.mark.parametrize(
+    "header, said", [(["a", "a"], "^Columns 1 and 2 have the same name"), (["a", None], "Column 2 of 2")]
+)
 def test_headers_of_spreadsheets_are_checked(tmp_path: Path, header: list[str | None], said: str) -> None:
     import xlsxwriter
 
@@ -284,3 +291,96 @@ def test_numbers_are_written_so_that_they_read_back_exactly(tmp_path: Path) -> N
     numbers = np.random.default_rng(0).normal(size=500) * 10.0 ** np.arange(-250, 250)
     write(read({"a": numbers, "b": numbers}), tmp_path / "table.csv")
     assert read(tmp_path / "table.csv").native["a"].to_list() == numbers.tolist()
+
+
+UNUSED = "ZZ-no-record-has-this-ZZ"
+NAMES = ["mid", UNUSED, "low"]
+CODES = [2, 0, 2]
+
+
+def _categorical_frames() -> list[Any]:
+    enum = pl.Series(["low", "mid", "low"], dtype=pl.Enum(NAMES))
+    pool = pl.Series(["mid", UNUSED, "low"], dtype=pl.Categorical).gather(CODES)
+    dictionary = pa.DictionaryArray.from_arrays(pa.array(CODES), pa.array(NAMES))
+    ranked = pa.DictionaryArray.from_arrays(pa.array(CODES), pa.array(NAMES), ordered=True)
+    return [
+        pl.DataFrame({"x": enum}),
+        pl.DataFrame({"x": pool}),
+        pd.DataFrame({"x": pd.Categorical.from_codes(CODES, NAMES)}),
+        pd.DataFrame({"x": pd.Categorical.from_codes(CODES, NAMES, ordered=True)}),
+        pd.DataFrame({"x": pd.Series(dictionary, dtype=pd.ArrowDtype(dictionary.type))}),
+        pd.DataFrame({"x": pd.Series(ranked, dtype=pd.ArrowDtype(ranked.type))}),
+        pa.table({"x": dictionary}),
+        pa.table({"x": ranked}),
+    ]
+
+
+def _is_told(path: Path, name: str) -> bool:
+    """True if the file holds the name, packed or not."""
+    if path.suffix == ".parquet":
+        return (
+            name in repr((pq.read_schema(path), pq.read_table(path).to_pydict())) or name.encode() in path.read_bytes()
+        )
+    if path.suffix == ".xlsx":
+        with zipfile.ZipFile(path) as book:
+            return any(name.encode() in book.read(item) for item in book.namelist())
+    return name.encode() in path.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", EVERY)
+@pytest.mark.parametrize("position", range(8))
+def test_categories_that_no_record_has_are_in_no_file(tmp_path: Path, suffix: str, position: int) -> None:
+    path = tmp_path / f"table{suffix}"
+    table = read(_categorical_frames()[position])
+    published = publish(table, np.arange(3), {"x": Representatives("row", np.arange(3), np.zeros(3, dtype=bool))})
+    for item in (table, published, take(table, np.arange(3)[::-1])):
+        write(item, path)
+        assert not _is_told(path, UNUSED)
+        assert sorted(read(path).native["x"].to_list()) == ["low", "low", "mid"]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+@pytest.mark.parametrize("position", [0, 3, 5, 7])
+def test_ordered_categories_stay_ordered_in_files_that_know_order(tmp_path: Path, suffix: str, position: int) -> None:
+    write(read(_categorical_frames()[position]), tmp_path / f"table{suffix}")
+    assert read(tmp_path / f"table{suffix}").native["x"].dtype == pl.Enum(["mid", "low"])
+
+
+def test_the_frame_in_memory_keeps_its_type(tmp_path: Path) -> None:
+    frame = _categorical_frames()[0]
+    write(read(frame), tmp_path / "table.parquet")
+    assert frame["x"].dtype == pl.Enum(NAMES)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv"])
+def test_categories_of_missing_values_only(tmp_path: Path, suffix: str) -> None:
+    frame = pl.DataFrame({"x": pl.Series([None, None], dtype=pl.Enum(NAMES)), "y": [1, 2]})
+    write(read(frame), tmp_path / f"table{suffix}")
+    assert read(tmp_path / f"table{suffix}").native.rows() == [(None, 1), (None, 2)]
+    assert not _is_told(tmp_path / f"table{suffix}", UNUSED)
+
+
+@pytest.mark.parametrize("suffix", EVERY)
+@pytest.mark.parametrize("position", range(4))
+def test_text_that_is_no_longer_in_the_table_is_in_no_file(tmp_path: Path, suffix: str, position: int) -> None:
+    texts = [f"the home of person number {row:04}" for row in range(60)]
+    table = read(_frames(pl.DataFrame({"home": texts, "note": texts}))[position])
+    kept = Representatives("row", np.arange(0, 60, 2), np.zeros(30, dtype=bool))
+    published = publish(table, np.arange(60) // 2, {"home": kept}, ["note"])
+    path = tmp_path / f"table{suffix}"
+    write(published, path)
+    assert not any(_is_told(path, text) for text in texts[1::2])
+    write(take(table, np.arange(50)), path)
+    assert not any(_is_told(path, text) for text in texts[50:])
+
+
+@pytest.mark.parametrize("position", range(4))
+def test_text_that_is_no_longer_in_the_table_is_in_no_pickle_of_its_frame(position: int) -> None:
+    texts = [f"the home of person number {row:04}" for row in range(60)]
+    table = read(_frames(pl.DataFrame({"home": texts}))[position])
+    kept = Representatives("row", np.arange(0, 60, 2), np.zeros(30, dtype=bool))
+    published = pickle.dumps(publish(table, np.arange(60) // 2, {"home": kept}).native)
+    assert not any(text.encode() in published for text in texts[1::2])
+    assert texts[0].encode() in published
+    taken = pickle.dumps(take(table, np.arange(50)).native)
+    assert not any(text.encode() in taken for text in texts[50:])

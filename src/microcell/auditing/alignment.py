@@ -1,13 +1,14 @@
 """Which record of the original each published record comes from."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from microcell.auditing.anonymity import class_labels
-from microcell.auditing.readings import read_categories, read_numbers
+from microcell.auditing.equality import Match, are_mixed, match_rows, match_values
 from microcell.errors import OptionError
-from microcell.model import Integers, Mask, Schema, Table, Values
+from microcell.model import Integers, Mask, Schema, Table
 
 __all__ = ["Alignment", "align"]
 
@@ -17,39 +18,99 @@ _TRUSTED = (
 )
 _REORDERED = (
     "Distortion was not measured: the rows of the release could not be matched with those of the original. They are "
-    "in another order, or a column that should be unchanged was changed. Audit the table before its rows are "
-    "shuffled, or give the manifest of the release."
+    "in another order, or some are left out. Audit the table before its rows are shuffled, or give the manifest of "
+    "the release."
 )
 _TOO_MANY = (
     "Distortion was not measured: the release has more rows than the original, so its rows cannot be matched. Give "
     "the original that the release was made from."
 )
+_MIXED = (
+    "Each column published unchanged holds values of the original, but not together in one record as there: some "
+    "are in another record now."
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """``pairs[i]`` is the row of the original that published row i comes from; None if that cannot be told."""
+    """``pairs[i]`` is the row of the original that published row i comes from; None if that cannot be told.
+
+    ``changed`` counts the published values of unchanged columns that are not the original's.
+    """
 
     pairs: Integers | None
+    changed: int = 0
     notes: tuple[str, ...] = ()
 
 
-def align(original: Table, released: Table, schema: Schema, *, pairs: Integers | None = None) -> Alignment:
-    """The rows matched: as ``pairs`` says, else by position where the unchanged columns bear that out.
+@dataclass(frozen=True, eq=False)
+class _Unchanged:
+    """The columns, before and after, that are to be published unchanged."""
 
-    If rows are fewer in the release, those of the original without a missing quasi-identifier are tried.
+    original: Table
+    released: Table
+    names: tuple[str, ...]
+
+    def by_row(self, name: str, rows: Integers) -> Match:
+        return match_rows(name, self.original.columns[name], self.released.columns[name], rows)
+
+    def by_value(self, name: str) -> Match:
+        return match_values(name, self.original.columns[name], self.released.columns[name])
+
+
+def align(original: Table, released: Table, schema: Schema, *, pairs: Integers | None = None) -> Alignment:
+    """The rows matched: as ``pairs`` says, else by position, where the unchanged columns bear that out.
+
+    If rows are fewer in the release, those of the original without a missing quasi-identifier are tried. Where no
+    rows match, the values of each unchanged column are compared whatever their rows.
     """
-    names = [name for name in schema.unchanged if name in original.columns and name in released.columns]
+    names = tuple(name for name in schema.unchanged if name in original.columns and name in released.columns)
+    columns = _Unchanged(original, released, names)
     if pairs is not None:
-        given = _checked(pairs, original, released)
-        changed = [name for name in names if not _agree(name, original, released, given)]
-        return Alignment(given, _changed_note(changed))
-    if released.rows > original.rows:
-        return Alignment(None, (_TOO_MANY,))
-    rows = np.arange(original.rows) if released.rows == original.rows else np.flatnonzero(_complete(original, schema))
-    if len(rows) != released.rows or not all(_agree(name, original, released, rows) for name in names):
-        return Alignment(None, (_REORDERED,))
-    return Alignment(rows.astype(np.int64), (_TRUSTED,) if _all_alike(released, names) else ())
+        return _as_given(columns, _checked(pairs, original, released))
+    rows = _in_place(original, released, schema)
+    if rows is not None and not any(columns.by_row(name, rows).changed for name in names):
+        return Alignment(rows, notes=(_TRUSTED,) if _all_alike(released, names) else ())
+    return _unmatched(columns)
+
+
+def _as_given(columns: _Unchanged, pairs: Integers) -> Alignment:
+    changed = {name: columns.by_row(name, pairs).changed for name in columns.names}
+    if not any(changed.values()):
+        return Alignment(pairs)
+    note = (
+        "Distortion was not measured: the release is not in the order, or does not hold the values, that its manifest "
+        f"describes. {_told(changed)}"
+    )
+    return Alignment(None, sum(changed.values()), (note,))
+
+
+def _unmatched(columns: _Unchanged) -> Alignment:
+    matches = {name: columns.by_value(name) for name in columns.names}
+    changed = {name: match.changed for name, match in matches.items()}
+    notes: tuple[str, ...]
+    if columns.released.rows > columns.original.rows:
+        notes = (_TOO_MANY,)
+    elif any(changed.values()):
+        notes = (f"Distortion was not measured: values were changed, so rows cannot be matched. {_told(changed)}",)
+    elif are_mixed(tuple(matches.values())):
+        notes = (_REORDERED, _MIXED)
+    else:
+        notes = (_REORDERED,)
+    return Alignment(None, sum(changed.values()), notes)
+
+
+def _told(changed: Mapping[str, int]) -> str:
+    names = [name for name, count in changed.items() if count]
+    return f"Changed, though to be published unchanged: column{'s' * (len(names) > 1)} {', '.join(map(repr, names))}."
+
+
+def _in_place(original: Table, released: Table, schema: Schema) -> Integers | None:
+    """The rows of the original that published rows come from if none was moved; None if their numbers differ."""
+    if released.rows == original.rows:
+        return np.arange(original.rows)
+    rows = np.flatnonzero(_complete(original, schema))
+    return rows if len(rows) == released.rows else None
 
 
 def _checked(pairs: Integers, original: Table, released: Table) -> Integers:
@@ -66,13 +127,6 @@ def _checked(pairs: Integers, original: Table, released: Table) -> Integers:
     return given.astype(np.int64)
 
 
-def _changed_note(changed: list[str]) -> tuple[str, ...]:
-    if not changed:
-        return ()
-    listing = ", ".join(map(repr, changed))
-    return (f"Not published unchanged, as the schema says they are: column{'s' * (len(changed) > 1)} {listing}.",)
-
-
 def _complete(original: Table, schema: Schema) -> Mask:
     complete = np.ones(original.rows, dtype=np.bool_)
     for column in schema.quasi:
@@ -81,23 +135,5 @@ def _complete(original: Table, schema: Schema) -> Mask:
     return complete
 
 
-def _all_alike(released: Table, names: list[str]) -> bool:
+def _all_alike(released: Table, names: tuple[str, ...]) -> bool:
     return released.rows > 1 and not class_labels(released, names).any()
-
-
-def _agree(name: str, original: Table, released: Table, rows: Integers) -> bool:
-    """True if the column has the same values, missing ones included, in the matched rows."""
-    before, after = original.columns[name], released.columns[name]
-    if not np.array_equal(before.missing[rows], after.missing):
-        return False
-    return bool((_equal(name, before, after, rows) | after.missing).all())
-
-
-def _equal(name: str, before: Values, after: Values, rows: Integers) -> Mask:
-    if (before.is_number and after.is_number) or (before.is_time and after.storage == before.storage):
-        if before.unit == after.unit:
-            return np.asarray(before.data[rows] == after.data)
-        numbers = read_numbers(name, before, after)
-        return np.equal(numbers.before[rows], numbers.after)
-    categories = read_categories(name, before, after)
-    return np.equal(categories.before[rows], categories.after)

@@ -7,7 +7,7 @@ import numpy as np
 from microcell.errors import SchemaError
 from microcell.model import Integers, Table, Values
 
-__all__ = ["class_labels", "class_sizes"]
+__all__ = ["class_labels", "class_sizes", "combine"]
 
 _DENSE = 4
 """Codes below this many times the number of rows are counted in an array; beyond it they are sorted."""
@@ -28,9 +28,7 @@ def class_labels(table: Table, names: Sequence[str]) -> Integers:
     _check_names(table, names)
     labels = np.zeros(table.rows, dtype=np.int64)
     for name in names:
-        codes = _codes(table.columns[name])
-        span = int(codes.max(initial=0)) + 1
-        labels = _renumber(labels * span + codes)
+        labels = combine(labels, _codes(table.columns[name]))
     return labels
 
 
@@ -44,6 +42,12 @@ def class_sizes(table: Table, names: Sequence[str]) -> Integers:
     array([1, 2, 1])
     """
     return np.bincount(class_labels(table, names)).astype(np.int64)
+
+
+def combine(labels: Integers, codes: Integers) -> Integers:
+    """Labels 0, 1, 2, ... that are equal where both the labels and the codes are; codes are 0 or more."""
+    span = int(codes.max(initial=0)) + 1
+    return _renumber(labels * span + codes)
 
 
 def _check_names(table: Table, names: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """The audit of a published table against its original."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,6 +9,14 @@ from microcell.auditing.alignment import align
 from microcell.auditing.anonymity import class_labels
 from microcell.auditing.comparisons import compare_columns
 from microcell.auditing.distortion import ColumnDistortion, average, distort_columns
+from microcell.auditing.notes import (
+    missing_columns,
+    naming_notes,
+    role_notes,
+    surplus_columns,
+    unexpected_columns,
+    unreadable_notes,
+)
 from microcell.auditing.projection import project
 from microcell.errors import SchemaError
 from microcell.model import Audit, Integers, Measure, Schema, Table
@@ -15,8 +24,33 @@ from microcell.model import Audit, Integers, Measure, Schema, Table
 __all__ = ["audit"]
 
 
-def audit(original: Table, released: Table, schema: Schema, *, pairs: Integers | None = None) -> Audit:
-    """What an outsider finds who compares the two tables: k, classes, records, identifiers left, distortion.
+@dataclass(frozen=True)
+class _Fault:
+    """What is counted that must be 0: in which unit, and what it means."""
+
+    unit: str
+    meaning: str
+
+
+_FAULTS: Mapping[str, _Fault] = {
+    "records_unaccounted": _Fault("records", "Published records that cannot come from the original; must be 0."),
+    "identifiers_left": _Fault("columns", "Columns to be removed that are still in the published table; must be 0."),
+    "columns_missing": _Fault("columns", "Columns to be published unchanged that are not in the release; must be 0."),
+    "columns_unexpected": _Fault("columns", "Columns of the release that have no role in the schema; must be 0."),
+    "values_changed": _Fault("values", "Values to be published unchanged that are not the original's; must be 0."),
+    "manifest_contradictions": _Fault("statements", "Statements of the manifest that do not hold; must be 0."),
+}
+
+
+def audit(
+    original: Table,
+    released: Table,
+    schema: Schema,
+    *,
+    pairs: Integers | None = None,
+    contradictions: Sequence[str] | None = None,
+) -> Audit:
+    """What an outsider finds who compares the two tables: k, classes, records, what is wrong, distortion.
 
     Parameters
     ----------
@@ -24,8 +58,10 @@ def audit(original: Table, released: Table, schema: Schema, *, pairs: Integers |
         Resolved: each quasi-identifier has its kind.
     pairs
         The row of the original (from 0) that each published row comes from, if known. Otherwise rows are matched by
-        position, where the columns published unchanged bear that out; where they do not, distortion is not measured
-        and a note says so.
+        position. Where the columns published unchanged do not bear that out, distortion is not measured and a note
+        says so.
+    contradictions
+        Sentences on the statements of the release's manifest that do not hold; None if there is no manifest.
 
     Raises
     ------
@@ -53,14 +89,28 @@ def audit(original: Table, released: Table, schema: Schema, *, pairs: Integers |
     if matched.pairs is not None and released.rows:
         columns = distort_columns(original, released, schema, pairs=matched.pairs)
         projection = project(original, released, schema, pairs=matched.pairs, classes=labels)
-    measures = (*_counts(original, released, schema, sizes), *_distortions(columns))
+    faults = {
+        "records_unaccounted": max(0, released.rows - original.rows),
+        "identifiers_left": len(surplus_columns(released, schema)),
+        "columns_missing": len(missing_columns(released, schema)),
+        "columns_unexpected": len(unexpected_columns(released, schema)),
+        "values_changed": matched.changed,
+        **({} if contradictions is None else {"manifest_contradictions": len(contradictions)}),
+    }
+    measures = (*_counts(original, released, sizes), *_faults(faults), *_distortions(columns))
     return Audit(
         keys=(*(column.name for column in schema.quasi), *schema.strata),
         rows_original=original.rows,
         rows_released=released.rows,
         measures={measure.name: measure for measure in measures},
         class_sizes=sizes,
-        notes=(*matched.notes, *_column_notes(released, schema), *_unreadable_notes(columns)),
+        notes=(
+            *(contradictions or ()),
+            *matched.notes,
+            *role_notes(released, schema),
+            *naming_notes(released, schema),
+            *unreadable_notes(columns),
+        ),
         comparisons=compare_columns(original, released, schema),
         projection=projection,
     )
@@ -71,41 +121,26 @@ def _check_columns(original: Table, released: Table, schema: Schema) -> None:
         absent = [name for name in schema.keys if name not in table.columns]
         if absent:
             raise SchemaError(
-                f"The {which} table has no column{'s' * (len(absent) > 1)} {_listing(absent)}, which the schema names "
-                "as quasi-identifier or stratum. Give the table with all of them, or correct the schema."
+                f"The {which} table has no column{'s' * (len(absent) > 1)} {', '.join(map(repr, absent))}, which the "
+                "schema names as quasi-identifier or stratum. Give the table with all of them, or correct the schema."
             )
     if schema.weight is not None and schema.weight not in original.columns:
         raise SchemaError(f"The original table has no column {schema.weight!r}, which the schema names as weight.")
 
 
-def _left(released: Table, schema: Schema) -> list[str]:
-    return [name for name in (*schema.identifiers, *schema.drop) if name in released.columns]
-
-
-def _counts(original: Table, released: Table, schema: Schema, sizes: Integers) -> tuple[Measure, ...]:
-    surplus = released.rows - original.rows
+def _counts(original: Table, released: Table, sizes: Integers) -> tuple[Measure, ...]:
+    dropped = max(0, original.rows - released.rows)
     return (
         Measure("k", int(sizes.min()) if len(sizes) else 0, "records", False, "Records in the smallest class."),
         Measure("classes", len(sizes), "classes", False, "Groups of published records that cannot be told apart."),
         Measure("records", released.rows, "records", False, "Records in the published table."),
-        Measure(
-            "records_dropped", max(0, -surplus), "records", True, "Records of the original that were not published."
-        ),
-        Measure(
-            "records_unaccounted",
-            max(0, surplus),
-            "records",
-            True,
-            "Published records that cannot come from the original; must be 0.",
-        ),
-        Measure(
-            "identifiers_left",
-            len(_left(released, schema)),
-            "columns",
-            True,
-            "Columns to be removed that are still in the published table; must be 0.",
-        ),
+        Measure("records_dropped", dropped, "records", True, "Records of the original that were not published."),
     )
+
+
+def _faults(found: Mapping[str, int]) -> Iterator[Measure]:
+    for name, count in found.items():
+        yield Measure(name, count, _FAULTS[name].unit, True, _FAULTS[name].meaning)
 
 
 def _distortions(columns: Sequence[ColumnDistortion]) -> Iterator[Measure]:
@@ -121,34 +156,3 @@ def _distortions(columns: Sequence[ColumnDistortion]) -> Iterator[Measure]:
     for item in columns:
         name = item.column.name
         yield Measure(f"distortion.{name}", item.loss.share, "share", True, f"Information lost of {name}.")
-
-
-def _column_notes(released: Table, schema: Schema) -> Iterator[str]:
-    left = _left(released, schema)
-    if left:
-        yield f"To be removed, but still in the release: {_columns(left)}."
-    absent = [name for name in schema.unchanged if name not in released.columns]
-    if absent:
-        yield f"To be published unchanged, but not in the release: {_columns(absent)}."
-    roles = {name for name, _ in schema.roles()}
-    strange = [name for name in released.names if name not in roles]
-    if strange:
-        yield f"In the release without a role in the schema, and so not looked at: {_columns(strange)}."
-
-
-def _unreadable_notes(columns: Sequence[ColumnDistortion]) -> Iterator[str]:
-    for item in columns:
-        if item.unreadable:
-            yield (
-                f"Column {item.column.name!r}: {item.unreadable} published value"
-                f"{'s' * (item.unreadable > 1)} could not be compared with the original and count"
-                f"{'s' * (item.unreadable == 1)} as lost."
-            )
-
-
-def _columns(names: Sequence[str]) -> str:
-    return f"column{'s' * (len(names) > 1)} {_listing(names)}"
-
-
-def _listing(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names))

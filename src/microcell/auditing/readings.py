@@ -11,12 +11,22 @@ from numpy.typing import NDArray
 from microcell.errors import DataError, SchemaError
 from microcell.model import Column, Floats, Integers, Table, Values
 
-__all__ = ["Categories", "Numbers", "Points", "read_categories", "read_numbers", "read_points", "read_ranks"]
+__all__ = [
+    "FAMILY",
+    "NANOSECONDS",
+    "Categories",
+    "Numbers",
+    "Points",
+    "read_categories",
+    "read_numbers",
+    "read_points",
+    "read_ranks",
+]
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_RANGE = re.compile(rf"\s*({_NUMBER})(?:\s*[-\u2013]\s*({_NUMBER}))?\s*")
+_RANGE = re.compile(rf"\s*({_NUMBER})(?:(?:\s*[-\u2013]\s*|\s+to\s+)({_NUMBER}))?\s*")
 
-_NANOSECONDS: Mapping[str, int] = {
+NANOSECONDS: Mapping[str, int] = {
     "D": 86_400_000_000_000,
     "h": 3_600_000_000_000,
     "m": 60_000_000_000,
@@ -25,7 +35,10 @@ _NANOSECONDS: Mapping[str, int] = {
     "us": 1_000,
     "ns": 1,
 }
-_FAMILY: Mapping[str, str] = {"date": "moment", "datetime": "moment", "duration": "duration", "time": "time of day"}
+"""The length of each unit of time."""
+
+FAMILY: Mapping[str, str] = {"date": "moment", "datetime": "moment", "duration": "duration", "time": "time of day"}
+"""Storages of times that can be compared have the same family."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +72,7 @@ class Points:
 
 
 def read_numbers(name: str, original: Values, released: Values) -> Numbers:
-    """Both columns as numbers; published ranges such as "20-29" as their middles.
+    """Both columns as numbers; published ranges such as "20-29" or "-3 to 1" as their middles.
 
     Integers and times are shifted by a whole number before they become floats, so that values near 1.7e18 keep
     their spread.
@@ -154,7 +167,7 @@ def _check_storage(name: str, original: Values, released: Values) -> None:
     if released.storage == "empty" or original.storage == "empty":
         return
     if original.is_time and released.is_time:
-        fits = _FAMILY[original.storage] == _FAMILY[released.storage]
+        fits = FAMILY[original.storage] == FAMILY[released.storage]
     else:
         fits = original.is_number and released.is_number
     if not fits:
@@ -192,7 +205,7 @@ def _shifted(name: str, values: Values, origin: int, which: str) -> Floats:
 
 
 def _in_unit(counts: Floats, values: Values, other: Values) -> Floats:
-    return counts * (_NANOSECONDS[str(values.unit)] / _NANOSECONDS[str(other.unit)])
+    return counts * (NANOSECONDS[str(values.unit)] / NANOSECONDS[str(other.unit)])
 
 
 def _middle(text: str) -> float:

@@ -24,7 +24,7 @@ from microcell.cli.inspect import inspect
 from microcell.cli.methods import EXAMPLES as METHODS
 from microcell.cli.methods import methods
 
-__all__ = ["app", "main"]
+__all__ = ["app", "run"]
 
 _COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
     inspect: INSPECT,
@@ -72,7 +72,7 @@ for _command, _examples in _COMMANDS.items():
     app.command(epilog=epilog(_examples))(_command)
 
 
-def main() -> None:
+def run() -> None:
     """Run the command line; ends the process with its exit code."""
     for name in ("SIGTERM", "SIGHUP"):
         _hear(getattr(signal, name, None))

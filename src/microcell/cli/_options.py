@@ -27,7 +27,7 @@ __all__ = [
 _READING = "Reading .csv, .tsv and .txt files (found out where left out)"
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors; data are still printed.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 SchemaFile = Annotated[
     Path, typer.Option("--schema", "-s", metavar="FILE.toml", help="The role and kind of each column.")

@@ -138,6 +138,8 @@ class _Done:
 def _plan(config: Path | None, flags: Mapping[str, Any], *, dry_run: bool) -> _Job:
     """The run that the configuration and the flags describe, refused if a part is missing or could not be written."""
     base = vars(mc.Run() if config is None else mc.load_run(config))
+    if flags["method"] not in (None, base["method"]):
+        base = base | {"options": {}}  # they are for the method of the file
     merged = {name: {**base[name], **flags[name]} for name in ("options", "read")}
     run = base | {name: value for name, value in flags.items() if value is not None} | merged
     _check_given(run, dry_run=dry_run)
@@ -199,6 +201,8 @@ def _summarize(job: _Job, release: "Release", *, dry_run: bool) -> Iterator[tupl
     yield "cells", f"{cells['count']:,} of {' to '.join(f'{size:,}' for size in sizes)} records"
     yield "method", f"{method['used']}, {method['why']}"
     yield "distortion", f"{manifest.distortion:.4f}"
+    for role, names in _by_role(manifest.columns).items():
+        yield role, ", ".join(names)
     if records["dropped"]:
         yield "dropped", f"{records['dropped']:,} of {records['in']:,} records, which lack a quasi-identifier"
     if dry_run:
@@ -207,6 +211,15 @@ def _summarize(job: _Job, release: "Release", *, dry_run: bool) -> Iterator[tupl
     yield "rows", manifest.row_order
     for heading, path in zip(("table", "manifest", "report"), job.outputs, strict=False):
         yield heading, str(path)
+
+
+def _by_role(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The columns that are left out, and those that are published unchanged, for the eye to catch a wrong role."""
+    out: dict[str, list[str]] = {}
+    for name, facts in columns.items():
+        if facts["role"] != "quasi":
+            out.setdefault("left out" if facts["role"] in ("identifier", "drop") else "unchanged", []).append(name)
+    return out
 
 
 _NEEDED = {

@@ -1,6 +1,5 @@
 """``microcell audit``: what an outsider finds who compares a release with its original."""
 
-import json as jsons
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import microcell as mc
 from microcell.cli._console import Words, print_data
 from microcell.cli._failures import guarded
 from microcell.cli._options import Decimal, Delimiter, Encoding, Json, Na, Quiet, Quote, SchemaFile, reading_options
-from microcell.errors import OptionError, TableError
+from microcell.errors import OptionError
 from microcell.staging import Staging, check_target
 
 if TYPE_CHECKING:
@@ -65,23 +64,22 @@ def audit(
     words = Words(quiet)
     reading = reading_options(delimiter=delimiter, encoding=encoding, quote=quote, decimal=decimal, na=na)
     requirements = _parse_requirements(require or ())
-    account = _find_manifest(released, manifest)
+    account = mc.find_manifest(manifest, released)
     if report is not None:
-        read = (original, released, schema, account.path)
-        check_target(report, sources=[path for path in read if path is not None])
+        check_target(report, sources=(original, released, schema, manifest or mc.manifest_path(released)))
     with words.progress():
         before, after = mc.read(original, **reading), mc.read(released, **_as_written(reading, original, released))
-        found = mc.audit(before, after, mc.load_schema(schema), manifest=account.content)
+        found = mc.audit(before, after, mc.load_schema(schema), manifest=account)
     _check_directions(found, requirements)
     title = f"Audit of {released.name}"
     if report is not None:
         with Staging() as staging:
-            page = mc.render(found, "html", manifest=account.content, title=title)
+            page = mc.render(found, "html", manifest=account, title=title)
             staging.path(report).write_text(page, encoding="utf-8")
-    print_data(mc.render(found, "json" if json else "text", manifest=account.content, title=title))
+    print_data(mc.render(found, "json" if json else "text", manifest=account, title=title))
     if report is not None:
         words.list([("report", str(report))])
-    found.require(**{"k": account.k, **{item.measure: item.limit for item in requirements}})
+    found.require(**{"k": _promised(account), **{item.measure: item.limit for item in requirements}})
 
 
 @dataclass(frozen=True)
@@ -93,18 +91,10 @@ class _Requirement:
     limit: float
 
 
-@dataclass(frozen=True)
-class _Account:
-    """A manifest and the file it was read from, if there is one."""
-
-    path: Path | None = None
-    content: Mapping[str, Any] | None = None
-
-    @property
-    def k(self) -> float:
-        """The k that the release promises."""
-        promised = (self.content or {}).get("k")
-        return promised if type(promised) is int and promised > _LEAST_K else _LEAST_K
+def _promised(manifest: Mapping[str, Any] | None) -> float:
+    """The k that the release promises."""
+    promised = (manifest or {}).get("k")
+    return promised if type(promised) is int and promised > _LEAST_K else _LEAST_K
 
 
 def _as_written(reading: Mapping[str, Any], original: Path, released: Path) -> dict[str, Any]:
@@ -146,19 +136,3 @@ def _check_directions(found: "Audit", requirements: Sequence[_Requirement]) -> N
                 f"--require {item.measure}{item.operator}{item.limit:g}: of {item.measure}, {better} is better. Write "
                 f"{item.measure}{right}{item.limit:g}."
             )
-
-
-def _find_manifest(released: Path, given: Path | None) -> _Account:
-    """The manifest given, or the one beside the release; none if there is none."""
-    path = given or mc.manifest_path(released)
-    if given is None and not path.is_file():
-        return _Account()
-    try:
-        content = jsons.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise TableError(f"No file {str(path)!r}. Check the path of the manifest.") from None
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise TableError(f"{str(path)!r} is not a manifest as microcell writes it. Give the right one with --manifest.")
-    return _Account(path, content)

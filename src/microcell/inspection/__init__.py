@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microcell.inspection._clues import Clues
-from microcell.inspection._rules import KIND_RULES, ROLE_RULES, Guess, Role, first_guess, named
+from microcell.inspection._rules import KIND_RULES, ROLE_RULES, Guess, Role, first_guess, named, remarks
 from microcell.inspection._vocabulary import AXES, EXPRESSIONS
 from microcell.model import Column, Kind, Schema, Table, Values
 
@@ -100,7 +100,7 @@ def _facts(clues: Clues, place: dict[str, Any] | None) -> ColumnFacts:
     if role.what not in ("quasi", "confidential"):
         return ColumnFacts(*found, role.what, None, role.why)
     kind = first_guess(KIND_RULES, clues)
-    return ColumnFacts(*found, role.what, kind.what, f"{role.why}; {kind.why}", kind.order)
+    return ColumnFacts(*found, role.what, kind.what, "; ".join((role.why, kind.why, *remarks(clues))), kind.order)
 
 
 def _find_locations(columns: Iterable[Clues]) -> dict[str, dict[str, Any]]:
@@ -122,7 +122,7 @@ def _find_locations(columns: Iterable[Clues]) -> dict[str, dict[str, Any]]:
 
 def _with_one_weight(columns: list[ColumnFacts]) -> list[ColumnFacts]:
     """The columns, with every weight after the first taken for a quasi-identifier: a schema has one."""
-    more = [facts.name for facts in columns if facts.role == "weight"][1:]
+    more = {facts.name for facts in [facts for facts in columns if facts.role == "weight"][1:]}
     reason = "a second sampling weight, and a schema takes one, so the safe side: what an outsider may know; numbers"
     taken = {"role": "quasi", "kind": "numeric", "reason": reason}
     return [replace(facts, **taken) if facts.name in more else facts for facts in columns]  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,14 @@ from microcell.model import Values
 __all__ = ["Clues", "spell"]
 
 _LOOKED_AT = 1000  # so many categories of a text column are looked at for their shape
+_FEW_WORDS = 5
+_MANY = 50
+_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
+# A point is written between day and month in this order only.
+_DATE = re.compile(
+    r"\s*(?:(?P<first>[0-9]{1,2})(?P<sign>[/-])(?P<second>[0-9]{1,2})(?P=sign)[0-9]{4}"
+    r"|[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}|[0-9]{4}([/-])[0-9]{1,2}\4[0-9]{1,2})\s*"
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,31 @@ class Clues:
         """Some of the categories that occur in a text column, evenly taken; all if they are few."""
         some = self.used[:: self.distinct // _LOOKED_AT + 1].tolist() if self.values.storage == "text" else ()
         return tuple(self.values.categories[code] for code in some)
+
+    @cached_property
+    def strangers(self) -> int:
+        """How many values of a text column are a few words among numbers; 0 if it does not hold numbers mostly."""
+        odd = sum(_NUMBER.fullmatch(word) is None for word in self.words)
+        if odd > _FEW_WORDS or 2 * odd >= len(self.words):
+            return 0
+        counts = np.bincount(self.present.astype(np.int64))
+        strange = [code for code in self.used.tolist() if not _NUMBER.fullmatch(self.values.categories[code])]
+        many = int(counts[strange].sum())
+        return many if len(strange) <= _FEW_WORDS and 2 * many <= len(self.present) else 0
+
+    @cached_property
+    def dates(self) -> Literal["certain", "either way"] | None:
+        """Whether a text column holds dates only, and if so, whether day and month can be told apart."""
+        found = [_DATE.fullmatch(word) for word in self.words]
+        if not found or None in found:
+            return None
+        numbers = [int(match[part] or 0) for match in found if match for part in ("first", "second")]
+        return "either way" if all(1 <= number <= 12 for number in numbers) else "certain"
+
+    @property
+    def nearly_unique(self) -> bool:
+        """True for text of many values, of which more than half of the records have their own."""
+        return self.values.storage == "text" and self.distinct >= _MANY and 2 * self.distinct > len(self.present)
 
     @cached_property
     def whole(self) -> bool:

@@ -1,6 +1,6 @@
-"""The rules that draft a role and a kind from clues, in tables: the first with an opinion is taken."""
+"""The rules that draft a role and a kind from clues, in tables: the first with an opinion is taken; and remarks."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from microcell.inspection._clues import Clues, spell
 from microcell.inspection._vocabulary import (
     CATEGORICAL,
     DEGREES,
+    ENDING,
     EXPRESSIONS,
     IDENTIFYING,
     KNOWN,
@@ -19,11 +20,15 @@ from microcell.inspection._vocabulary import (
     WEIGHTS,
 )
 
-__all__ = ["KIND_RULES", "ROLE_RULES", "Guess", "Role", "first_guess", "named"]
+__all__ = ["KIND_RULES", "ROLE_RULES", "Guess", "Role", "first_guess", "named", "remarks"]
 
 Role = Literal["identifier", "quasi", "confidential", "weight", "drop"]
 
 _FEW = 10  # in fewer rows, values that all differ tell nothing
+_DATE_REMARKS = {
+    "either way": "looks like dates day/month/year that could be read either way",
+    "certain": "looks like dates, but is text",
+}
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,15 @@ def _by_name(role: Role, hints: Iterable[str], test: Callable[[Clues], bool] | N
     return rule
 
 
+def _is_prose(clues: Clues) -> bool:
+    """True for text that is not numbers with some words for missing, nor dates."""
+    return clues.values.storage == "text" and not clues.strangers and not clues.dates
+
+
+def _all_differ(clues: Clues) -> bool:
+    return clues.distinct == len(clues.present) >= _FEW and (clues.whole or clues.values.storage == "text")
+
+
 def _identifier_if_mail(clues: Clues) -> Guess | None:
     mail = clues.words and all("@" in word for word in clues.words)
     return Guess("identifier", "text that looks like mail addresses") if mail else None
@@ -57,7 +71,7 @@ def _identifier_if_mail(clues: Clues) -> Guess | None:
 
 def _identifier_if_distinct_text(clues: Clues) -> Guess | None:
     rows = len(clues.present)
-    if clues.values.storage != "text" or rows < _FEW or clues.distinct < 0.9 * rows:
+    if not _is_prose(clues) or rows < _FEW or clues.distinct < 0.9 * rows:
         return None
     every = "every value differs" if clues.distinct == rows else "nearly every value differs"
     return Guess("identifier", f"{every} and it is text: names a person")
@@ -67,6 +81,13 @@ def _identifier_if_sequence(clues: Clues) -> Guess | None:
     rows, (low, high) = len(clues.present), clues.used[[0, -1]].tolist()
     sequence = clues.whole and clues.distinct == rows >= _FEW and high - low == rows - 1
     return Guess("identifier", "whole numbers in sequence: numbers the records") if sequence else None
+
+
+def _identifier_if_nearly_unique(clues: Clues) -> Guess | None:
+    if not (clues.nearly_unique and _is_prose(clues)) or first_guess(KIND_RULES, clues).what != "nominal":
+        return None
+    counts = f"{_distinct_values(clues)} in {len(clues.present)} records"
+    return Guess("identifier", f"text that hardly repeats, {counts}: may name a person")
 
 
 def _quasi_in_doubt(clues: Clues) -> Guess:
@@ -84,6 +105,8 @@ ROLE_RULES: tuple[Rule, ...] = (
     _identifier_if_sequence,
     _by_name("confidential", SENSITIVE),
     _by_name("identifier", LOOSELY, lambda clues: clues.distinct > len(clues.present) / 2),
+    _by_name("identifier", ENDING, _all_differ),
+    _identifier_if_nearly_unique,
     _quasi_in_doubt,
 )
 
@@ -141,6 +164,17 @@ KIND_RULES: tuple[Rule, ...] = (
     _ordinal_if_grades,
     lambda clues: Guess("numeric", f"numbers with {_distinct_values(clues)}"),
 )
+
+
+def remarks(clues: Clues) -> Iterator[str]:
+    """What a person should know of a column that is kept as text."""
+    if clues.strangers:
+        plural = "" if clues.strangers == 1 else "s"
+        yield f"numbers but for {clues.strangers} value{plural}: perhaps words for missing, see --na"
+    elif clues.dates:
+        yield _DATE_REMARKS[clues.dates]
+    elif clues.nearly_unique:
+        yield f"hardly repeats in {len(clues.present)} records"
 
 
 def _distinct_values(clues: Clues) -> str:

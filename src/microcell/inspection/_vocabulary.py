@@ -6,6 +6,7 @@ __all__ = [
     "AXES",
     "CATEGORICAL",
     "DEGREES",
+    "ENDING",
     "EXPRESSIONS",
     "IDENTIFYING",
     "KNOWN",
@@ -34,8 +35,10 @@ IDENTIFYING = {
     "paciente|persona|cliente|kunden?) ?(id|no|nr|num|number|key|numero|nummer)",
 }
 WEIGHTS = {
-    "a sampling weight": "*wgts?, pweight*, (sampl*|survey|design|final|person|population|replicate) ?weights?, pwt, "
-    "*gewichtung*, hochrechnung*, ponderaci*, ponderation*, poids de sondage, factor de (expansion|elevacion)",
+    "a sampling weight": "*wgts?, pweight*, (sampl*|survey|design|final|person|population|replicate) ?(weights?|wts?), "
+    "pwt, (stichproben|umfrage|befragungs|erhebungs|design)gewicht*, *gewichtung*, hochrechnung*, ponderaci*, "
+    "ponderation*, (pesos?|factor(es)?) (de (la )?)?(muestr*|encuesta|expansion|elevacion|diseno), "
+    "(poids|coefficients?|facteurs?) (de |d )?(l )?(sondage|enquete|echantillon*|extrapolation|expansion)",
 }
 KNOWN = {
     "an age or birth": "age, agegroup, edad*, alter, alters*, *birth*, dob, born, geburt*, nacimiento, naissance",
@@ -61,10 +64,15 @@ SENSITIVE = {
     "a belief or a vote": "religi*, vot(e|es|ed|o|ing), wahl*, partei*, party, partido, konfession, politic*, opinion*",
 }
 LOOSELY = {"a name or number": "names?, nombres?, noms?, namen, id, ids, identifi*, key, index"}
+# But for words of the language that end so.
+ENDING = {
+    "a number of something": r"(?!*(paid|void|acid|covid|grid|valid|fluid|liquid|lipid|solid|rapid|humid|[ir]oid|brid)"
+    r"(?!\w))*\w\wid",
+}
 AXES = {"latitude": "lat, latitud*, breitengrad, breite", "longitude": "lon, lng, long, longitud*, langengrad, lange"}
 EXPRESSIONS = {
     meaning: _expression(patterns)
-    for table in (IDENTIFYING, WEIGHTS, KNOWN, SENSITIVE, LOOSELY, AXES)
+    for table in (IDENTIFYING, WEIGHTS, KNOWN, SENSITIVE, LOOSELY, ENDING, AXES)
     for meaning, patterns in table.items()
 }
 

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 BLOCK = 256
-_BLOCKS_A_CHUNK = 12  # below this a thread costs more than it saves
+_ENTRIES_A_CHUNK = 100_000  # below this a thread costs more than it saves
 
 
 class Points(NamedTuple):
@@ -170,7 +170,7 @@ def scan(points: Points, target: Floats, scratch: Scratch, k: int) -> int:
     The order (distance, row number) is total, so the result does not depend on the chunks.
     """
     blocks = -(-points.left[0] // BLOCK)
-    chunks = max(1, min(len(scratch.sizes), blocks // _BLOCKS_A_CHUNK))
+    chunks = max(1, min(len(scratch.sizes), points.left[0] * len(target) // _ENTRIES_A_CHUNK))
     if chunks == 1:
         scan_chunk(points, 0, blocks, target, scratch, 0, k)
     else:

@@ -11,6 +11,9 @@ from microcell.kernels.scans import BLOCK, Points, Scratch, measure, put_back, r
 __all__ = ["Growth", "Rank", "make_growth", "make_variable_cells"]
 
 
+_BLOCKS_A_CHUNK = 32  # below this a thread costs more than it saves
+
+
 class Growth(NamedTuple):
     """A cell that grows: its members, and the remaining record nearest to each (-1: none)."""
 
@@ -80,7 +83,7 @@ def _find_nearest(points: Points, growth: Growth, first: int, last: int) -> None
     blocks = -(-points.left[0] // BLOCK)
     targets = growth.members[first:last]
     distances, rows = growth.distances[first:last], growth.rows[first:last]
-    if blocks * len(targets) < 64:  # a thread would cost more than it saves
+    if len(growth.chunk_distances) == 1 or blocks * len(targets) < _BLOCKS_A_CHUNK * len(growth.chunk_distances):
         _nearest_in_blocks(points, 0, blocks, targets, distances, rows)
         return
     _nearest_in_chunks(points, targets, blocks, growth.chunk_distances, growth.chunk_rows)

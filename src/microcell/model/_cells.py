@@ -66,9 +66,10 @@ class Partition:
     sizes: Integers = field(init=False)
 
     def __post_init__(self) -> None:
-        labels = np.array(self.labels, dtype=np.int64)
-        if labels.ndim != 1 or labels.size == 0 or labels.min() < 0:
-            raise GuaranteeError("Labels must be a row of cell numbers 0, 1, 2, ..., one a record.")
+        given = np.asarray(self.labels)
+        if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu" or given.min() < 0 or self.k < 1:
+            raise GuaranteeError("Labels must be whole cell numbers 0, 1, 2, ..., one a record, and k 1 or more.")
+        labels = given.astype(np.int64)
         sizes = np.bincount(labels).astype(np.int64)
         small = int((sizes < self.k).sum())
         if small:

@@ -58,7 +58,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.order is not None:
-            object.__setattr__(self, "order", tuple(str(item) for item in self.order))
+            object.__setattr__(self, "order", tuple(_category_name(item) for item in self.order))
         self._check_kind()
         self._check_publish()
         if not (isinstance(self.weight, (int, float)) and isfinite(self.weight) and self.weight > 0):
@@ -193,6 +193,14 @@ class Schema:
                 )
                 raise SchemaError(f"Column {name!r} {same}. Give it one.")
             first[name] = role
+        for column in self.quasi:
+            if column.kind == "location" and column.name in first:
+                raise SchemaError(f"The location {column.name!r} is named like a column. Give it another name.")
+
+
+def _category_name(item: object) -> str:
+    """A category as text, whole numbers without a decimal point: 1.0 and 1 are the same category."""
+    return str(int(item)) if isinstance(item, float) and item.is_integer() else str(item)
 
 
 def _as_names(role: str, given: Any) -> tuple[Any, ...]:

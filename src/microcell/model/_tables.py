@@ -1,6 +1,6 @@
 """Tables: columns as plain arrays, and what each cell publishes of a column."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -60,6 +60,14 @@ class Values:
         codes = np.full(len(self), -1, dtype=np.int64)
         distinct, codes[~self.missing] = np.unique(self.data[~self.missing], return_inverse=True)
         return codes, tuple(_name_of(value, self.unit if self.is_time else None) for value in distinct.tolist())
+
+    def ranks(self, order: Sequence[str] | None) -> Integers:
+        """The place of each row's value in ``order``, or among the sorted values; -1 where missing or not in it."""
+        codes, names = self.factorize()
+        if order is None:
+            return codes
+        place = {name: rank for rank, name in enumerate(order)}
+        return np.array([*(place.get(name, -1) for name in names), -1], dtype=np.int64)[codes]
 
 
 @dataclass(frozen=True, eq=False)

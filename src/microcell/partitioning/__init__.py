@@ -1,7 +1,9 @@
 """From points to cells of k or more: the registered methods behind one door."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from numbers import Integral
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,13 @@ from numpy.typing import ArrayLike
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.kernels.cells import sum_of_squares, total_sum_of_squares
 from microcell.model import Floats, Partition
-from microcell.partitioning import mdav, univariate, vmdav
 from microcell.partitioning._registry import METHODS, Method, select
 from microcell.partitioning.auto import choose
 
-__all__ = ["METHODS", "Method", "check_k", "check_method", "distortion", "mdav", "partition", "univariate", "vmdav"]
+__all__ = ["METHODS", "Method", "check_k", "check_method", "distortion", "partition"]
+
+for _module in iter_modules(__path__):  # every file here registers its methods: a new one needs no line elsewhere
+    import_module(f"{__name__}.{_module.name}")
 
 
 def partition(
@@ -76,6 +80,8 @@ def check_k(k: object) -> None:
 
 def check_method(method: str, options: Mapping[str, Any]) -> None:
     """Refuse a method that is not registered, and options that it does not have."""
+    if not isinstance(method, str):
+        raise OptionError(f"method must be the name of one, not {type(method).__name__}.")
     if method != "auto":
         select(method).check_options(options)
     elif options:
@@ -86,10 +92,7 @@ def check_method(method: str, options: Mapping[str, Any]) -> None:
 
 def _as_points(X: ArrayLike) -> Floats:
     """The matrix in float64, scaled down where squares would overflow or vanish; cells do not depend on scale."""
-    try:
-        points = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("Points must be numbers. For a table with other columns use anonymize.") from None
+    points = _as_reals(X, "Points must be numbers. For a table with other columns use anonymize.")
     points = points[:, np.newaxis] if points.ndim == 1 else points
     if points.ndim != 2:
         raise DataError(f"Points must be a matrix of records by columns, not an array of {points.ndim} dimensions.")
@@ -116,7 +119,18 @@ def _varying(points: Floats) -> Floats:
 def _as_weights(weights: ArrayLike | None, rows: int) -> Floats | None:
     if weights is None:
         return None
-    out = np.ascontiguousarray(weights, dtype=np.float64)
+    out = np.ascontiguousarray(_as_reals(weights, "Weights must be numbers, one a record."))
     if out.shape != (rows,) or not (np.isfinite(out).all() and (out > 0).all()):
         raise DataError(f"Weights must be {rows} positive numbers, one a record.")
     return out
+
+
+def _as_reals(given: ArrayLike, message: str) -> Floats:
+    """The array in float64; complex numbers, text and the like are refused without showing them."""
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind == "c":
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(message) from None

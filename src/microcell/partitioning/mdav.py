@@ -31,11 +31,11 @@ def mdav(X: Floats, k: int, *, weights: Floats | None, seed: int) -> Integers:
     n = len(X)
     points, labels = lay_out(X), np.zeros(n, dtype=np.int64)
     weights = np.ones(n) if weights is None else weights
-    running, scratch, label = make_running(X, weights), make_scratch(k, thread_count()), 0
-    pace = Pace()
+    running, label, pace = make_running(X, weights), 0, Pace(thread_count())
+    scratch = {threads: make_scratch(k, threads) for threads in (1, thread_count())}
     while points.left[0] >= 3 * k:
-        rounds = pace.next()
-        label = make_cells(points, k, rounds, label, labels, running, scratch)
+        turn = pace.next()
+        label = make_cells(points, k, turn.rounds, label, labels, running, scratch[turn.threads])
         progress.report("grouping records", n - int(points.left[0]), n)
     return _finish(X, k, points, label, labels, weights)
 

@@ -1,5 +1,7 @@
 """V-MDAV: cells of k to 2k-1, extended where the next record is near."""
 
+from typing import Any
+
 import numpy as np
 
 from microcell import progress
@@ -25,7 +27,7 @@ GAMMAS = tuple(i / 10 for i in range(21))
     cost="n^2 / 2 distances (n^2 / (2k) with gamma = 0)",
     source="Solanas and Martinez-Balleste 2006",
 )
-def vmdav(X: Floats, k: int, *, weights: Floats | None, seed: int, gamma: float | str = 0.2) -> Integers:
+def vmdav(X: Floats, k: int, *, weights: Floats | None, seed: int, gamma: Any = 0.2) -> Integers:
     """Labels by V-MDAV (Solanas and Martinez-Balleste 2006).
 
     Cells of k start at the record farthest from the mean of all. A cell takes the record left that is nearest to any
@@ -40,7 +42,7 @@ def vmdav(X: Floats, k: int, *, weights: Floats | None, seed: int, gamma: float 
     if gamma == "best":
         candidates = (_grow(X, k, weights, value) for value in GAMMAS)
         return min(candidates, key=lambda labels: sum_of_squares(X, labels, weights))
-    if isinstance(gamma, str) or not 0 <= gamma < np.inf:
+    if not (isinstance(gamma, (int, float, np.number)) and 0 <= gamma < np.inf):
         raise OptionError(f"gamma must be a number of 0 or more, or 'best', not {gamma!r}.")
     return _grow(X, k, weights, float(gamma))
 
@@ -49,11 +51,11 @@ def _grow(X: Floats, k: int, weights: Floats, gamma: float) -> Integers:
     n, m = X.shape
     points, labels = lay_out(X), np.zeros(n, dtype=np.int64)
     rank = Rank(_farthest_first(X, weights), np.zeros(1, dtype=np.int64))
-    scratch, growth = make_scratch(k, thread_count()), make_growth(k, m, thread_count())
-    label, pace = 0, Pace()
+    rooms = {threads: (make_scratch(k, threads), make_growth(k, m, threads)) for threads in (1, thread_count())}
+    label, pace = 0, Pace(thread_count())
     while points.left[0] >= k:
-        cells = pace.next()
-        label = make_variable_cells(points, k, gamma, cells, rank, label, labels, scratch, growth)
+        turn = pace.next()
+        label = make_variable_cells(points, k, gamma, turn.rounds, rank, label, labels, *rooms[turn.threads])
         progress.report("grouping records", n - int(points.left[0]), n)
     rest = np.sort(points.rows[: points.left[0]])
     placed = np.delete(np.arange(n), rest)

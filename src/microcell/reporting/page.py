@@ -6,8 +6,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from microcell.model import Audit
+from microcell.reporting.accounts import making, roles
 from microcell.reporting.figures import draw_classes, draw_comparison, draw_projection
-from microcell.reporting.sentences import amount, direction, facts, guarantee, making
+from microcell.reporting.sentences import amount, direction, facts, guarantee, is_fit
 
 __all__ = ["compose"]
 
@@ -25,8 +26,9 @@ def compose(audit: Audit, manifest: Mapping[str, Any] | None, title: str) -> str
         title=title,
         audit=audit,
         sentence=guarantee(audit),
-        good=_good(audit),
+        good=is_fit(audit),
         facts=facts(audit),
+        roles=roles(manifest),
         measures=tuple(audit.measures.values()),
         amount=amount,
         direction=direction,
@@ -35,9 +37,3 @@ def compose(audit: Audit, manifest: Mapping[str, Any] | None, title: str) -> str
         columns=[draw_comparison(item, place) for place, item in enumerate(audit.comparisons)],
         projection=None if audit.projection is None else draw_projection(audit.projection),
     )
-
-
-def _good(audit: Audit) -> bool:
-    """True if no record is alone, and nothing is in the release that should not be."""
-    spotless = all(audit[name] == 0 for name in ("identifiers_left", "records_unaccounted") if name in audit.measures)
-    return spotless and len(audit.class_sizes) > 0 and int(audit.class_sizes.min()) > 1

@@ -5,7 +5,8 @@ from textwrap import wrap
 from typing import Any
 
 from microcell.model import Audit
-from microcell.reporting.sentences import Fact, amount, direction, facts, guarantee, making
+from microcell.reporting.accounts import making, roles
+from microcell.reporting.sentences import Fact, amount, direction, facts, guarantee
 
 __all__ = ["compose"]
 
@@ -14,11 +15,12 @@ _NAME_WIDTH = 32
 
 
 def compose(audit: Audit, manifest: Mapping[str, Any] | None, title: str) -> str:
-    """The audit as text: the guarantee, the facts, the measures, the notes and how the release was made."""
+    """The audit as text: the guarantee, the facts, the roles, the measures, the notes and how the release was made."""
     blocks = [
         [*wrap(title, _WIDTH), "=" * min(len(title), _WIDTH)],
         wrap(guarantee(audit), _WIDTH),
         list(_paragraphs(facts(audit))),
+        *_section("Columns and roles", _paragraphs(_roles(manifest))),
         list(_measures(audit)),
         *_section("Notes", _notes(audit)),
         *_section("How it was made", _paragraphs(making(manifest))),
@@ -30,6 +32,10 @@ def _section(heading: str, lines: Iterator[str]) -> Iterator[list[str]]:
     found = list(lines)
     if found:
         yield [heading, "-" * len(heading), *found]
+
+
+def _roles(manifest: Mapping[str, Any] | None) -> list[Fact]:
+    return [Fact(group.label, ", ".join(group.columns)) for group in roles(manifest)]
 
 
 def _notes(audit: Audit) -> Iterator[str]:

@@ -1,14 +1,13 @@
-"""What a report says in words: the guarantee, the facts, the account of the making."""
+"""What a report says in words: the guarantee and the facts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from microcell.model import Audit, Measure
 
-__all__ = ["Fact", "amount", "counted", "direction", "facts", "guarantee", "listing", "making"]
+__all__ = ["Fact", "amount", "counted", "direction", "facts", "guarantee", "is_fit", "listing"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,11 @@ def guarantee(audit: Audit) -> str:
     )
 
 
+def is_fit(audit: Audit) -> bool:
+    """True if the table may be published: it holds records, none is alone, and nothing is wrong with it."""
+    return audit.rows_released > 0 and not any(_problems(audit))
+
+
 def facts(audit: Audit) -> tuple[Fact, ...]:
     """What a reader looks for first: k, classes, records in and out."""
     sizes = audit.class_sizes
@@ -57,15 +61,6 @@ def facts(audit: Audit) -> tuple[Fact, ...]:
     if "distortion" in audit.measures:
         found.append(Fact("Information lost", f"{100 * audit['distortion']:.3g} %"))
     return tuple(found)
-
-
-def making(manifest: Mapping[str, Any] | None) -> tuple[Fact, ...]:
-    """How the release was made, as the manifest tells it; nothing without one."""
-    if manifest is None:
-        return ()
-    return tuple(
-        Fact(label, text) for key, label in _MAKING.items() if (text := _told(manifest.get(key))) and key in manifest
-    )
 
 
 def listing(items: Sequence[str]) -> str:
@@ -98,28 +93,36 @@ def direction(measure: Measure) -> str:
     return "less" if measure.lower_is_better else "more"
 
 
-_MAKING: Mapping[str, str] = {
-    "k": "k asked for",
-    "method": "Method",
-    "seed": "Seed",
-    "missing": "Missing values",
-    "records": "Records",
-    "cells": "Cells",
-    "row_order": "Order of rows",
-    "input": "Input",
-    "created": "Made",
-    "seconds": "Duration in seconds",
-    "microcell": "Version of microcell",
+@dataclass(frozen=True)
+class _Problem:
+    """How a count that must be 0 is told: the noun counted, and what is wrong with one or with several."""
+
+    noun: str
+    one: str
+    several: str
+
+
+_PROBLEMS: Mapping[str, _Problem] = {
+    "identifiers_left": _Problem(
+        "column", "to be removed is still in the table", "to be removed are still in the table"
+    ),
+    "records_unaccounted": _Problem(
+        "published record", "cannot come from the original", "cannot come from the original"
+    ),
+    "columns_missing": _Problem("column", "to be published is missing", "to be published are missing"),
+    "columns_unexpected": _Problem("column", "in the table has no role", "in the table have no role"),
+    "values_changed": _Problem(
+        "value", "to be published unchanged is not the original's", "to be published unchanged are not the original's"
+    ),
+    "manifest_contradictions": _Problem("statement", "of the manifest does not hold", "of the manifest do not hold"),
 }
 
 
 def _problems(audit: Audit) -> Iterator[str]:
-    left = _count(audit, "identifiers_left")
-    if left:
-        yield f"{counted(left, 'column')} to be removed {'is' if left == 1 else 'are'} still in the table"
-    strange = _count(audit, "records_unaccounted")
-    if strange:
-        yield f"{counted(strange, 'published record')} cannot come from the original"
+    for name, problem in _PROBLEMS.items():
+        count = int(audit[name]) if name in audit.measures else 0
+        if count:
+            yield f"{counted(count, problem.noun)} {problem.one if count == 1 else problem.several}"
     alone = int((audit.class_sizes == 1).sum())
     if alone:
         yield (
@@ -130,23 +133,13 @@ def _problems(audit: Audit) -> Iterator[str]:
         )
 
 
-def _count(audit: Audit, name: str) -> int:
-    return int(audit[name]) if name in audit.measures else 0
-
-
 def _smallest(audit: Audit) -> int:
     return int(audit.class_sizes.min()) if len(audit.class_sizes) else 0
 
 
 def _sizes_told(audit: Audit) -> str:
-    low, middle, high = (int(size) for size in np.quantile(audit.class_sizes, (0, 0.5, 1), method="lower"))
-    return f"all of {counted(low, 'record')}" if low == high else f"{low:,} to {high:,}, median {middle:,}"
-
-
-def _told(value: Any) -> str:
-    """Plain data as a phrase: mappings as "key value" pairs."""
-    if isinstance(value, Mapping):
-        return "; ".join(f"{str(key).replace('_', ' ')} {text}" for key, item in value.items() if (text := _told(item)))
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_told, value))
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    low, high = int(audit.class_sizes.min()), int(audit.class_sizes.max())
+    if low == high:
+        return f"all of {counted(low, 'record')}"
+    median = f"{float(np.median(audit.class_sizes)):,.1f}".removesuffix(".0")
+    return f"{low:,} to {high:,}, median {median}"

@@ -4,12 +4,13 @@ from microcell.tables._digest import digest, file_digest
 from microcell.tables._origin import Dialect, Origin
 from microcell.tables._publishing import publish, take
 from microcell.tables._reading import read
-from microcell.tables._writing import check_suffix, read_back, write
+from microcell.tables._writing import check_suffix, check_writable, read_back, write
 
 __all__ = [
     "Dialect",
     "Origin",
     "check_suffix",
+    "check_writable",
     "digest",
     "file_digest",
     "publish",

@@ -2,7 +2,7 @@
 
 import codecs
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 
@@ -68,8 +68,8 @@ def parse_csv(raw: bytes, options: CsvOptions, *, prefer: str = ",") -> ParsedCs
     """The frame that CSV text holds, each column in the narrowest type that holds all of its values.
 
     ``prefer`` is the delimiter taken where several fit. Fields that are empty, quoted or not, are missing. Columns of
-    whole numbers, numbers, ISO dates and ISO datetimes become such; a number with a leading zero, or too large for 64
-    bits, keeps its column text.
+    whole numbers, numbers, ISO dates and ISO datetimes become such, and so do dates of another form whose order is
+    certain; a number with a leading zero, or too large for 64 bits, keeps its column text.
     """
     decoded = _decode(raw, options.encoding)
     data = _tidy(decoded.data)
@@ -80,10 +80,10 @@ def parse_csv(raw: bytes, options: CsvOptions, *, prefer: str = ",") -> ParsedCs
     marks = Marks(ord(delimiter), ord(quote) if quote else None)
     dialect = Dialect(delimiter=delimiter, encoding=decoded.encoding, quote=quote, decimal=options.decimal or ".")
     texts = _parse(data, measure(data, marks), dialect)
-    texts = texts.select(_without(texts.columns, ("", *options.na)))
+    texts = texts.select(_without(("", *options.na)))
     if options.decimal is None and delimiter == ";":
         dialect = replace(dialect, decimal=find_decimal(texts))
-    return ParsedCsv(texts.select(convert(column, decimal=dialect.decimal) for column in texts), dialect)
+    return ParsedCsv(convert(texts, decimal=dialect.decimal), dialect)
 
 
 def _check_character(option: str, given: str | None, *, empty_allowed: bool) -> None:
@@ -201,8 +201,6 @@ def _header(header: bytes, dialect: Dialect) -> list[str]:
     return names
 
 
-def _without(names: Iterable[str], missing: Sequence[str]) -> list[pl.Expr]:
+def _without(missing: Sequence[str]) -> pl.Expr:
     words = pl.Series(list(dict.fromkeys(missing)), dtype=pl.String)
-    return [
-        pl.when(pl.col(name).is_in(words.implode())).then(None).otherwise(pl.col(name)).alias(name) for name in names
-    ]
+    return pl.when(~pl.all().is_in(words.implode())).then(pl.all())

@@ -31,7 +31,7 @@ class PolarsFrame:
 
     def pick(self, column: pl.Series, rows: Integers, missing: Mask) -> pl.Series:
         """The column's values in those rows."""
-        return column.gather(gather_index(rows, missing))
+        return _detached(column.gather(gather_index(rows, missing)))
 
     def cast(self, column: pl.Series, cells: Extract) -> pl.Series:  # noqa: ARG002
         """The cells, which have the column's type already."""
@@ -53,4 +53,14 @@ class PolarsFrame:
 
     def take(self, native: pl.DataFrame, rows: Integers) -> pl.DataFrame:
         """The frame's rows at those positions."""
-        return native[rows]
+        taken = native[rows]
+        return taken if len(rows) == native.height else taken.with_columns(_detached(column) for column in taken)
+
+
+def _detached(column: pl.Series) -> pl.Series:
+    """The column with text of its own.
+
+    polars shares text between columns: one with some rows of another still has the text of all in its buffers, and
+    so would have a pickle or an Arrow file of it.
+    """
+    return pl.Series(column.name, column.to_list(), dtype=column.dtype) if column.dtype == pl.String else column

@@ -33,19 +33,18 @@ def publish(
     """
     unknown = [name for name in (*representatives, *drop) if name not in table.columns]
     if unknown:
-        raise TableError(
-            f"Not in the table: {', '.join(map(repr, unknown))}. It has {', '.join(map(repr, table.names))}."
-        )
+        raise TableError(f"Not among the {len(table.names)} columns of the table: {', '.join(map(repr, unknown))}.")
     if len(labels) != table.rows:
         raise TableError(f"{len(labels)} labels for {table.rows} rows. Give one label a row.")
     frame = frame_of(table.native)
-    names = [name for name in table.names if name not in drop]
+    dropped = set(drop)
+    names = [name for name in table.names if name not in dropped]
     replaced = {
         name: frame.spread(_cells(frame, table, name, representatives[name]), labels)
         for name in names
         if name in representatives
     }
-    return wrap(frame.assemble(table.native, names, replaced), _origin(table.origin, names, representatives))
+    return wrap(frame.assemble(table.native, names, replaced), _origin(table.origin, set(names), representatives))
 
 
 def take(table: Table, rows: Integers) -> Table:
@@ -63,7 +62,7 @@ def _cells(frame: Frame, table: Table, name: str, given: Representatives) -> Any
     return frame.cast(column, Extract(series_of_numbers(name, extract, given), unit=extract.unit))
 
 
-def _origin(origin: Origin, names: list[str], representatives: Mapping[str, Representatives]) -> Origin:
+def _origin(origin: Origin, names: Collection[str], representatives: Mapping[str, Representatives]) -> Origin:
     """The origin without the labels of columns that are gone, or whose values they no longer name."""
     return replace(
         origin,

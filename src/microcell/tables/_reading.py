@@ -127,8 +127,7 @@ def _read_ipc(data: BytesIO) -> pl.DataFrame:
 
 
 def _read_json(data: BytesIO) -> pl.DataFrame:
-    frame = pl.read_ndjson(data, infer_schema_length=None)
-    return frame.select(convert_dates(column) for column in frame)
+    return convert_dates(pl.read_ndjson(data, infer_schema_length=None))
 
 
 _BINARIES: dict[str, _Binary] = {

@@ -13,8 +13,6 @@ __all__ = ["read_spreadsheet", "write_spreadsheet"]
 
 _EXACT = 2**53
 _NUMBERS = (pl.Int64, pl.Float32, pl.Float64)
-_MOST_ROWS = 1_048_575
-_MOST_COLUMNS = 16_384
 
 
 def read_spreadsheet(data: bytes, name: str) -> pl.DataFrame:
@@ -37,11 +35,6 @@ def read_spreadsheet(data: bytes, name: str) -> pl.DataFrame:
 
 def write_spreadsheet(frame: pl.DataFrame, path: Path) -> None:
     """Write the frame as the only sheet of a workbook, values as they are, no formulas."""
-    if frame.height > _MOST_ROWS or frame.width > _MOST_COLUMNS:
-        raise TableError(
-            f"A spreadsheet holds {_MOST_ROWS} rows and {_MOST_COLUMNS} columns at most; the table has {frame.height} "
-            f"and {frame.width}. Use .csv or .parquet."
-        )
     exact = plain_texts(frame, keep=(pl.Datetime,)).with_columns(
         [column.cast(pl.String) for column in frame if _loses_digits(column)]
     )

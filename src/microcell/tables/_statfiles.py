@@ -14,16 +14,16 @@ from microcell.errors import TableError
 from microcell.tables._origin import Origin
 from microcell.tables._plain import plain_texts
 
-__all__ = ["STAT_FORMATS", "StatFile", "read_statfile", "write_statfile"]
+__all__ = ["STAT_FORMATS", "StatFile", "read_statfile", "require_pyreadstat", "write_statfile"]
 
 
 @dataclass(frozen=True)
 class _Format:
-    """What pyreadstat calls a format, and what it can hold."""
+    """What pyreadstat calls a format (without a writer if it has none), and what it can hold."""
 
     product: str
     reader: str
-    writer: str | None
+    writer: str = ""
     has_value_labels: bool = True
     options: Mapping[str, Any] | None = None
 
@@ -33,7 +33,7 @@ STAT_FORMATS: dict[str, _Format] = {
     ".zsav": _Format("SPSS", "read_sav", "write_sav", options={"compress": True}),
     ".dta": _Format("Stata", "read_dta", "write_dta"),
     ".xpt": _Format("SAS transport", "read_xport", "write_xport", has_value_labels=False),
-    ".sas7bdat": _Format("SAS", "read_sas7bdat", None),
+    ".sas7bdat": _Format("SAS", "read_sas7bdat"),
 }
 """The formats of statistical packages, by suffix."""
 
@@ -49,7 +49,7 @@ class StatFile:
 
 def read_statfile(path: Path, suffix: str) -> StatFile:
     """The frame and labels of a statistical file. These files have no missing text: empty text is missing."""
-    pyreadstat = _pyreadstat(suffix)
+    pyreadstat = require_pyreadstat(suffix)
     known = STAT_FORMATS[suffix]
     try:
         frame, found = getattr(pyreadstat, known.reader)(path, output_format="polars")
@@ -65,9 +65,7 @@ def read_statfile(path: Path, suffix: str) -> StatFile:
 def write_statfile(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin) -> None:
     """Write the frame with its labels: those of columns always, those of values where the column can bear them."""
     known = STAT_FORMATS[suffix]
-    if known.writer is None:
-        raise TableError("SAS .sas7bdat files cannot be written. Use .xpt, which SAS reads too, or .parquet.")
-    pyreadstat = _pyreadstat(suffix)
+    pyreadstat = require_pyreadstat(suffix)
     options: dict[str, Any] = dict(known.options or {})
     options["column_labels"] = {name: label for name, label in origin.labels.items() if name in frame.columns}
     if known.has_value_labels:
@@ -76,8 +74,7 @@ def write_statfile(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin)
         getattr(pyreadstat, known.writer)(_storable(frame), path, **options)
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, OverflowError, ValueError, TypeError):
         raise TableError(
-            f"The table cannot be written as a {known.product} file. Column names there are at most 32 letters, digits "
-            "and underscores, begin with a letter and are no word of its language. Rename columns, or use .parquet."
+            f"The table holds something that a {known.product} file cannot. Write .parquet or .csv."
         ) from None
 
 
@@ -98,7 +95,8 @@ def _is_cut(path: Path, rows: int) -> bool:
     return len(data) % 80 != 0 or (said is not None and int(said[1]) not in (0, rows))
 
 
-def _pyreadstat(suffix: str) -> ModuleType:
+def require_pyreadstat(suffix: str) -> ModuleType:
+    """The package that reads and writes these files; :class:`TableError` saying how to install it if it is not."""
     try:
         return import_module("pyreadstat")
     except ImportError:

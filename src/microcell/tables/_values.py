@@ -68,14 +68,19 @@ def series_of_text(texts: Representatives) -> pl.Series:
 
 
 def _missing(series: pl.Series) -> Mask:
-    gone = series.is_null()
     if series.dtype.is_float():
-        gone |= series.is_nan().fill_null(False)
-    return gone.to_numpy()
+        gone: Mask = np.isnan(series.to_numpy())  # NumPy gets NaN for missing
+        return gone
+    # Questions of each value are asked only where there is need: of ten thousand short columns they take seconds.
+    return series.is_null().to_numpy() if series.null_count() else np.zeros(len(series), dtype=np.bool_)
+
+
+def _filled(series: pl.Series) -> pl.Series:
+    return series.fill_null(0) if series.null_count() else series
 
 
 def _integers(extract: Extract, missing: Mask, storage: Storage) -> Values:
-    filled = extract.series.fill_null(0)
+    filled = _filled(extract.series)
     least, most = int(filled.min() or 0), int(filled.max() or 0)  # type: ignore[arg-type]
     if least < _INT64.min or most > _INT64.max:
         return _floats(extract, missing, "float")
@@ -83,8 +88,7 @@ def _integers(extract: Extract, missing: Mask, storage: Storage) -> Values:
 
 
 def _floats(extract: Extract, missing: Mask, storage: Storage) -> Values:
-    filled = extract.series.cast(pl.Float64).fill_null(0.0).fill_nan(0.0)
-    return Values(storage, filled.to_numpy(), missing)
+    return Values(storage, np.where(missing, 0.0, extract.series.cast(pl.Float64).to_numpy()), missing)
 
 
 def _texts(extract: Extract, missing: Mask, storage: Storage) -> Values:
@@ -95,13 +99,13 @@ def _texts(extract: Extract, missing: Mask, storage: Storage) -> Values:
         strings = series.cast(pl.String)
         categories = strings.drop_nulls().unique().sort()
         codes = strings.cast(pl.Enum(categories)).to_physical()
-    data = codes.fill_null(0).cast(pl.Int64).to_numpy()
+    data = _filled(codes).cast(pl.Int64).to_numpy()
     ordered = isinstance(series.dtype, pl.Enum)
     return Values(storage, data, missing, categories=tuple(categories.to_list()), ordered=ordered)
 
 
 def _times(extract: Extract, missing: Mask, storage: Storage) -> Values:
-    counts = extract.series.to_physical().cast(pl.Int64).fill_null(0).to_numpy()
+    counts = _filled(extract.series.to_physical().cast(pl.Int64)).to_numpy()
     if extract.unit == "s":
         counts = counts // 1000
     return Values(storage, counts, missing, unit=extract.unit or _unit_of(extract.series.dtype))

@@ -26,7 +26,7 @@ class _Columns(Mapping[str, Values]):
     def __init__(self, native: Any, frame: Frame) -> None:
         self._native = native
         self._frame = frame
-        self._names = tuple(frame.names(native))
+        self._names = dict.fromkeys(frame.names(native))
         self._known: dict[str, Values] = {}
 
     def __getitem__(self, name: str) -> Values:

@@ -1,20 +1,21 @@
 """Writing tables to files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import polars as pl
 
 from microcell.errors import TableError
 from microcell.model import Table
+from microcell.tables._fitting import check_fits
 from microcell.tables._origin import Dialect, Origin
 from microcell.tables._plain import plain_texts
 from microcell.tables._reading import read
 from microcell.tables._spreadsheets import write_spreadsheet
-from microcell.tables._statfiles import STAT_FORMATS, write_statfile
+from microcell.tables._statfiles import STAT_FORMATS, require_pyreadstat, write_statfile
 from microcell.tables._wrapping import to_polars
 
-__all__ = ["check_suffix", "read_back", "write"]
+__all__ = ["check_suffix", "check_writable", "read_back", "write"]
 
 _DIALECTS = {".csv": Dialect(), ".tsv": Dialect(delimiter="\t"), ".txt": Dialect()}
 
@@ -24,15 +25,18 @@ def write(table: Table, path: str | Path, *, suffix: str | None = None) -> None:
 
     CSV is written in UTF-8, in the dialect that the table was read in if from a file of that suffix; a missing value
     is an empty field. Statistical files keep their labels. An index of pandas is not written, for it may name people:
-    make it a column to have it in the file. Types that a format lacks become ISO text.
+    make it a column to have it in the file. Types that a format lacks become ISO text. Categories that no record has
+    are left out, and an order among the others is kept. What does not fit the format is refused, as
+    :func:`check_writable` does, before the file is touched.
     """
     path = Path(path)
     suffix = (suffix or path.suffix).lower()
     origin = table.origin if isinstance(table.origin, Origin) else Origin("frame")
     check_suffix(suffix)
     frame = to_polars(table)
+    _check(frame, suffix)
     try:
-        _write(frame, path, suffix, origin)
+        _write(_with_used_categories(frame), path, suffix, origin)
     except FileNotFoundError:
         raise TableError(f"The folder of {str(path)!r} does not exist. Make it first.") from None
     except IsADirectoryError:
@@ -48,9 +52,27 @@ def write(table: Table, path: str | Path, *, suffix: str | None = None) -> None:
 def check_suffix(suffix: str) -> None:
     """Refuse a suffix of no format that tables can be written in."""
     writable = (*_DIALECTS, *_WRITERS, *(name for name, kind in STAT_FORMATS.items() if kind.writer))
-    if suffix.lower() not in writable and suffix.lower() not in STAT_FORMATS:
-        known = ", ".join(writable)
-        raise TableError(f"Tables cannot be written as {suffix or 'a file without a suffix'!r}. Use one of {known}.")
+    if suffix.lower() in writable:
+        return
+    if suffix.lower() in STAT_FORMATS:
+        raise TableError(f"{suffix} files cannot be written. Use .xpt, which SAS reads too, or .parquet.")
+    known = ", ".join(writable)
+    raise TableError(f"Tables cannot be written as {suffix or 'a file without a suffix'!r}. Use one of {known}.")
+
+
+def check_writable(table: Table, suffix: str, *, drop: Collection[str] = ()) -> None:
+    """Nothing, if :func:`write` can write the table, without the columns in ``drop``, to a file of that suffix.
+
+    :class:`TableError` else, which names the column that does not fit and says what the format allows. Nothing is
+    written.
+
+    Examples
+    --------
+    >>> check_writable(read({"age": [31, 52]}), ".dta")
+    """
+    check_suffix(suffix)
+    left_out = set(drop)
+    _check(to_polars(table)[:, [name for name in table.names if name not in left_out]], suffix.lower())
 
 
 def read_back(table: Table, path: Path) -> Table:
@@ -63,6 +85,21 @@ def read_back(table: Table, path: Path) -> Table:
     return read(
         path, delimiter=dialect.delimiter, quote=dialect.quote or '"', decimal=dialect.decimal, encoding="utf-8"
     )
+
+
+def _check(frame: pl.DataFrame, suffix: str) -> None:
+    if suffix in STAT_FORMATS:
+        require_pyreadstat(suffix)
+    check_fits(frame, suffix)
+
+
+def _with_used_categories(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame without the names of categories that no record has; polars writes such names for Enums only."""
+    return frame.with_columns(_used(column) for column in frame if isinstance(column.dtype, pl.Enum))
+
+
+def _used(column: pl.Series) -> pl.Series:
+    return column.cast(pl.Enum(column.drop_nulls().unique().sort().cast(pl.String)))
 
 
 def _write(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin) -> None:
@@ -100,7 +137,8 @@ def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
 
 
 def _write_ipc(frame: pl.DataFrame, path: Path) -> None:
-    frame.write_ipc(path)
+    # The newest form of Arrow shares text, and would write that of values which the column had before it was published.
+    frame.write_ipc(path, compat_level=pl.CompatLevel.oldest())
 
 
 def _write_json(frame: pl.DataFrame, path: Path) -> None:

@@ -1,0 +1,169 @@
+"""What a manifest tells, in words: the roles of the columns and how the release was made.
+
+A manifest may be any file that a user gives, so parts that are not as expected are left out.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from microcell.reporting.sentences import Fact, counted
+
+__all__ = ["Group", "making", "roles"]
+
+Plain = Mapping[str, Any]
+
+_ROLES: Mapping[str, str] = {
+    "identifier": "Removed as identifiers",
+    "drop": "Removed on request",
+    "quasi": "Quasi-identifiers",
+    "strata": "Strata, unchanged",
+    "confidential": "Confidential, unchanged",
+    "keep": "Kept, unchanged",
+    "weight": "Weight, unchanged",
+}
+_PUBLISHED: Mapping[str, str] = {
+    "mean": "the mean of the cell",
+    "median": "the median of the cell",
+    "range": "the range of the cell",
+    "mode": "the most frequent value of the cell",
+    "prefix": "the first characters shared in the cell",
+}
+_MISSING: Mapping[str, str] = {"error": "refused", "drop": "dropped", "impute": "imputed"}
+_ORDERS: Mapping[str, str] = {"shuffled": "shuffled", "kept": "as in the original"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """The columns of one role, each with what becomes of it."""
+
+    label: str
+    columns: tuple[str, ...]
+
+
+def roles(manifest: Plain | None) -> tuple[Group, ...]:
+    """The columns of each role, as the manifest tells them; nothing without one.
+
+    Examples
+    --------
+    >>> told = roles({"columns": {"name": {"role": "identifier"},
+    ...                           "age": {"role": "quasi", "kind": "numeric", "publish": "mean"}}})
+    >>> [group.columns for group in told]
+    [('name',), ('age (numeric: the mean of the cell)',)]
+    """
+    groups: dict[str, list[str]] = {role: [] for role in _ROLES}
+    for name, column in _part(manifest or {}, "columns").items():
+        role = column.get("role") if isinstance(column, Mapping) else None
+        if isinstance(role, str) and role in groups:
+            groups[role].append(f"{name}{_treatment(column)}")
+    return tuple(Group(_ROLES[role], tuple(names)) for role, names in groups.items() if names)
+
+
+def making(manifest: Plain | None) -> tuple[Fact, ...]:
+    """How the release was made, as the manifest tells it; nothing without one.
+
+    Examples
+    --------
+    >>> making({"cells": {"count": 400, "smallest": 5, "largest": 5}})
+    (Fact(label='Cells', text='400, all of 5 records'),)
+    """
+    told = ((label, tell(manifest or {})) for label, tell in _MAKING.items())
+    return tuple(Fact(label, text) for label, text in told if text)
+
+
+def _treatment(column: Plain) -> str:
+    """What is published of a quasi-identifier, in brackets; nothing for other columns."""
+    if column.get("role") != "quasi":
+        return ""
+    published = _PUBLISHED.get(str(column.get("publish")), "")
+    words = ": ".join(filter(None, (_word(column.get("kind")), published)))
+    weight = _word(column.get("weight"))
+    heavy = f"weight {weight}" if weight not in ("", "1") else ""
+    inside = "; ".join(filter(None, (words, heavy)))
+    return f" ({inside})" if inside else ""
+
+
+def _method(manifest: Plain) -> str:
+    method = _part(manifest, "method")
+    used, asked, why = (_word(method.get(key)) for key in ("used", "asked", "why"))
+    if not used:
+        return ""
+    options = ", ".join(f"{name} = {_word(value)}" for name, value in _part(method, "options").items())
+    chosen = f" (asked for: {asked})" if asked not in ("", used) else ""
+    reason = f", because {why}" if chosen and why else ""
+    return f"{used}{f' with {options}' if options else ''}{chosen}{reason}"
+
+
+def _records(manifest: Plain) -> str:
+    records = _part(manifest, "records")
+    parts = (("in", "in the original"), ("out", "published"), ("dropped", "dropped"))
+    counts = ((records.get(key), words) for key, words in parts)
+    return ", ".join(f"{count:,} {words}" for count, words in counts if isinstance(count, int))
+
+
+def _cells(manifest: Plain) -> str:
+    cells = _part(manifest, "cells")
+    count, low, high = (cells.get(key) for key in ("count", "smallest", "largest"))
+    if not (isinstance(count, int) and isinstance(low, int) and isinstance(high, int)):
+        return _word(count)
+    sizes = "all of " if low == high else f"of {low:,} to "
+    return f"{count:,}, {sizes}{counted(high, 'record')}"
+
+
+def _original(manifest: Plain) -> str:
+    given = _part(manifest, "input")
+    sizes = ((given.get(key), noun) for key, noun in (("rows", "row"), ("columns", "column")))
+    return ", ".join(counted(size, noun) for size, noun in sizes if isinstance(size, int))
+
+
+def _digest_of(what: str) -> Callable[[Plain], str]:
+    def tell(manifest: Plain) -> str:
+        given = _part(manifest, "input")
+        return _word(given.get("sha256")) if given.get("sha256_of", "file") == what else ""
+
+    return tell
+
+
+def _moment(manifest: Plain) -> str:
+    return _word(manifest.get("created")).replace("T", " ").replace("+00:00", " UTC")
+
+
+def _duration(manifest: Plain) -> str:
+    seconds = _word(manifest.get("seconds"))
+    return f"{seconds} seconds" if seconds else ""
+
+
+def _word_of(key: str, words: Mapping[str, str] | None = None) -> Callable[[Plain], str]:
+    """A teller of one entry, in the words given for it."""
+    return lambda manifest: (words or {}).get(_word(manifest.get(key)), _word(manifest.get(key)))
+
+
+def _part(manifest: Plain, key: str) -> Plain:
+    part = manifest.get(key)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _word(value: Any) -> str:
+    """A single value in words; nothing for what is none."""
+    if value is None or isinstance(value, (Mapping, list, tuple)):
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+_MAKING: Mapping[str, Callable[[Plain], str]] = {
+    "k asked for": _word_of("k"),
+    "Method": _method,
+    "Seed": _word_of("seed"),
+    "Missing values": _word_of("missing", _MISSING),
+    "Records": _records,
+    "Cells": _cells,
+    "Order of rows": _word_of("row_order", _ORDERS),
+    "Original": _original,
+    "SHA-256 of the original file": _digest_of("file"),
+    "SHA-256 of the original's contents": _digest_of("contents"),
+    "SHA-256 of the released file": lambda manifest: _word(_part(manifest, "output").get("sha256")),
+    "Made": _moment,
+    "Duration": _duration,
+    "Version of microcell": _word_of("microcell"),
+}
+"""Headings, and what tells the text under each; a heading without text is left out."""

@@ -1,0 +1,159 @@
+"""Values compared, whatever their storage, against plain counters."""
+
+import datetime
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from microcell.auditing.equality import are_mixed, match_rows, match_values
+from microcell.model import Values
+from tests.small_tables import values
+
+ITEMS = {
+    "integers": st.one_of(st.none(), st.integers(-3, 3)),
+    "floats": st.one_of(st.none(), st.sampled_from([0.5, 0.1, -0.25, 1e300, 3.0])),
+    "numbers": st.one_of(st.none(), st.sampled_from([0.5, 1, 2, 3.0])),
+    "texts": st.one_of(st.none(), st.sampled_from(["", "a", "b", "1"])),
+    "flags": st.one_of(st.none(), st.booleans()),
+}
+
+
+def times(storage, unit, counts):
+    return Values(storage, np.array(counts, dtype=np.int64), np.zeros(len(counts), dtype=bool), unit=unit)
+
+
+def by_row(before, after):
+    return match_rows("x", before, after, np.arange(len(after))).changed
+
+
+def by_value(before, after):
+    return match_values("x", before, after).changed
+
+
+def both(before, after):
+    return by_row(before, after), by_value(before, after)
+
+
+@pytest.mark.parametrize("items", ITEMS.values(), ids=ITEMS)
+@given(data=st.data())
+def test_counts_are_those_of_a_plain_counter(items, data):
+    before = data.draw(st.lists(items, max_size=12))
+    after = data.draw(st.lists(items, min_size=len(before), max_size=len(before)))
+    rows = np.array(data.draw(st.permutations(range(len(before)))), dtype=np.int64)
+    left, right = values(before), values(after)
+    expected = sum(before[row] != item for row, item in zip(rows, after, strict=True))
+    assert match_rows("x", left, right, rows).changed == expected
+    assert by_value(left, right) == (Counter(after) - Counter(before)).total()
+
+
+ROWS = st.lists(st.tuples(ITEMS["numbers"], ITEMS["texts"]), min_size=1, max_size=12)
+
+
+@given(ROWS, ROWS)
+def test_mixed_columns_are_those_with_new_combinations(before, after):
+    matches = [
+        match_values("x", values([row[place] for row in before]), values([row[place] for row in after]))
+        for place in (0, 1)
+    ]
+    assert are_mixed(matches) == ((Counter(after) - Counter(before)).total() > 0)
+    assert not are_mixed([])
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        ([1, 2, None], [1.0, 2.0, None]),
+        ([1.0, 2.0, None], [1, 2, None]),
+        ([0.0, 2.5], [-0.0, 2.5]),
+        ([5, 7], ["5", "7"]),
+        ([True, False], ["True", "False"]),
+        ([None, None], [None, None]),
+        ([datetime.date(2020, 1, 1), None], [datetime.datetime(2020, 1, 1), None]),
+        ([datetime.datetime(2020, 1, 1), None], [datetime.date(2020, 1, 1), None]),
+        ([float("inf"), 1.0], [float("inf"), 1.0]),
+    ],
+)
+def test_values_count_and_not_storage(before, after):
+    assert both(values(before), values(after)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "before, after, changed",
+    [
+        ([1, 2], [1.0, 2.5], 1),
+        ([1.5, 2.0], [1, 2], 1),
+        ([2**53, 2**53 + 1], [2.0**53, 2.0**53], 1),
+        ([2**63 - 1, 1], [2.0**63, 1.0], 1),
+        ([1, 2], [float("inf"), 2.0], 1),
+        ([1, None], [None, None], 1),
+        ([None, None], [1, None], 1),
+        ([1.0, 4.0], [1.0, np.nextafter(4.0, 5)], 1),
+        (["7", "8"], ["07", "8"], 1),
+        ([datetime.date(2020, 1, 1)], [datetime.datetime(2020, 1, 1, 12)], 1),
+        ([datetime.date(2020, 1, 1)], ["2020-01-02"], 1),
+    ],
+)
+def test_the_smallest_difference_counts(before, after, changed):
+    assert both(values(before), values(after)) == (changed, changed)
+
+
+def test_categories_in_another_order_or_unused():
+    known = np.zeros(2, dtype=bool)
+    before = Values("text", np.array([0, 1]), known, categories=("x", "y"))
+    after = Values("text", np.array([2, 0]), known, categories=("y", "w", "x"))
+    assert both(before, after) == (0, 0)
+
+
+def test_data_under_a_missing_mark_means_nothing():
+    before = Values("float", np.array([1.0, np.nan]), np.array([False, True]))
+    after = Values("float", np.array([1.0, 77.0]), np.array([False, True]))
+    assert both(before, after) == (0, 0)
+    assert both(replace(before, storage="integer", data=np.array([1, 5])), after) == (0, 0)
+
+
+def test_times_of_every_unit_meet():
+    day = 19_000
+    seconds = day * 86_400
+    kinds = [("date", "D", day), ("datetime", "s", seconds), ("datetime", "us", seconds * 10**6)]
+    for one in kinds:
+        for other in kinds:
+            assert both(times(*one[:2], [one[2]]), times(*other[:2], [other[2]])) == (0, 0)
+    far = times("date", "D", [2_932_896])
+    assert both(far, times("datetime", "ns", [0])) == (1, 1)
+
+
+def test_a_duration_is_no_date():
+    assert both(times("date", "D", [5, 6]), times("duration", "D", [5, 6])) == (2, 2)
+
+
+def test_what_a_spreadsheet_keeps_of_a_number_is_that_number():
+    numbers = [0.1 + 0.2, 1 / 3, 2.5, None]
+    written = [None if number is None else float(f"{number:.16G}") for number in numbers]
+    assert written[0] != numbers[0]
+    assert both(values(numbers), values(written)) == (0, 0)
+    assert both(values(numbers), values([*written[:2], 2.6, None])) == (1, 1)
+    # Fifteen digits are a rounding that no file asks for.
+    assert both(values(numbers), values([0.333333333333333, *written[1:]])) == (1, 1)
+
+
+def test_single_precision_written_as_text_is_the_same_number():
+    single = np.array([0.1, 2.7, 1e30], dtype=np.float32)
+    before, after = values(single.astype(float).tolist()), values([0.1, 2.7, 1e30])
+    assert both(before, after) == (0, 0)
+    assert both(before, values([0.1, 2.7, 1.1e30])) == (1, 1)
+    # A number of double precision has no such second form.
+    assert both(values([0.123456789]), values([float(str(np.float32(0.123456789)))])) == (1, 1)
+
+
+def test_times_rounded_to_the_unit_of_the_file_are_the_same():
+    before = times("datetime", "us", [1_500, 2_499, 3_000_000])
+    assert both(before, times("datetime", "ms", [2, 2, 3_000])) == (0, 0)
+    assert both(before, times("datetime", "ms", [1, 2, 3_000])) == (1, 1)
+
+
+def test_nothing_is_equal_to_nothing():
+    assert both(values([]), values([])) == (0, 0)

@@ -1,0 +1,92 @@
+"""The manifest in words."""
+
+import pytest
+
+from microcell.reporting import FORMS, render
+from microcell.reporting.accounts import making, roles
+from tests.reporting.examples import MANIFEST, example
+
+
+def told(**changes):
+    return {fact.label: fact.text for fact in making({**MANIFEST, **changes})}
+
+
+def test_roles_name_every_column_once_and_say_what_is_published():
+    assert {group.label: group.columns for group in roles(MANIFEST)} == {
+        "Removed as identifiers": ("name",),
+        "Removed on request": ("phone",),
+        "Quasi-identifiers": (
+            "sex (nominal: the most frequent value of the cell)",
+            "age (numeric: the range of the cell; weight 2.5)",
+        ),
+        "Strata, unchanged": ("region",),
+        "Confidential, unchanged": ("tsh",),
+        "Kept, unchanged": ("remark",),
+        "Weight, unchanged": ("w",),
+    }
+
+
+def test_making_in_words():
+    assert told() == {
+        "k asked for": "5",
+        "Method": "mdav (asked for: auto), because 5 dimensions have no exact optimum",
+        "Seed": "7",
+        "Missing values": "dropped",
+        "Records": "2,100 in the original, 2,000 published, 100 dropped",
+        "Cells": "396, of 5 to 9 records",
+        "Order of rows": "shuffled",
+        "Original": "2,100 rows, 8 columns",
+        "SHA-256 of the original file": "0f" * 32,
+        "SHA-256 of the released file": "a1" * 32,
+        "Made": "2026-11-16 10:00:00 UTC",
+        "Duration": "1.235 seconds",
+        "Version of microcell": "0.1.0",
+    }
+
+
+@pytest.mark.parametrize("given, words", [("error", "refused"), ("drop", "dropped"), ("impute", "imputed")])
+def test_missing_values(given, words):
+    assert told(missing=given)["Missing values"] == words
+
+
+def test_the_method_asked_for_needs_no_reason():
+    method = {"asked": "vmdav", "used": "vmdav", "why": "asked for", "options": {"gamma": 0.2}}
+    assert told(method=method)["Method"] == "vmdav with gamma = 0.2"
+
+
+def test_cells_of_one_size():
+    assert told(cells={"count": 1400, "smallest": 5, "largest": 5})["Cells"] == "1,400, all of 5 records"
+
+
+def test_rows_in_their_order_and_contents_that_were_no_file():
+    words = told(row_order="kept", input={"sha256": "0f", "sha256_of": "contents"}, output=None)
+    assert words["Order of rows"] == "as in the original"
+    assert words["SHA-256 of the original's contents"] == "0f"
+    assert not {"SHA-256 of the original file", "SHA-256 of the released file", "Original"} & set(words)
+
+
+def test_without_a_manifest_nothing_is_told():
+    assert making(None) == roles(None) == ()
+    for form in ("text", "html"):
+        assert "Columns and roles" not in render(example(), form)
+
+
+ODD = [None, 3, -1.5, "words", True, [], ["a"], {}, {"a": {}}, {"a": []}, {"role": ["quasi"]}]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_a_damaged_manifest_is_told_as_far_as_it_goes(odd):
+    for key in MANIFEST:
+        assert len(told(**{key: odd})) >= len(told()) - 2
+        roles({**MANIFEST, key: odd})
+    for part in ("method", "cells", "records", "input", "output"):
+        for inner in MANIFEST[part]:
+            assert len(told(**{part: {**MANIFEST[part], inner: odd}})) >= len(told()) - 1
+    for inner in ("role", "kind", "publish", "weight"):
+        damaged = {"a": {"role": "quasi", "kind": "nominal", "publish": "mode", inner: odd}, "b": {"role": "keep"}}
+        assert roles({"columns": damaged})[-1].columns == ("b",)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_empty_manifest_can_be_reported(form):
+    assert "5-anonymous" in render(example(), form, manifest={})
