@@ -93,7 +93,7 @@ def test_a_name_that_no_file_can_hold_is_refused():
 
 def test_a_location_and_a_column_of_the_same_name_are_refused():
     home = Column("home", kind="location", latitude="lat", longitude="lon")
-    with pytest.raises(SchemaError, match="Two columns of the schema are called 'home'"):
+    with pytest.raises(SchemaError, match="The location 'home' is named like a column"):
         schema_to_toml(Schema(quasi=[home, "home"]))
 
 

@@ -637,3 +637,35 @@ def test_progress_is_told(csv_file):
     with mc.listen(lambda task, *_: told.append(task)):
         mc.anonymize(csv_file, SCHEMA, k=5)
     assert {"reading", "encoding", "grouping records", "aggregating", "checking"} <= set(told)
+
+
+# ---------------------------------------------------------------------------------------------- exactness
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pl.Series([2**63 + i for i in range(2)], dtype=pl.UInt64),
+        pl.Series(["12345678901234567890.01", "12345678901234567890.02"]).cast(pl.Decimal(38, 2)),
+    ],
+    ids=["unsigned", "decimal"],
+)
+def test_numbers_that_floats_cannot_tell_apart_stay_apart(values):
+    frame = pl.DataFrame({"age": range(6), "s": pl.concat([values] * 3)})
+    assert mc.audit(frame, frame, mc.Schema(quasi=["s"], rest="keep"))["k"] == 3
+    with pytest.raises(mc.TooFewRecordsError, match="2 of 2 strata"):
+        mc.anonymize(frame, mc.Schema(quasi=["age"], strata=["s"]), k=5)
+
+
+def test_a_file_cut_within_a_character_is_refused(tmp_path):
+    path = tmp_path / "cut.csv"
+    path.write_bytes("name,age\nJosé,31\nRené".encode()[:-1])
+    with pytest.raises(mc.TableError, match="ends within a character"):
+        mc.read(path)
+
+
+def test_long_addresses_survive_a_spreadsheet(tmp_path):
+    links = [f"http://{'x' * 3000}{i}" for i in range(4)]
+    release = mc.anonymize({"age": [1, 2, 8, 9], "link": links}, mc.Schema(quasi=["age"], keep=["link"]), k=2)
+    mc.publish(release, tmp_path / "out.xlsx", keep_order=True)
+    assert pl.read_excel(tmp_path / "out.xlsx")["link"].to_list() == links

@@ -316,11 +316,7 @@ def _frozen(table: Mapping[str, Any]) -> dict[str, Any]:
 def _schema_lines(schema: Schema, comments: Mapping[str, str], prefix: tuple[str, ...] = ()) -> Iterator[str]:
     yield "schema_version = 1"
     yield f"rest = {_value(schema.rest)}  # columns not named below: error, keep or drop"
-    written: set[str] = set()
     for column, role in _entries(schema):
-        if column.name in written:
-            raise SchemaError(f"Two columns of the schema are called {column.name!r}. Give the location another name.")
-        written.add(column.name)
         yield ""
         for comment in dict.fromkeys(comments[name] for name in (column.name, *column.parts) if name in comments):
             printable = (character if character.isprintable() else " " for character in comment)

@@ -119,6 +119,7 @@ def publish(
     """
     target, texts = Path(output), {Path(path): text for path, text in (beside or {}).items()}
     check_outputs(target, beside=texts, sources=[] if release.source is None else [release.source])
+    tables.check_writable(release.published, target.suffix)
     table = release.published if keep_order else tables.take(release.published, release.row_order)
     with Staging() as staging:
         for path, text in texts.items():

@@ -131,6 +131,6 @@ def _as_reals(given: ArrayLike, message: str) -> Floats:
         array = np.asarray(given)
         if array.dtype.kind == "c":
             raise TypeError
-        return array.astype(np.float64)
+        return array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise DataError(message) from None

@@ -107,9 +107,11 @@ def _decode(raw: bytes, encoding: str | None) -> _Decoded:
         try:
             return _Decoded(_to_utf8(raw, name), name.removesuffix("-sig"))
         except UnicodeDecodeError as error:
+            if name == "utf-8" and error.reason == "unexpected end of data":
+                raise TableError("The file ends within a character: it seems cut. Get the whole file.") from None
             line = 1 + raw[: error.start].decode(name, "replace").count("\n")
             where = f"Byte {error.start + 1}, on line {line} of the file, is not {name.removesuffix('-sig')} text."
-    raise TableError(f"{where} Give the right encoding, for example encoding='windows-1252'.")
+    raise TableError(f"{where} Give the right encoding, for example windows-1252.")
 
 
 def _known(encoding: str) -> str:
@@ -139,7 +141,7 @@ def _tidy(data: bytes) -> bytes:
         line = 1 + data.count(b"\n", 0, null)
         raise TableError(
             f"A null byte stands on line {line} of the file: it is damaged, or not in the encoding found. Give the "
-            "right encoding, for example encoding='utf-16-le'."
+            "right encoding, for example utf-16-le."
         )
     if b"\r" in data and b"\n" not in data:
         data = data.replace(b"\r", b"\n")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import fastexcel
 import polars as pl
+from xlsxwriter import Workbook
 
 from microcell.errors import TableError
 from microcell.tables._names import check_names
@@ -33,12 +34,17 @@ def read_spreadsheet(data: bytes, name: str) -> pl.DataFrame:
     return _without_blank_end(frame.rename(dict(zip(frame.columns, names, strict=True))))
 
 
+_AS_THEY_ARE = {"strings_to_urls": False, "strings_to_formulas": False, "strings_to_numbers": False}
+"""Text stays text: a workbook's own reading of it would change or cut it."""
+
+
 def write_spreadsheet(frame: pl.DataFrame, path: Path) -> None:
     """Write the frame as the only sheet of a workbook, values as they are, no formulas."""
     exact = plain_texts(frame, keep=(pl.Datetime,)).with_columns(
         [column.cast(pl.String) for column in frame if _loses_digits(column)]
     )
-    exact.write_excel(path, autofilter=False, dtype_formats=dict.fromkeys(_NUMBERS, "General"))
+    with Workbook(path, _AS_THEY_ARE) as book:
+        exact.write_excel(book, autofilter=False, dtype_formats=dict.fromkeys(_NUMBERS, "General"))
 
 
 def _loses_digits(column: pl.Series) -> bool:

@@ -88,7 +88,11 @@ def _integers(extract: Extract, missing: Mask, storage: Storage) -> Values:
 
 
 def _floats(extract: Extract, missing: Mask, storage: Storage) -> Values:
-    return Values(storage, np.where(missing, 0.0, extract.series.cast(pl.Float64).to_numpy()), missing)
+    """The numbers as floats; as text where floats cannot tell them apart, lest different values count as one."""
+    floats = extract.series.cast(pl.Float64)
+    if not extract.series.dtype.is_float() and floats.n_unique() != extract.series.n_unique():
+        return _texts(extract, missing, "text")
+    return Values(storage, np.where(missing, 0.0, floats.to_numpy()), missing)
 
 
 def _texts(extract: Extract, missing: Mask, storage: Storage) -> Values:
