@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from microcell.inspection import draft_schema
     from microcell.manifests import find_manifest, manifest_path
     from microcell.model import Audit, Column, Manifest, Measure, Partition, Release, Schema
-    from microcell.partitioning import METHODS, Method, distortion, partition
+    from microcell.partitioning import METHODS, Method, distortion, partition, refine
     from microcell.pipeline import anonymize, audit, check_outputs, inspect, publish, read, write
     from microcell.progress import listen
     from microcell.reporting import guarantee, render
@@ -50,7 +50,7 @@ _HOMES = {
     "inspection": ("draft_schema",),
     "manifests": ("find_manifest", "manifest_path"),
     "model": ("Audit", "Column", "Manifest", "Measure", "Partition", "Release", "Schema"),
-    "partitioning": ("METHODS", "Method", "distortion", "partition"),
+    "partitioning": ("METHODS", "Method", "distortion", "partition", "refine"),
     "pipeline": ("anonymize", "audit", "check_outputs", "inspect", "publish", "read", "write"),
     "progress": ("listen",),
     "reporting": ("guarantee", "render"),
@@ -92,6 +92,7 @@ __all__ = [
     "partition",
     "publish",
     "read",
+    "refine",
     "render",
     "sample_schema",
     "sample_survey",

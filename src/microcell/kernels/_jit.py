@@ -8,15 +8,19 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 from numba.core import event
 
 from microcell import progress
 
-__all__ = ["kernel", "parallel_kernel", "prange", "thread_count"]
+__all__ = ["ZERO", "kernel", "parallel_kernel", "prange", "thread_count"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 prange = numba.prange
+
+ZERO: int = np.int64(0)  # type: ignore[assignment]
+"""For arguments of kernels: a bare 0 has a type of its own, for which the kernel would be compiled once more."""
 
 
 class _CompileNotice(event.Listener):  # type: ignore[misc]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from microcell.kernels._arrays import Floats, Integers
-from microcell.kernels._jit import kernel
+from microcell.kernels._jit import ZERO, kernel
 from microcell.kernels.scans import Points, Scratch, read_point, scan, take_out
 
 __all__ = ["Running", "make_cells", "make_running"]
@@ -75,11 +75,11 @@ def make_cells(
             break
         for j in range(m):
             mean[j] = (running.sums[j] + running.errors[j]) / running.total[0]
-        r = scan(points, mean, scratch, 0)
+        r = scan(points, mean, scratch, ZERO)
         read_point(points, r, target)
         s = _cell_around(points, r, target, k, label, labels, running, scratch)
         if points.places[s] < 0:  # the farthest went into the first cell: few distinct records are left
-            s = scan(points, target, scratch, 0)
+            s = scan(points, target, scratch, ZERO)
         read_point(points, s, second)
         _cell_around(points, s, second, k, label + 1, labels, running, scratch)
         label += 2

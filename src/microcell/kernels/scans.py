@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from microcell.kernels._arrays import Floats, Integers
-from microcell.kernels._jit import kernel, parallel_kernel, prange
+from microcell.kernels._jit import ZERO, kernel, parallel_kernel, prange
 from microcell.kernels.heaps import offer
 
 __all__ = [
@@ -132,7 +132,7 @@ def measure(block: Floats, target: Floats, out: Floats) -> None:
 def scan_chunk(points: Points, first: int, last: int, target: Floats, scratch: Scratch, chunk: int, k: int) -> None:
     """Scan blocks ``first`` to ``last - 1`` for the ``k`` nearest and the farthest (OUT: row ``chunk`` of scratch)."""
     distances, rows = scratch.distances[chunk, :k], scratch.rows[chunk, :k]
-    size, far, far_row = 0, -1.0, np.int64(-1)
+    size, far, far_row = ZERO, -1.0, np.int64(-1)
     worst = np.inf if k > 0 else -1.0
     lane = np.empty(BLOCK)
     for b in range(first, last):
@@ -160,7 +160,9 @@ def scan_chunk(points: Points, first: int, last: int, target: Floats, scratch: S
 @parallel_kernel
 def _scan_chunks(points: Points, target: Floats, scratch: Scratch, chunks: int, blocks: int, k: int) -> None:
     for chunk in prange(chunks):
-        scan_chunk(points, blocks * chunk // chunks, blocks * (chunk + 1) // chunks, target, scratch, chunk, k)
+        scan_chunk(
+            points, blocks * chunk // chunks, blocks * (chunk + 1) // chunks, target, scratch, np.int64(chunk), k
+        )
 
 
 @kernel
@@ -172,7 +174,7 @@ def scan(points: Points, target: Floats, scratch: Scratch, k: int) -> int:
     blocks = -(-points.left[0] // BLOCK)
     chunks = max(1, min(len(scratch.sizes), points.left[0] * len(target) // _ENTRIES_A_CHUNK))
     if chunks == 1:
-        scan_chunk(points, 0, blocks, target, scratch, 0, k)
+        scan_chunk(points, ZERO, blocks, target, scratch, ZERO, k)
     else:
         _scan_chunks(points, target, scratch, chunks, blocks, k)
     far, far_row = scratch.far_distance[0], scratch.far_row[0]

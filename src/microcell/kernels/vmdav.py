@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from microcell.kernels._arrays import Floats, Integers
-from microcell.kernels._jit import kernel, parallel_kernel, prange
+from microcell.kernels._jit import ZERO, kernel, parallel_kernel, prange
 from microcell.kernels.scans import BLOCK, Points, Scratch, measure, put_back, read_point, scan, take_out
 
 __all__ = ["Growth", "Rank", "make_growth", "make_variable_cells"]
@@ -84,7 +84,7 @@ def _find_nearest(points: Points, growth: Growth, first: int, last: int) -> None
     targets = growth.members[first:last]
     distances, rows = growth.distances[first:last], growth.rows[first:last]
     if len(growth.chunk_distances) == 1 or blocks * len(targets) < _BLOCKS_A_CHUNK * len(growth.chunk_distances):
-        _nearest_in_blocks(points, 0, blocks, targets, distances, rows)
+        _nearest_in_blocks(points, ZERO, blocks, targets, distances, rows)
         return
     _nearest_in_chunks(points, targets, blocks, growth.chunk_distances, growth.chunk_rows)
     for t in range(len(targets)):
@@ -110,7 +110,7 @@ def _nearest_member(growth: Growth, size: int) -> int:
 @kernel
 def _extend(points: Points, k: int, gamma: float, growth: Growth, label: int, labels: Integers) -> None:
     """Add records to a cell of k while each is near it: squared distance under gamma times that to the others left."""
-    _find_nearest(points, growth, 0, k)
+    _find_nearest(points, growth, ZERO, k)
     for size in range(k, 2 * k - 1):
         beside = _nearest_member(growth, size)
         u, inside = growth.rows[beside], growth.distances[beside]

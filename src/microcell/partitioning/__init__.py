@@ -14,20 +14,30 @@ from microcell.kernels.cells import sum_of_squares, total_sum_of_squares
 from microcell.model import Floats, Partition
 from microcell.partitioning._registry import METHODS, Method, select
 from microcell.partitioning.auto import choose
+from microcell.partitioning.refinement import refine_labels
 
-__all__ = ["METHODS", "Method", "check_k", "check_method", "distortion", "partition"]
+__all__ = ["METHODS", "Method", "check_k", "check_method", "distortion", "partition", "refine"]
 
-for _module in iter_modules(__path__):  # every file here registers its methods: a new one needs no line elsewhere
-    import_module(f"{__name__}.{_module.name}")
+_MODULES = [  # every file here registers its methods: a new one needs no line elsewhere
+    import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)
+]
 
 
 def partition(
-    X: ArrayLike, k: int, *, method: str = "auto", weights: ArrayLike | None = None, seed: int = 0, **options: Any
+    X: ArrayLike,
+    k: int,
+    *,
+    method: str = "auto",
+    weights: ArrayLike | None = None,
+    seed: int = 0,
+    refine: bool = False,
+    **options: Any,
 ) -> Partition:
     """The cells of k or more that ``method`` makes of the rows of ``X``, a matrix of floats used as it is.
 
-    ``weights``, one positive number a row, weigh means. ``options`` are the method's own (``microcell methods``
-    lists them). The same seed gives the same labels, whatever the number of threads.
+    ``weights``, one positive number a row, weigh means. ``refine`` lets local search improve what the method made.
+    ``options`` are the method's own (``microcell methods`` lists them). The same seed gives the same labels, whatever
+    the number of threads.
 
     Examples
     --------
@@ -38,7 +48,7 @@ def partition(
     array([2, 3])
     """
     check_k(k)
-    check_method(method, options)
+    check_method(method, {**options, "refine": refine})
     points = _varying(_as_points(X))
     if len(points) < k:
         raise TooFewRecordsError(
@@ -46,8 +56,31 @@ def partition(
         )
     choice = choose(points) if method == "auto" else None
     name = choice.method if choice else method
-    labels = select(name).function(points, int(k), weights=_as_weights(weights, len(points)), seed=seed, **options)
+    each = _as_weights(weights, len(points))
+    labels = select(name).function(points, int(k), weights=each, seed=seed, **options)
+    if refine and name != "univariate":  # which cannot be improved
+        labels = refine_labels(points, labels, int(k), weights=each, seed=seed)
     return Partition(labels, int(k), method=name, why=choice.why if choice else "asked for")
+
+
+def refine(X: ArrayLike, labels: ArrayLike, k: int, *, weights: ArrayLike | None = None, seed: int = 0) -> Partition:
+    """The partition improved by local search: never more distortion, cells of k to 2k-1.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> start = partition(X, 3, method="mdav")
+    >>> better = refine(X, start.labels, 3)
+    >>> distortion(X, better.labels) < distortion(X, start.labels)
+    True
+    """
+    check_k(k)
+    points = _varying(_as_points(X))
+    start = Partition(np.asarray(labels), int(k))
+    if len(start.labels) != len(points):
+        raise OptionError(f"labels must be {len(points)} cell numbers, one a row, not {len(start.labels)}.")
+    found = refine_labels(points, start.labels, int(k), weights=_as_weights(weights, len(points)), seed=seed)
+    return Partition(found, int(k), method="refine", why="asked for")
 
 
 def distortion(X: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> float:
@@ -82,12 +115,13 @@ def check_method(method: str, options: Mapping[str, Any]) -> None:
     """Refuse a method that is not registered, and options that it does not have."""
     if not isinstance(method, str):
         raise OptionError(f"method must be the name of one, not {type(method).__name__}.")
+    own = {name: value for name, value in options.items() if name != "refine"}
     if method != "auto":
-        select(method).check_options(options)
-    elif options:
-        raise OptionError(
-            f"Method 'auto' has no option {next(iter(options))!r}. Name the method that the option is for."
-        )
+        select(method).check_options(own)
+    elif own:
+        raise OptionError(f"Method 'auto' has no option {next(iter(own))!r}. Name the method that the option is for.")
+    if not isinstance(options.get("refine", False), bool):
+        raise OptionError("refine must be true or false.")
 
 
 def _as_points(X: ArrayLike) -> Floats:

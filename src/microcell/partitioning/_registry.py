@@ -28,6 +28,8 @@ class Method:
     cost: str
     source: str
     dimensions: str = "any"
+    chance: bool = False
+    """True if the seed matters."""
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -51,14 +53,21 @@ METHODS: dict[str, Method] = {}
 
 
 def partitioner(
-    name: str, *, summary: str, sizes: str, cost: str, source: str, dimensions: str = "any"
+    name: str,
+    *,
+    summary: str,
+    sizes: str,
+    cost: str,
+    source: str,
+    dimensions: str = "any",
+    chance: bool = False,
 ) -> Callable[[Partitioner], Partitioner]:
     """Register the function below under ``name``."""
 
     def register(function: Partitioner) -> Partitioner:
         if name in METHODS:
             raise ValueError(f"Method {name!r} is registered twice.")
-        METHODS[name] = Method(name, function, summary, sizes, cost, source, dimensions)
+        METHODS[name] = Method(name, function, summary, sizes, cost, source, dimensions, chance)
         return function
 
     return register

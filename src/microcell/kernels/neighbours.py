@@ -1,0 +1,53 @@
+"""Which cells are near a cell: exactly, by the distances of their means, within one region."""
+
+import numpy as np
+
+from microcell.kernels._arrays import Floats, Integers
+from microcell.kernels._jit import ZERO, kernel
+from microcell.kernels.blocks import Blocks
+from microcell.kernels.heaps import offer
+
+__all__ = ["find_near_cells"]
+
+
+@kernel
+def find_near_cells(blocks: Blocks, near: Integers) -> None:
+    """For each cell the cells with the nearest means, nearest first, -1 where there are no more (OUT: ``near``).
+
+    O(G^2 m) time, the distances of all means from one computed side by side.
+    """
+    count, m = blocks.sums.shape
+    means = np.empty((m, count))
+    for cell in range(count):
+        for j in range(m):
+            means[j, cell] = blocks.sums[cell, j] / blocks.totals[cell] if blocks.sizes[cell] > 0 else np.inf
+    distances = np.empty(count)
+    nearest, rows = np.empty(near.shape[1]), np.empty(near.shape[1], dtype=np.int64)
+    for cell in range(count):
+        near[cell] = -1
+        if blocks.sizes[cell] == 0:
+            continue
+        _measure_means(means, cell, distances)
+        size = _pick_nearest(distances, cell, nearest, rows)
+        near[cell, :size] = rows[np.argsort(nearest[:size])]
+
+
+@kernel
+def _measure_means(means: Floats, cell: int, distances: Floats) -> None:
+    distances[:] = 0.0
+    for j in range(len(means)):
+        column, value = means[j], means[j, cell]
+        for i in range(len(distances)):
+            difference = column[i] - value
+            distances[i] += difference * difference
+
+
+@kernel
+def _pick_nearest(distances: Floats, cell: int, nearest: Floats, rows: Integers) -> int:
+    size, worst = ZERO, np.inf
+    for i in range(len(distances)):
+        if distances[i] < worst and i != cell:
+            size = offer(nearest, rows, size, distances[i], i)
+            if size == len(nearest):
+                worst = nearest[0]
+    return size
