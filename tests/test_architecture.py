@@ -15,8 +15,8 @@ LAYERS = [
     {"model"},
     {"tables", "roles", "encoding", "partitioning", "aggregation", "auditing", "reporting", "inspection"}
     | {"configuration", "sample"},
-    {"manifests"},
-    {"pipeline"},
+    {"manifests", "groundwork"},
+    {"pipeline", "comparing"},
     {"estimator", "cli"},
     {"__main__"},
 ]

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from microcell.comparing import Trial, compare, draw_trials
     from microcell.configuration import Run, load_run, load_schema, schema_from_toml, schema_to_toml
     from microcell.errors import (
         DataError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "comparing": ("Trial", "compare", "draw_trials"),
     "configuration": ("Run", "load_run", "load_schema", "schema_from_toml", "schema_to_toml"),
     "errors": (
         "DataError",
@@ -77,11 +79,14 @@ __all__ = [
     "SchemaError",
     "TableError",
     "TooFewRecordsError",
+    "Trial",
     "anonymize",
     "audit",
     "check_outputs",
+    "compare",
     "distortion",
     "draft_schema",
+    "draw_trials",
     "find_manifest",
     "guarantee",
     "inspect",

@@ -1,7 +1,7 @@
 """The stages in a row: from a table to a proved release, to its files, to its audit."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -13,8 +13,7 @@ from microcell import (
     __version__,
     aggregation,
     auditing,
-    configuration,
-    encoding,
+    groundwork,
     inspection,
     manifests,
     partitioning,
@@ -22,15 +21,13 @@ from microcell import (
     roles,
     tables,
 )
-from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TableError, TooFewRecordsError
-from microcell.model import Audit, Encoded, Integers, Manifest, Partition, Release, Schema, Table
+from microcell.errors import DataError, GuaranteeError, TableError
+from microcell.model import Audit, Integers, Manifest, Release, Schema, Table
 from microcell.staging import Staging, check_target
 
 __all__ = ["anonymize", "audit", "check_outputs", "inspect", "publish", "read", "write"]
 
 read = tables.read
-
-MISSING = ("error", "drop", "impute")
 
 
 def anonymize(
@@ -76,15 +73,9 @@ def anonymize(
     """
     started = perf_counter()
     _check_request(k, method, missing, seed, options)
-    progress.report("reading")
-    original = tables.read(source)
-    _check_enough(original, k)
-    schema = roles.resolve(_as_schema(schema), original)
-    table = _take(original, _released_rows(original, schema, missing))
-    _check_enough(table, k)
-    progress.report("encoding")
-    encoded = encoding.encode(table, schema)
-    partition = _partition(table, encoded, schema, _Request(k, method, seed, options))
+    prepared = groundwork.prepare(source, schema, k=k, missing=missing)
+    original, table, schema, encoded = prepared.original, prepared.table, prepared.schema, prepared.encoded
+    partition = groundwork.make_cells(prepared, groundwork.Request(k, method, seed, options))
     progress.report("aggregating")
     representatives = aggregation.represent(table, schema, partition.labels, encoded.weights)
     published = tables.publish(table, partition.labels, representatives, (*schema.identifiers, *schema.drop))
@@ -184,7 +175,7 @@ def audit(original: Any, released: Any, schema: Schema | str | Path, *, manifest
     (3, 0.0125)
     """
     before, after = tables.read(original), tables.read(released)
-    resolved = roles.resolve(_as_schema(schema), before)
+    resolved = roles.resolve(groundwork.as_schema(schema), before)
     account = manifests.find_manifest(manifest, after.origin.path)
     if account is None:
         return auditing.audit(before, after, resolved)
@@ -196,77 +187,10 @@ def audit(original: Any, released: Any, schema: Schema | str | Path, *, manifest
 # ---------------------------------------------------------------------------------------------- steps of anonymize
 
 
-@dataclass(frozen=True)
-class _Request:
-    """How cells are to be made."""
-
-    k: int
-    method: str
-    seed: int
-    options: Mapping[str, Any]
-
-
-def _as_schema(schema: Any) -> Schema:
-    if isinstance(schema, (str, Path)):
-        return configuration.load_schema(schema)
-    if not isinstance(schema, Schema):
-        raise SchemaError(f"schema must be a Schema or the path of its file, not {type(schema).__name__}.")
-    return schema
-
-
 def _check_request(k: int, method: str, missing: str, seed: int, options: Mapping[str, Any]) -> None:
     partitioning.check_k(k)
     partitioning.check_method(method, options)
-    if missing not in MISSING:
-        raise OptionError(f"missing must be one of {', '.join(MISSING)}, not {missing!r}.")
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise OptionError(f"seed must be a whole number of 0 or more, not {seed!r}.")
-
-
-def _released_rows(table: Table, schema: Schema, missing: str) -> Integers:
-    """The rows to release: all, or those with every quasi-identifier."""
-    if missing == "drop":
-        return np.flatnonzero(~encoding.missing_rows(table, schema))
-    if missing == "error":
-        encoding.check_missing(table, schema)
-    return np.arange(table.rows)
-
-
-def _take(table: Table, rows: Integers) -> Table:
-    return table if len(rows) == table.rows else tables.take(table, rows)
-
-
-def _check_enough(table: Table, k: int) -> None:
-    if table.rows < k:
-        raise TooFewRecordsError(
-            f"{table.rows} records cannot make a cell of k = {k}. Lower k or add records; nothing was released."
-        )
-
-
-def _partition(table: Table, encoded: Encoded, schema: Schema, request: _Request) -> Partition:
-    """Cells within each stratum, numbered through."""
-    strata = auditing.class_labels(table, schema.strata)
-    sizes = np.bincount(strata)
-    small = sizes[sizes < request.k]
-    if len(small):
-        raise TooFewRecordsError(
-            f"{len(small)} of {len(sizes)} strata (by {', '.join(map(repr, schema.strata))}) have fewer than "
-            f"k = {request.k} records; the smallest has {small.min()}. Merge strata, lower k, or make the column a "
-            "quasi-identifier, so that cells may span its values."
-        )
-    labels, done = np.empty(table.rows, dtype=np.int64), 0
-    for rows in np.split(np.argsort(strata, kind="stable"), np.cumsum(sizes)[:-1]):
-        part = partitioning.partition(
-            encoded.matrix[rows],
-            request.k,
-            method=request.method,
-            weights=None if encoded.weights is None else encoded.weights[rows],
-            seed=request.seed,
-            **request.options,
-        )
-        labels[rows] = part.labels + done
-        done += len(part)
-    return Partition(labels, int(request.k), method=part.method, why=part.why)
+    groundwork.check_handling(missing, seed)
 
 
 def _prove(published: Table, schema: Schema, k: int, rows: int) -> None:
@@ -289,8 +213,8 @@ def _pairs(before: Table, after: Table, schema: Schema, manifest: Mapping[str, A
     if manifest.get("row_order") != "shuffled":
         return None
     try:
-        rows = _released_rows(before, schema, str(manifest["missing"]))
-        order = manifests.row_order(_take(before, rows), manifest)
+        rows = groundwork.released_rows(before, schema, str(manifest["missing"]))
+        order = manifests.row_order(groundwork.take_rows(before, rows), manifest)
     except (KeyError, TypeError, ValueError, DataError):  # a manifest of another table, or a damaged one
         return None
     return rows[order] if len(order) == after.rows else None

@@ -21,7 +21,7 @@ from microcell.errors import (
     TooFewRecordsError,
 )
 
-NAMES = ("example", "inspect", "anonymize", "audit", "methods", "compile")
+NAMES = ("example", "inspect", "anonymize", "audit", "methods", "compile", "compare")
 MODULES = {name: import_module(f"microcell.cli.{name}") for name in NAMES}
 ANSI = "\x1b["
 

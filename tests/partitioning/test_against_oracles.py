@@ -140,7 +140,30 @@ def test_auto_is_exact_on_a_line_and_says_why():
     plane = mc.partition(np.random.default_rng(0).normal(size=(20, 2)), 3)
     assert (line.method, plane.method) == ("univariate", "mdav")
     assert "one dimension" in line.why
-    assert "2 dimensions" in plane.why
+    assert "2 dimensions: MDAV, refined" in plane.why
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    plain, found = (mc.distortion(X, mc.partition(X, 5, method=method).labels) for method in ("mdav", "auto"))
+    assert found < 0.95 * plain
+
+
+def test_auto_takes_macrocells_for_large_tables():
+    X = np.random.default_rng(0).normal(size=(60_010, 2))
+    cells = mc.partition(X, 30)
+    assert "macrocells" in cells.why
+    assert cells.sizes.min() >= 30
+
+
+@pytest.mark.parametrize("macrocells", [5, 2.5, True, "many"])
+def test_wrong_macrocells_are_refused(macrocells):
+    with pytest.raises(mc.OptionError, match="macrocells must be a whole number of 2k = 6 or more"):
+        mc.partition(np.eye(9), 3, method="mdav", macrocells=macrocells)
+
+
+def test_macrocells_hold_k_and_cost_little():
+    X = np.random.default_rng(0).normal(size=(4000, 3))
+    whole, parts = (mc.partition(X, 7, method="mdav", macrocells=size) for size in (None, 500))
+    assert parts.sizes.min() >= 7
+    assert mc.distortion(X, parts.labels) < 1.2 * mc.distortion(X, whole.labels)
 
 
 def test_an_unknown_method_is_refused_with_the_known_ones():

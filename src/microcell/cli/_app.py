@@ -15,6 +15,8 @@ from microcell.cli.anonymize import EXAMPLES as ANONYMIZE
 from microcell.cli.anonymize import anonymize
 from microcell.cli.audit import EXAMPLES as AUDIT
 from microcell.cli.audit import audit
+from microcell.cli.compare import EXAMPLES as COMPARE
+from microcell.cli.compare import compare
 from microcell.cli.compile import EXAMPLES as COMPILE
 from microcell.cli.compile import compile
 from microcell.cli.example import EXAMPLES as EXAMPLE
@@ -30,6 +32,7 @@ _COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
     inspect: INSPECT,
     anonymize: ANONYMIZE,
     audit: AUDIT,
+    compare: COMPARE,
     methods: METHODS,
     example: EXAMPLE,
     compile: COMPILE,

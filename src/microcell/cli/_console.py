@@ -143,9 +143,10 @@ class _Reporter:
             self._tell(task)
 
     def _tell(self, task: str) -> None:
-        """Print a line for the task, the first time that it is heard of."""
-        if task not in self.told:
-            self.told.add(task)
+        """Print a line for the task, the first time that it is heard of; what follows a comma changes on the way."""
+        name = task.partition(",")[0]
+        if name not in self.told:
+            self.told.add(name)
             self.console.print(Text(f"{task} ..."))
 
 

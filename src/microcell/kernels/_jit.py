@@ -13,7 +13,7 @@ from numba.core import event
 
 from microcell import progress
 
-__all__ = ["ZERO", "kernel", "parallel_kernel", "prange", "thread_count"]
+__all__ = ["ZERO", "inner_kernel", "kernel", "parallel_kernel", "prange", "thread_count"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -51,6 +51,11 @@ def _compiled(function: Function, **options: Any) -> Function:
 def kernel(function: Function) -> Function:
     """The function, compiled on first use."""
     return _compiled(function)
+
+
+def inner_kernel(function: Function) -> Function:
+    """The function, for other kernels only: without the ways in from Python, which take long to compile."""
+    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def parallel_kernel(function: Function) -> Function:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from microcell.kernels._arrays import Floats, Integers
-from microcell.kernels._jit import kernel
+from microcell.kernels._jit import inner_kernel, kernel
 
 __all__ = ["bisect_rows"]
 
@@ -35,7 +35,7 @@ def bisect_rows(X: Floats, rows: Integers, unit: int, most: int) -> Integers:
     return np.array(starts)
 
 
-@kernel
+@inner_kernel
 def _sort_along_axis(X: Floats, rows: Integers) -> None:
     """Sort rows by their place on the principal axis of a sample of them, found by power iteration (OUT: ``rows``)."""
     m, step = X.shape[1], max(1, len(rows) // _SAMPLE)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from microcell.kernels._arrays import Floats, Integers
-from microcell.kernels._jit import kernel
+from microcell.kernels._jit import inner_kernel, kernel
 
 __all__ = ["Blocks", "add_member", "empty_blocks", "fill_blocks", "remove_member", "renew_cell", "worth"]
 
@@ -61,7 +61,7 @@ def fill_blocks(blocks: Blocks, X: Floats, weights: Floats, labels: Integers) ->
         renew_cell(blocks, cell)
 
 
-@kernel
+@inner_kernel
 def add_member(blocks: Blocks, cell: int, row: int, point: Floats, weight: float) -> None:
     """Put a record into the next slot of the cell; the cell must be renewed afterwards."""
     slot = blocks.sizes[cell]
@@ -75,7 +75,7 @@ def add_member(blocks: Blocks, cell: int, row: int, point: Floats, weight: float
     blocks.sizes[cell] = slot + 1
 
 
-@kernel
+@inner_kernel
 def remove_member(blocks: Blocks, cell: int, slot: int) -> None:
     """Take a record out of its slot, which the cell's last one fills; the cell must be renewed afterwards."""
     last = blocks.sizes[cell] - 1
@@ -86,7 +86,7 @@ def remove_member(blocks: Blocks, cell: int, slot: int) -> None:
     blocks.sizes[cell] = last
 
 
-@kernel
+@inner_kernel
 def renew_cell(blocks: Blocks, cell: int) -> None:
     """Sum the cell's members anew, so that no rounding error gathers. O(size m)."""
     size, norm = blocks.sizes[cell], 0.0
@@ -107,7 +107,7 @@ def renew_cell(blocks: Blocks, cell: int) -> None:
     blocks.norms[cell] = norm
 
 
-@kernel
+@inner_kernel
 def worth(blocks: Blocks, cell: int) -> float:
     """||S||^2 / W of a cell."""
     return blocks.norms[cell] / blocks.totals[cell]  # type: ignore[no-any-return]

@@ -3,12 +3,12 @@
 import numpy as np
 
 from microcell.kernels._arrays import Seeds
-from microcell.kernels._jit import kernel
+from microcell.kernels._jit import inner_kernel
 
 __all__ = ["draw", "pick"]
 
 
-@kernel
+@inner_kernel
 def draw(state: Seeds) -> float:
     """A number in [0, 1); the state moves on (OUT)."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -19,7 +19,7 @@ def draw(state: Seeds) -> float:
     return np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@kernel
+@inner_kernel
 def pick(state: Seeds, count: int) -> int:
     """A whole number from 0 to ``count - 1``; the state moves on (OUT)."""
     return int(draw(state) * count)

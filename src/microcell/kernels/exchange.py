@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from microcell.kernels._arrays import Floats, Integers
-from microcell.kernels._jit import ZERO, kernel
+from microcell.kernels._jit import ZERO, inner_kernel, kernel
 from microcell.kernels.blocks import Blocks, add_member, remove_member, renew_cell, worth
 
 __all__ = ["Limits", "exchange_until_none_helps"]
@@ -55,7 +55,7 @@ def exchange_until_none_helps(blocks: Blocks, near: Integers, limits: Limits, pa
     return done
 
 
-@kernel
+@inner_kernel
 def _best_exchange(
     blocks: Blocks,
     near: Integers,
@@ -93,7 +93,7 @@ def _best_exchange(
     return best_cell, best_slot
 
 
-@kernel
+@inner_kernel
 def _gain_of_moving(blocks: Blocks, a: int, slot: int, b: int, inner: float) -> float:
     """What the worth of both cells gains if the record moves from a to b; ``inner``: it times the sum of b."""
     w = blocks.weights[a, slot]
@@ -103,7 +103,7 @@ def _gain_of_moving(blocks: Blocks, a: int, slot: int, b: int, inner: float) -> 
     return leaving + joining - worth(blocks, a) - worth(blocks, b)  # type: ignore[no-any-return]
 
 
-@kernel
+@inner_kernel
 def _gains_of_changing(blocks: Blocks, a: int, slot: int, b: int, inner: float, point: Floats, gains: Floats) -> None:
     """What the worth of both cells gains if the record changes places with each member of b (OUT: ``gains``)."""
     cap = gains.shape[1]
@@ -126,7 +126,7 @@ def _gains_of_changing(blocks: Blocks, a: int, slot: int, b: int, inner: float, 
         gain[i] = into_a + into_b - now
 
 
-@kernel
+@inner_kernel
 def _carry_out(blocks: Blocks, looked: Integers, a: int, slot: int, b: int, other: int) -> None:
     """Move the record in this slot of a to b, or change it with the one in slot ``other`` (-1: move)."""
     row, weight, point = blocks.members[a, slot], blocks.weights[a, slot], blocks.points[a, :, slot].copy()

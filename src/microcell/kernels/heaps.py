@@ -1,12 +1,12 @@
 """A bounded heap of the nearest records, ordered by (distance, row number)."""
 
 from microcell.kernels._arrays import Floats, Integers
-from microcell.kernels._jit import kernel
+from microcell.kernels._jit import inner_kernel
 
 __all__ = ["offer"]
 
 
-@kernel
+@inner_kernel
 def offer(distances: Floats, rows: Integers, size: int, distance: float, row: int) -> int:
     """Offer one record to the heap (OUT: ``distances``, ``rows``, largest first); the new number of entries.
 

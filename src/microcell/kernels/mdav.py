@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from microcell.kernels._arrays import Floats, Integers
-from microcell.kernels._jit import ZERO, kernel
+from microcell.kernels._jit import ZERO, inner_kernel, kernel
 from microcell.kernels.scans import Points, Scratch, read_point, scan, take_out
 
 __all__ = ["Running", "make_cells", "make_running"]
@@ -25,7 +25,7 @@ def make_running(X: Floats, weights: Floats) -> Running:
     return Running(weights, weights @ X, np.zeros(X.shape[1]), np.array([weights.sum()]))
 
 
-@kernel
+@inner_kernel
 def _weigh(sums: Floats, errors: Floats, values: Floats, weight: float) -> None:
     """Add ``weight`` times a record to the running sums (OUT), the rounding error kept beside (OUT: ``errors``)."""
     for j in range(len(sums)):
@@ -38,7 +38,7 @@ def _weigh(sums: Floats, errors: Floats, values: Floats, weight: float) -> None:
         sums[j] = total
 
 
-@kernel
+@inner_kernel
 def _assign(points: Points, row: int, label: int, labels: Integers, running: Running) -> None:
     values = np.empty(points.blocks.shape[1])
     read_point(points, row, values)
@@ -48,7 +48,7 @@ def _assign(points: Points, row: int, label: int, labels: Integers, running: Run
     take_out(points, row)
 
 
-@kernel
+@inner_kernel
 def _cell_around(
     points: Points, row: int, target: Floats, k: int, label: int, labels: Integers, running: Running, scratch: Scratch
 ) -> int:

@@ -3,9 +3,8 @@
 import numpy as np
 
 from microcell.kernels._arrays import Floats, Integers
-from microcell.kernels._jit import ZERO, kernel
+from microcell.kernels._jit import ZERO, inner_kernel, kernel
 from microcell.kernels.blocks import Blocks
-from microcell.kernels.heaps import offer
 
 __all__ = ["find_near_cells"]
 
@@ -21,18 +20,15 @@ def find_near_cells(blocks: Blocks, near: Integers) -> None:
     for cell in range(count):
         for j in range(m):
             means[j, cell] = blocks.sums[cell, j] / blocks.totals[cell] if blocks.sizes[cell] > 0 else np.inf
-    distances = np.empty(count)
-    nearest, rows = np.empty(near.shape[1]), np.empty(near.shape[1], dtype=np.int64)
+    distances, nearest = np.empty(count), np.empty(near.shape[1])
     for cell in range(count):
         near[cell] = -1
-        if blocks.sizes[cell] == 0:
-            continue
-        _measure_means(means, cell, distances)
-        size = _pick_nearest(distances, cell, nearest, rows)
-        near[cell, :size] = rows[np.argsort(nearest[:size])]
+        if blocks.sizes[cell] > 0:
+            _measure_means(means, cell, distances)
+            _pick_nearest(distances, cell, nearest, near[cell])
 
 
-@kernel
+@inner_kernel
 def _measure_means(means: Floats, cell: int, distances: Floats) -> None:
     distances[:] = 0.0
     for j in range(len(means)):
@@ -42,12 +38,17 @@ def _measure_means(means: Floats, cell: int, distances: Floats) -> None:
             distances[i] += difference * difference
 
 
-@kernel
-def _pick_nearest(distances: Floats, cell: int, nearest: Floats, rows: Integers) -> int:
+@inner_kernel
+def _pick_nearest(distances: Floats, cell: int, nearest: Floats, found: Integers) -> None:
+    """The cells of least distance, nearest first, put in their places one by one (OUT: ``nearest``, ``found``)."""
     size, worst = ZERO, np.inf
     for i in range(len(distances)):
         if distances[i] < worst and i != cell:
-            size = offer(nearest, rows, size, distances[i], i)
-            if size == len(nearest):
-                worst = nearest[0]
-    return size
+            size = min(size + 1, len(found))
+            place = size - 1
+            while place > 0 and nearest[place - 1] > distances[i]:
+                nearest[place], found[place] = nearest[place - 1], found[place - 1]
+                place -= 1
+            nearest[place], found[place] = distances[i], i
+            if size == len(found):
+                worst = nearest[size - 1]

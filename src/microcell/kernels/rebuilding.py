@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from microcell.kernels._arrays import Floats, Integers, Seeds
-from microcell.kernels._jit import kernel
+from microcell.kernels._jit import inner_kernel, kernel
 from microcell.kernels.blocks import Blocks, add_member, renew_cell
 from microcell.kernels.chance import draw, pick
 from microcell.kernels.exchange import Limits
@@ -50,7 +50,7 @@ class _Workbench(NamedTuple):
     """(g,)."""
 
 
-@kernel
+@inner_kernel
 def _make_workbench(m: int, limits: Limits) -> _Workbench:
     """Room for the records of a few cells."""
     s, groups = MOST_CELLS * limits.most, MOST_CELLS + 1
@@ -68,7 +68,7 @@ def _make_workbench(m: int, limits: Limits) -> _Workbench:
     )
 
 
-@kernel
+@inner_kernel
 def _rebuild(
     blocks: Blocks, near: Integers, limits: Limits, bench: _Workbench, free: Integers, temperature: float, state: Seeds
 ) -> float:
@@ -94,7 +94,7 @@ def _rebuild(
     return 0.0
 
 
-@kernel
+@inner_kernel
 def _choose_cells(blocks: Blocks, near: Integers, bench: _Workbench, state: Seeds) -> int:
     """A random cell, and one to three of the cells near it (OUT: ``bench.cells``); how many."""
     first = pick(state, len(blocks.sizes))
@@ -112,7 +112,7 @@ def _choose_cells(blocks: Blocks, near: Integers, bench: _Workbench, state: Seed
     return taken
 
 
-@kernel
+@inner_kernel
 def _take_apart(blocks: Blocks, bench: _Workbench, taken: int) -> int:
     """Lay the members of the chosen cells on the workbench, with their distances; how many."""
     s = 0
@@ -134,7 +134,7 @@ def _take_apart(blocks: Blocks, bench: _Workbench, taken: int) -> int:
     return s
 
 
-@kernel
+@inner_kernel
 def _sum_of_squares(blocks: Blocks, bench: _Workbench, taken: int) -> float:
     """The SSE of the chosen cells, their members being on the workbench one after the other."""
     out, first = 0.0, 0
@@ -148,7 +148,7 @@ def _sum_of_squares(blocks: Blocks, bench: _Workbench, taken: int) -> float:
     return out
 
 
-@kernel
+@inner_kernel
 def _choose_sizes(bench: _Workbench, limits: Limits, s: int, taken: int, spare: int, state: Seeds) -> int:
     """As many groups as cells, or one more or less, of random sizes within the limits (OUT: ``bench.sizes``)."""
     groups = taken + pick(state, _THREE) - 1
@@ -162,7 +162,7 @@ def _choose_sizes(bench: _Workbench, limits: Limits, s: int, taken: int, spare: 
     return groups
 
 
-@kernel
+@inner_kernel
 def _put_together(bench: _Workbench, s: int, groups: int, state: Seeds) -> None:
     """Each group takes a random record, or the one farthest from it, and the nearest that are left."""
     bench.group[:s] = -1
@@ -176,7 +176,7 @@ def _put_together(bench: _Workbench, s: int, groups: int, state: Seeds) -> None:
         left -= bench.sizes[g]
 
 
-@kernel
+@inner_kernel
 def _random_left(bench: _Workbench, s: int, left: int, state: Seeds) -> int:
     skip, found = pick(state, left), 0
     for i in range(s):
@@ -188,7 +188,7 @@ def _random_left(bench: _Workbench, s: int, left: int, state: Seeds) -> int:
     return found
 
 
-@kernel
+@inner_kernel
 def _farthest_left(bench: _Workbench, s: int, middle: int) -> int:
     best, found = -1.0, middle
     for i in range(s):
@@ -197,7 +197,7 @@ def _farthest_left(bench: _Workbench, s: int, middle: int) -> int:
     return found
 
 
-@kernel
+@inner_kernel
 def _nearest_left(bench: _Workbench, s: int, middle: int) -> int:
     best, found = np.inf, middle
     for i in range(s):
@@ -206,7 +206,7 @@ def _nearest_left(bench: _Workbench, s: int, middle: int) -> int:
     return found
 
 
-@kernel
+@inner_kernel
 def _count_groups(bench: _Workbench, s: int, groups: int) -> None:
     """R, T and W of the groups (OUT: ``bench``)."""
     bench.to_group[:groups, :s] = 0.0
@@ -222,7 +222,7 @@ def _count_groups(bench: _Workbench, s: int, groups: int) -> None:
         bench.totals[g] += bench.weights[i]
 
 
-@kernel
+@inner_kernel
 def _exchange_until_none_helps(bench: _Workbench, limits: Limits, s: int, groups: int, least: float) -> None:
     """Move and change records between the groups until nothing helps."""
     helped = True
@@ -238,7 +238,7 @@ def _exchange_until_none_helps(bench: _Workbench, limits: Limits, s: int, groups
                     _move(bench, s, y, a)
 
 
-@kernel
+@inner_kernel
 def _best_exchange(bench: _Workbench, limits: Limits, s: int, groups: int, x: int, least: float) -> tuple[int, int]:
     """The best group for a record, and the record that comes in its place (-1: none); -1 if nothing helps."""
     a, w = bench.group[x], bench.weights[x]
@@ -266,7 +266,7 @@ def _best_exchange(bench: _Workbench, limits: Limits, s: int, groups: int, x: in
     return best_group, best_record
 
 
-@kernel
+@inner_kernel
 def _move(bench: _Workbench, s: int, x: int, b: int) -> None:
     """Move a record to group b, keeping R, T, W and sizes true."""
     a, w = bench.group[x], bench.weights[x]
@@ -283,7 +283,7 @@ def _move(bench: _Workbench, s: int, x: int, b: int) -> None:
         joining[i] += w * column[i]
 
 
-@kernel
+@inner_kernel
 def _write_back(blocks: Blocks, bench: _Workbench, free: Integers, s: int, taken: int, groups: int) -> None:
     """Fill the cells with the groups (OUT: ``blocks``, ``free``)."""
     for g in range(taken, groups):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from microcell.kernels._arrays import Floats, Integers
-from microcell.kernels._jit import ZERO, kernel, parallel_kernel, prange
+from microcell.kernels._jit import ZERO, inner_kernel, parallel_kernel, prange
 from microcell.kernels.heaps import offer
 
 __all__ = [
@@ -75,14 +75,14 @@ def make_scratch(k: int, chunks: int) -> Scratch:
     )
 
 
-@kernel
+@inner_kernel
 def read_point(points: Points, row: int, out: Floats) -> None:
     """Copy the record of that row number to ``out`` (OUT)."""
     block, lane = divmod(points.places[row], BLOCK)
     out[:] = points.blocks[block, :, lane]
 
 
-@kernel
+@inner_kernel
 def take_out(points: Points, row: int) -> None:
     """Take the record out; the last one moves to its place."""
     place, last = points.places[row], points.left[0] - 1
@@ -97,7 +97,7 @@ def take_out(points: Points, row: int) -> None:
     points.left[0] = last
 
 
-@kernel
+@inner_kernel
 def put_back(points: Points, row: int, values: Floats) -> None:
     """Put a record that was taken out back among those that remain."""
     place = points.left[0]
@@ -108,7 +108,7 @@ def put_back(points: Points, row: int, values: Floats) -> None:
     points.left[0] = place + 1
 
 
-@kernel
+@inner_kernel
 def measure(block: Floats, target: Floats, out: Floats) -> None:
     """Squared distances from ``target`` to the records of a block (OUT: ``out``), summed over columns in order."""
     m = block.shape[0]
@@ -128,7 +128,7 @@ def measure(block: Floats, target: Floats, out: Floats) -> None:
         j += 1
 
 
-@kernel
+@inner_kernel
 def scan_chunk(points: Points, first: int, last: int, target: Floats, scratch: Scratch, chunk: int, k: int) -> None:
     """Scan blocks ``first`` to ``last - 1`` for the ``k`` nearest and the farthest (OUT: row ``chunk`` of scratch)."""
     distances, rows = scratch.distances[chunk, :k], scratch.rows[chunk, :k]
@@ -160,12 +160,11 @@ def scan_chunk(points: Points, first: int, last: int, target: Floats, scratch: S
 @parallel_kernel
 def _scan_chunks(points: Points, target: Floats, scratch: Scratch, chunks: int, blocks: int, k: int) -> None:
     for chunk in prange(chunks):
-        scan_chunk(
-            points, blocks * chunk // chunks, blocks * (chunk + 1) // chunks, target, scratch, np.int64(chunk), k
-        )
+        own: int = np.int64(chunk)  # type: ignore[assignment]  # the loop's own type is unsigned
+        scan_chunk(points, blocks * chunk // chunks, blocks * (chunk + 1) // chunks, target, scratch, own, k)
 
 
-@kernel
+@inner_kernel
 def scan(points: Points, target: Floats, scratch: Scratch, k: int) -> int:
     """The row number of the record farthest from ``target``; its ``k`` nearest are in ``scratch.rows[0]`` (OUT).
 

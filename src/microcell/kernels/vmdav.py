@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from microcell.kernels._arrays import Floats, Integers
-from microcell.kernels._jit import ZERO, kernel, parallel_kernel, prange
+from microcell.kernels._jit import ZERO, inner_kernel, kernel, parallel_kernel, prange
 from microcell.kernels.scans import BLOCK, Points, Scratch, measure, put_back, read_point, scan, take_out
 
 __all__ = ["Growth", "Rank", "make_growth", "make_variable_cells"]
@@ -43,7 +43,7 @@ def make_growth(k: int, m: int, chunks: int) -> Growth:
     )
 
 
-@kernel
+@inner_kernel
 def _nearest_in_blocks(
     points: Points, first: int, last: int, targets: Floats, distances: Floats, rows: Integers
 ) -> None:
@@ -77,7 +77,7 @@ def _nearest_in_chunks(
         _nearest_in_blocks(points, first, last, targets, chunk_distances[chunk], chunk_rows[chunk])
 
 
-@kernel
+@inner_kernel
 def _find_nearest(points: Points, growth: Growth, first: int, last: int) -> None:
     """Find the remaining record nearest to each of the members ``first`` to ``last - 1`` (OUT: ``growth``)."""
     blocks = -(-points.left[0] // BLOCK)
@@ -95,7 +95,7 @@ def _find_nearest(points: Points, growth: Growth, first: int, last: int) -> None
                 distances[t], rows[t] = distance, row
 
 
-@kernel
+@inner_kernel
 def _nearest_member(growth: Growth, size: int) -> int:
     """The member that has the nearest record of all beside it."""
     best = 0
@@ -107,7 +107,7 @@ def _nearest_member(growth: Growth, size: int) -> int:
     return best
 
 
-@kernel
+@inner_kernel
 def _extend(points: Points, k: int, gamma: float, growth: Growth, label: int, labels: Integers) -> None:
     """Add records to a cell of k while each is near it: squared distance under gamma times that to the others left."""
     _find_nearest(points, growth, ZERO, k)

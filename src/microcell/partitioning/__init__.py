@@ -13,7 +13,7 @@ from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.kernels.cells import sum_of_squares, total_sum_of_squares
 from microcell.model import Floats, Partition
 from microcell.partitioning._registry import METHODS, Method, select
-from microcell.partitioning.auto import choose
+from microcell.partitioning.auto import Choice, choose
 from microcell.partitioning.refinement import refine_labels
 
 __all__ = ["METHODS", "Method", "check_k", "check_method", "distortion", "partition", "refine"]
@@ -54,13 +54,12 @@ def partition(
         raise TooFewRecordsError(
             f"{len(points)} records cannot make a cell of k = {k}. Lower k, or add records; nothing was released."
         )
-    choice = choose(points) if method == "auto" else None
-    name = choice.method if choice else method
+    choice = choose(points) if method == "auto" else Choice(method, "asked for", refine, True, options)
     each = _as_weights(weights, len(points))
-    labels = select(name).function(points, int(k), weights=each, seed=seed, **options)
-    if refine and name != "univariate":  # which cannot be improved
-        labels = refine_labels(points, labels, int(k), weights=each, seed=seed)
-    return Partition(labels, int(k), method=name, why=choice.why if choice else "asked for")
+    labels = select(choice.method).function(points, int(k), weights=each, seed=seed, **choice.options)
+    if choice.refine and choice.method != "univariate":  # which cannot be improved
+        labels = refine_labels(points, labels, int(k), weights=each, seed=seed, rebuild=choice.rebuild)
+    return Partition(labels, int(k), method=choice.method, why=choice.why)
 
 
 def refine(X: ArrayLike, labels: ArrayLike, k: int, *, weights: ArrayLike | None = None, seed: int = 0) -> Partition:

@@ -21,8 +21,8 @@ from microcell.partitioning.bisect import split_large_cells
 
 __all__ = ["Plan", "Search"]
 
-CELLS_A_REGION = 700
-"""Regions of this many cells fit the cache, and their near cells are found exactly."""
+CELLS_A_REGION, CELLS_A_LARGE_REGION, MANY_CELLS = 700, 3000, 10_000
+"""Regions of 700 cells fit the cache; of many cells, larger regions cut fewer neighbours apart."""
 
 NEAR_CELLS = 12
 PASSES = 8
@@ -35,7 +35,8 @@ class Plan:
     steps: float = 1.0
     warm: float = 0.0
     cool: float = 0.0
-    most: int = CELLS_A_REGION
+    most: int | None = None
+    """The most cells in a region; chosen by how many there are if left out."""
 
 
 class Search:
@@ -57,7 +58,8 @@ class Search:
     def round(self, plan: Plan) -> int:
         """Search every region once; the number of changes made. Time O(n m k) for the exchanges."""
         means = centroids(self._X, self.labels, self._weights)
-        regions = _regions(self.labels, _group(means, plan.most, self._chance))
+        most = plan.most or (CELLS_A_REGION if self.cells <= MANY_CELLS else CELLS_A_LARGE_REGION)
+        regions = _regions(self.labels, _group(means, most, self._chance))
         states = self._chance.integers(0, 2**63, size=(len(regions), 1), dtype=np.uint64)
         with ThreadPoolExecutor(thread_count()) as pool:  # kernels let other threads run
             found = list(pool.map(lambda rows, state: self._search(rows, plan, state), regions, states))
@@ -79,7 +81,8 @@ class Search:
         find_near_cells(blocks, near)
         changes = exchange_until_none_helps(blocks, near, self._limits, PASSES)
         steps = int(plan.steps * count) if count > 1 else 0
-        changes += rebuild_while_cooling(blocks, near, self._limits, steps, plan.warm, plan.cool, state)
+        if steps:
+            changes += rebuild_while_cooling(blocks, near, self._limits, steps, plan.warm, plan.cool, state)
         for cell in range(count):
             labels[blocks.members[cell, : blocks.sizes[cell]]] = cell
         return _Found(labels, changes)

@@ -1,22 +1,24 @@
-"""The figures of the page, as SVG. The only module that loads matplotlib."""
+"""The figures of the page, as SVG, and that of a comparison. The only module that loads matplotlib."""
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import StringIO
+from io import BytesIO, StringIO
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from microcell.model import Audit, Comparison, Floats, Projection
 from microcell.reporting.sentences import counted
+from microcell.reporting.trials import Mark
 
-__all__ = ["Picture", "draw_classes", "draw_comparison", "draw_projection"]
+__all__ = ["Picture", "draw_classes", "draw_comparison", "draw_marks", "draw_projection"]
 
 _BEFORE = "#c9ced6"
 _AFTER = "#1f4e79"
@@ -25,6 +27,9 @@ _CLASS_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a6559d", "#8a6d00", "#5b5b5
 _BARS = 30
 _TRACED = 40
 _LABEL = 18
+_MARKERS = "os^DvPX*<>"
+_QUICKEST = 1e-4
+"""Seconds; less is drawn as this, since the axis of a logarithm has no 0."""
 
 _STYLE: Any = {
     "axes.edgecolor": _INK,
@@ -47,6 +52,12 @@ _STYLE: Any = {
 _TAG = re.compile(r"<[^<>]+>")
 _NAMED = re.compile(r'\bid="|url\(#|href="#')
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+_METADATA: Any = {
+    "svg": _NO_METADATA,
+    "png": {"Software": None},
+    "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
+}
+"""What each form must leave out for the same figure to be the same file."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +124,24 @@ def draw_projection(projection: Projection) -> Picture:
     return Picture(svg, _projection_caption(projection, len(traced), len(distinct)))
 
 
+def draw_marks(marks: Sequence[Mark], form: str) -> bytes:
+    """Distortion against seconds: a marker for each method, a line for each k."""
+    methods = list(dict.fromkeys(mark.method for mark in marks))
+    buffer = BytesIO()
+    with _style():
+        figure = _sheet(6.4, 4.0)
+        axes = figure.add_subplot()
+        for k in sorted({mark.k for mark in marks}):
+            _draw_line(axes, [mark for mark in marks if mark.k == k])
+        for place, method in enumerate(methods):
+            _draw_method(axes, [mark for mark in marks if mark.method == method], place)
+        _scale_seconds(axes, [_seconds(mark) for mark in marks])
+        axes.set_ylabel("Distortion (SSE / SST)")
+        figure.legend(loc="outside right upper", frameon=False)
+        figure.savefig(buffer, format=form, dpi=200, metadata=_METADATA[form])
+    return buffer.getvalue()
+
+
 def _projection_caption(projection: Projection, traced: int, distinct: int) -> str:
     shown = len(projection.before)
     some = "all" if shown == projection.records else f"{shown:,} of the"
@@ -167,6 +196,40 @@ def _draw_moves(axes: Axes, before: Floats, after: Floats, colour: str) -> None:
     axes.plot(lines[:, 0], lines[:, 1], color=colour, linewidth=0.8, zorder=2)
     axes.plot(before[:, 0], before[:, 1], ".", color=colour, markersize=4, zorder=3)
     axes.plot(after[:1, 0], after[:1, 1], "s", markersize=6, color=colour, mec="white", mew=0.8, zorder=4)
+
+
+def _draw_line(axes: Axes, marks: Sequence[Mark]) -> None:
+    """A line from the quickest to the slowest, with its k at the end."""
+    ordered = sorted(marks, key=_seconds)
+    last = ordered[-1]
+    axes.plot([_seconds(mark) for mark in ordered], [mark.distortion for mark in ordered], color=_BEFORE, zorder=1)
+    place = (_seconds(last), last.distortion)
+    axes.annotate(f"k = {last.k}", place, xytext=(8, 0), textcoords="offset points", va="center", fontsize=9)
+
+
+def _draw_method(axes: Axes, marks: Sequence[Mark], place: int) -> None:
+    axes.plot(
+        [_seconds(mark) for mark in marks],
+        [mark.distortion for mark in marks],
+        _MARKERS[place % len(_MARKERS)],
+        color=_CLASS_COLOURS[place % len(_CLASS_COLOURS)],
+        label=marks[0].method,
+        zorder=2,
+    )
+
+
+def _scale_seconds(axes: Axes, seconds: Sequence[float]) -> None:
+    """A logarithmic axis with numbers at 1, 2, 5, 10, ..., wide enough to hold one, and the name of a line."""
+    axes.set_xscale("log")
+    axes.set_xlim(min(seconds) / 2, max(seconds) * 4)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(seconds) < 50 * min(seconds) else (1,)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("Seconds")
+
+
+def _seconds(mark: Mark) -> float:
+    return max(mark.seconds, _QUICKEST)
 
 
 def _legend(axes: Axes) -> None:

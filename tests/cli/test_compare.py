@@ -1,0 +1,194 @@
+"""``microcell compare``: the table, the figure, and what is refused."""
+
+import errno
+import json
+import re
+import shlex
+from importlib import import_module
+
+import pytest
+
+import microcell as mc
+from microcell.reporting import FIGURE_FORMS
+from microcell.staging import Staging
+
+module = import_module("microcell.cli.compare")
+BASE = ("compare", "people.csv", "-s", "schema.toml")
+
+
+def cells(line):
+    return line.split()
+
+
+def test_the_table_has_a_row_a_method_and_marks_the_least_distortion(folder, run):
+    outcome = run(*BASE, "-k", "3,5", "--methods", "mdav,bisect")
+    assert outcome.code == 0, outcome.stderr
+    heading, *rows = outcome.stdout.splitlines()
+    assert re.split(r"\s{2,}", heading) == ["method", "k = 3", "seconds", "k = 5", "seconds"]
+    trials = mc.compare("people.csv", "schema.toml", k=[3, 5], methods=["mdav", "bisect"])
+    shown = {cells(row)[0]: cells(row)[1::2] for row in rows}
+    for column, k in enumerate((3, 5)):
+        least = min(trial.distortion for trial in trials if trial.k == k)
+        for trial in trials:
+            if trial.k == k:
+                mark = "*" if trial.distortion == least else ""
+                assert shown[trial.method][column] == f"{trial.distortion:.6f}{mark}"
+    assert "least distortion" in outcome.stderr
+
+
+def test_equals_are_all_marked():
+    trials = [
+        mc.Trial(method, 3, "asked for", method, distortion, 9, 3, 0.25)
+        for method, distortion in (("a", 0.5), ("b", 0.25), ("c", 0.25))
+    ]
+    assert module._rows([*trials, mc.Trial("d", 3, "not for it")]) == [
+        ["a", "0.500000", "0.250"],
+        ["b", "0.250000*", "0.250"],
+        ["c", "0.250000*", "0.250"],
+        ["d", "skipped", ""],
+    ]
+
+
+def test_the_choice_of_auto_is_told_once(folder, run):
+    chosen = mc.compare("people.csv", "schema.toml", k=4, methods="auto")[0]
+    told = re.sub(r"\s+", " ", run(*BASE, "-k", "4,5", "--methods", "auto").stderr)
+    assert told.count(f"auto {chosen.used}, {chosen.why}") == 1
+
+
+def test_many_ks_go_to_further_tables_that_fit(folder, run_alone):
+    outcome = run_alone(*BASE, "-k", "2,3,4,5,6,7,8", "--methods", "mdav,bisect")
+    assert outcome.code == 0, outcome.stderr
+    tables = outcome.stdout.split("\n\n")
+    assert [re.findall(r"k = (\d)", table) for table in tables] == [["2", "3", "4"], ["5", "6", "7"], ["8"]]
+    assert max(map(len, outcome.stdout.splitlines())) <= 80
+
+
+def test_a_method_that_cannot_be_used_is_skipped_with_the_reason(folder, run):
+    outcome = run(*BASE, "-k", "3", "--methods", "univariate,mdav")
+    assert outcome.code == 0
+    assert ["univariate", "skipped"] in [cells(line) for line in outcome.stdout.splitlines()]
+    assert "one dimension" in outcome.stderr
+    assert outcome.stdout.count("*") == 1
+
+
+def test_all_methods_are_compared_by_default(folder, run):
+    outcome = run(*BASE, "-k", "20", "--json")
+    assert [trial["method"] for trial in json.loads(outcome.stdout)] == ["auto", *mc.METHODS]
+
+
+def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
+    outcome = run(*BASE, "-k", "3, 6", "--methods", "mdav, univariate", "--json", "--quiet")
+    found = json.loads(outcome.stdout)
+    assert outcome.stderr == ""
+    fields = {"method", "k", "used", "why", "distortion", "cells", "smallest", "seconds"}
+    assert all(set(trial) == fields for trial in found)
+    assert [(trial["method"], trial["k"], trial["distortion"] is None) for trial in found] == [
+        ("mdav", 3, False),
+        ("mdav", 6, False),
+        ("univariate", 3, True),
+        ("univariate", 6, True),
+    ]
+
+
+def test_settings_seed_and_missing_reach_the_library(folder, run, monkeypatch):
+    given, original = {}, mc.compare
+
+    def spy(*arguments, **options):
+        given.update(options)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(mc, "compare", spy)
+    flags = ("--set", "gamma=0.5", "--set", "refine=true", "--seed", 4, "--missing", "drop")
+    assert run(*BASE, "-k", 5, "--methods", "mdav,vmdav", *flags).code == 0
+    assert given == {
+        "k": [5],
+        "methods": ["mdav", "vmdav"],
+        "options": {"gamma": 0.5, "refine": True},
+        "seed": 4,
+        "missing": "drop",
+    }
+
+
+def test_reading_options_are_heard(folder, run):
+    text = (folder / "people.csv").read_text(encoding="utf-8")
+    (folder / "odd.csv").write_text(text.replace(",", "|"), encoding="utf-8")
+    words = ("-s", "schema.toml", "-k", 3, "--methods", "mdav", "--json")
+    odd = run("compare", "odd.csv", *words, "--delimiter", "|")
+    assert odd.code == 0, odd.stderr
+    plain = run("compare", "people.csv", *words)
+    assert json.loads(odd.stdout)[0]["distortion"] == json.loads(plain.stdout)[0]["distortion"]
+
+
+@pytest.mark.parametrize("form", FIGURE_FORMS)
+def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
+    outcome = run(*BASE, "-k", "3,5", "--methods", "mdav,bisect", "--figure", f"out.{form.upper()}")
+    assert outcome.code == 0, outcome.stderr
+    start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[form]
+    assert (folder / f"out.{form.upper()}").read_bytes().startswith(start)
+    assert f"out.{form.upper()}" in outcome.stderr
+
+
+def test_the_forms_are_those_of_the_library():
+    assert tuple(module._FIGURES.values()) == FIGURE_FORMS
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("-k", "3,x"), 2, "-k takes whole numbers"),
+        (("-k", ""), 2, "there is none"),
+        (("-k", "1"), 2, "k must be 2 or more"),
+        (("-k", "3,201"), 1, "200 records cannot make a cell of k = 201"),
+        (("-k", "3", "--methods", "mdav,nonsense"), 2, "No method 'nonsense'"),
+        (("-k", "3", "--methods", ","), 2, "No method to compare"),
+        (("-k", "3", "--methods", "mdav", "--set", "gamma=1"), 2, "has an option 'gamma'"),
+        (("-k", "3", "--set", "seed=1"), 2, "has an option 'seed'"),
+        (("-k", "3", "--figure", "out.bmp"), 2, ".svg, .png, .pdf"),
+        (("-k", "3", "--figure", "nowhere/out.svg"), 2, "does not exist"),
+        (("-k", "3", "--methods", "univariate", "--figure", "out.svg"), 2, "nothing to draw"),
+    ],
+    ids=lambda item: " ".join(item) if isinstance(item, tuple) else "",
+)
+def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, code, told):
+    before = contents(folder)
+    outcome = run(*BASE, *words)
+    assert outcome.code == code, outcome.stderr
+    last = outcome.stderr.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert told in last
+    assert contents(folder) == before
+
+
+def test_a_figure_never_takes_the_place_of_the_table(folder, run):
+    text = (folder / "people.csv").read_text(encoding="utf-8")
+    (folder / "people.svg").write_text(text, encoding="utf-8")
+    outcome = run("compare", "people.svg", "-s", "schema.toml", "-k", 3, "--figure", "people.svg")
+    assert outcome.code == 2
+    assert "also an input" in outcome.stderr
+    assert (folder / "people.svg").read_text(encoding="utf-8") == text
+
+
+def test_a_disk_that_fills_up_leaves_the_old_figure(folder, run, monkeypatch):
+    def fail(self):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (folder / "out.svg").write_text("old", encoding="utf-8")
+    before = contents(folder)
+    monkeypatch.setattr(Staging, "_commit", fail)
+    outcome = run(*BASE, "-k", 5, "--methods", "mdav", "--figure", "out.svg")
+    assert outcome.code == 2
+    assert "No space left on device" in outcome.stderr
+    assert contents(folder) == before
+
+
+def test_the_examples_of_the_help_run(folder, run):
+    told = re.sub(r"[\s│]+", " ", run("compare", "--help").stdout)
+    for line in module.EXAMPLES:
+        assert line in told
+        outcome = run(*shlex.split(line)[1:])
+        assert outcome.code == 0, (line, outcome.stderr)
+    assert (folder / "methods.svg").exists()
