@@ -1,7 +1,9 @@
 """The options that commands share, each declared once, and how their texts are read."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,18 +12,13 @@ import typer
 from microcell.errors import OptionError
 
 __all__ = [
-    "Decimal",
-    "Delimiter",
-    "Encoding",
     "Force",
     "Json",
-    "Na",
     "Quiet",
-    "Quote",
     "SchemaFile",
     "epilog",
     "parse_settings",
-    "reading_options",
+    "takes_reading",
 ]
 
 _READING = "Reading .csv, .tsv and .txt files (found out where left out)"
@@ -32,25 +29,32 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")
 SchemaFile = Annotated[
     Path, typer.Option("--schema", "-s", metavar="FILE.toml", help="The role and kind of each column.")
 ]
-Delimiter = Annotated[
+_Delimiter = Annotated[
     str | None,
     typer.Option(metavar="CHARACTER", help="What separates fields; 'tab' for a tab.", rich_help_panel=_READING),
 ]
-Encoding = Annotated[
+_Encoding = Annotated[
     str | None, typer.Option(metavar="NAME", help="For example utf-8 or latin-1.", rich_help_panel=_READING)
 ]
-Quote = Annotated[
+_Quote = Annotated[
     str | None,
     typer.Option(metavar="CHARACTER", help="What encloses fields; '' for nothing.", rich_help_panel=_READING),
 ]
-Decimal = Annotated[
+_Decimal = Annotated[
     str | None, typer.Option(metavar="CHARACTER", help="The decimal mark, . or a comma.", rich_help_panel=_READING)
 ]
-Na = Annotated[
+_Na = Annotated[
     list[str] | None,
     typer.Option(metavar="WORD", help="A word that stands for a missing value; repeatable.", rich_help_panel=_READING),
 ]
 
+_READING_OPTIONS: dict[str, Any] = {
+    "delimiter": _Delimiter,
+    "encoding": _Encoding,
+    "quote": _Quote,
+    "decimal": _Decimal,
+    "na": _Na,
+}
 _TABS = {"tab": "\t", "\\t": "\t"}
 _SCALARS = (bool, int, float, str)
 
@@ -60,18 +64,32 @@ def epilog(examples: Sequence[str]) -> str:
     return "\n\n".join(("Examples:", *(f"  {example}" for example in examples)))
 
 
-def reading_options(
-    *, delimiter: str | None, encoding: str | None, quote: str | None, decimal: str | None, na: Sequence[str] | None
-) -> dict[str, Any]:
-    """The options for reading that were given."""
-    given = {
-        "delimiter": None if delimiter is None else _TABS.get(delimiter, delimiter),
-        "encoding": encoding,
-        "quote": quote,
-        "decimal": decimal,
-        "na": tuple(na) if na else None,
-    }
-    return {name: value for name, value in given.items() if value is not None}
+def takes_reading(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options for reading text files in place of its parameter ``reading``: those that are given.
+
+    Declared once for all commands; the signature tells typer of them.
+    """
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        options = {name: given.pop(name) for name in _READING_OPTIONS}
+        command(reading=_given_options(options), **given)
+
+    own = [item for item in signature(command).parameters.values() if item.name != "reading"]
+    added = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in _READING_OPTIONS.items()
+    ]
+    run.__signature__ = Signature([*own, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {item.name: item.annotation for item in (*own, *added)} | {"return": None}
+    return run
+
+
+def _given_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in options.items() if value not in (None, [])}
+    if "delimiter" in given:
+        given["delimiter"] = _TABS.get(given["delimiter"], given["delimiter"])
+    return given
 
 
 def parse_settings(texts: Sequence[str]) -> Mapping[str, Any]:

@@ -12,17 +12,7 @@ import typer
 import microcell as mc
 from microcell.cli._console import Words, print_data
 from microcell.cli._failures import guarded
-from microcell.cli._options import (
-    Decimal,
-    Delimiter,
-    Encoding,
-    Json,
-    Na,
-    Quiet,
-    Quote,
-    parse_settings,
-    reading_options,
-)
+from microcell.cli._options import Json, Quiet, parse_settings, takes_reading
 from microcell.errors import OptionError
 
 if TYPE_CHECKING:
@@ -38,7 +28,10 @@ EXAMPLES = (
 
 
 @guarded
+@takes_reading
 def anonymize(
+    *,
+    reading: Mapping[str, Any],
     table: Annotated[
         Path | None, typer.Argument(metavar="TABLE", help="The file to anonymize.", show_default=False)
     ] = None,
@@ -74,11 +67,6 @@ def anonymize(
         Path | None, typer.Option(metavar="RUN.toml", help="A file that holds a whole run; flags override it.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Do all of it, but write nothing.")] = False,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    quote: Quote = None,
-    decimal: Decimal = None,
-    na: Na = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -94,7 +82,7 @@ def anonymize(
         "missing": missing,
         "keep_order": keep_order,
         "options": parse_settings(settings or ()),
-        "read": reading_options(delimiter=delimiter, encoding=encoding, quote=quote, decimal=decimal, na=na),
+        "read": reading,
     }
     words = Words(quiet)
     with words.progress():

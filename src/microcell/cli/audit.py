@@ -12,7 +12,7 @@ import typer
 import microcell as mc
 from microcell.cli._console import Words, print_data
 from microcell.cli._failures import guarded
-from microcell.cli._options import Decimal, Delimiter, Encoding, Json, Na, Quiet, Quote, SchemaFile, reading_options
+from microcell.cli._options import Json, Quiet, SchemaFile, takes_reading
 from microcell.errors import OptionError
 from microcell.staging import Staging, check_target
 
@@ -33,7 +33,10 @@ _LEAST_K = 2
 
 
 @guarded
+@takes_reading
 def audit(
+    *,
+    reading: Mapping[str, Any],
     original: Annotated[Path, typer.Argument(metavar="ORIGINAL", help="The table as it was.", show_default=False)],
     released: Annotated[Path, typer.Argument(metavar="RELEASED", help="The published table.", show_default=False)],
     schema: SchemaFile,
@@ -52,17 +55,11 @@ def audit(
         Path | None,
         typer.Option(metavar="FILE.json", help="The release's manifest, if not beside it.", show_default=False),
     ] = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    quote: Quote = None,
-    decimal: Decimal = None,
-    na: Na = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Audit a published table against its original: true k, classes, records, identifiers, distortion."""
     words = Words(quiet)
-    reading = reading_options(delimiter=delimiter, encoding=encoding, quote=quote, decimal=decimal, na=na)
     requirements = _parse_requirements(require or ())
     account = mc.find_manifest(manifest, released)
     if report is not None:

@@ -1,28 +1,17 @@
 """``microcell compare``: the distortion and the time of methods on a user's own table."""
 
 import json as jsons
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import microcell as mc
 from microcell.cli._console import Words, print_data, print_table
 from microcell.cli._failures import guarded
-from microcell.cli._options import (
-    Decimal,
-    Delimiter,
-    Encoding,
-    Json,
-    Na,
-    Quiet,
-    Quote,
-    SchemaFile,
-    parse_settings,
-    reading_options,
-)
+from microcell.cli._options import Json, Quiet, SchemaFile, parse_settings, takes_reading
 from microcell.errors import OptionError
 from microcell.staging import Staging, check_target
 
@@ -43,7 +32,10 @@ _KS_A_TABLE = 3
 
 
 @guarded
+@takes_reading
 def compare(
+    *,
+    reading: Mapping[str, Any],
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="The file to try methods on.", show_default=False)],
     schema: SchemaFile,
     k: Annotated[
@@ -69,17 +61,11 @@ def compare(
         Literal["error", "drop", "impute"],
         typer.Option(help="What to do with records that lack a quasi-identifier."),
     ] = "error",
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    quote: Quote = None,
-    decimal: Decimal = None,
-    na: Na = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare methods on a table, by the distortion they leave and the time they take; releases nothing."""
     words = Words(quiet)
-    reading = reading_options(delimiter=delimiter, encoding=encoding, quote=quote, decimal=decimal, na=na)
     sizes, options = _parse_sizes(k), parse_settings(settings or ())
     if figure is not None:
         _check_figure(figure, sources=(table, schema))

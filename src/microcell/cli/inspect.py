@@ -1,15 +1,16 @@
 """``microcell inspect``: the facts of each column, and a schema drafted from them."""
 
 import json as jsons
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import microcell as mc
 from microcell.cli._console import Words, print_data, print_table
 from microcell.cli._failures import guarded
-from microcell.cli._options import Decimal, Delimiter, Encoding, Force, Json, Na, Quiet, Quote, reading_options
+from microcell.cli._options import Force, Json, Quiet, takes_reading
 from microcell.errors import OptionError, TableError
 from microcell.staging import Staging, check_target
 
@@ -29,24 +30,21 @@ _STDOUT = Path("-")
 
 
 @guarded
+@takes_reading
 def inspect(
+    *,
+    reading: Mapping[str, Any],
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="The file to look at.", show_default=False)],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE.toml", help="Where to write the drafted schema; - for stdout."),
     ] = None,
     force: Force = False,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    quote: Quote = None,
-    decimal: Decimal = None,
-    na: Na = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Show the columns of a table, and draft a schema to edit, with the reason for each guess."""
     words = Words(quiet)
-    reading = reading_options(delimiter=delimiter, encoding=encoding, quote=quote, decimal=decimal, na=na)
     if output == _STDOUT and json:
         raise OptionError("-o - and --json both print on stdout. Give one of them.")
     if output not in (None, _STDOUT):
