@@ -37,6 +37,6 @@ def choose(X: Floats) -> Choice:
     if X.shape[1] <= 1:
         return Choice("univariate", "one dimension has an exact optimum")
     if len(X) <= LARGE:
-        return Choice("mdav", f"{X.shape[1]} dimensions: MDAV, refined by local search", refine=True)
-    why = f"{len(X)} records in {X.shape[1]} dimensions: MDAV in macrocells, refined by local search"
+        return Choice("mdav", f"there are {X.shape[1]} dimensions: MDAV, refined by local search", refine=True)
+    why = f"there are {len(X)} records in {X.shape[1]} dimensions: MDAV in macrocells, refined by local search"
     return Choice("mdav", why, refine=True, options={"macrocells": MACROCELL})
