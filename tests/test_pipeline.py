@@ -196,6 +196,15 @@ def test_sampling_weights_weigh_the_representatives():
     assert release.table["w"].tolist() == columns["w"]
 
 
+def test_sampling_weights_reach_the_cells():
+    rng = np.random.default_rng(0)
+    columns = {"a": rng.normal(size=80), "b": rng.normal(size=80), "w": rng.uniform(1, 50, 80) ** 2}
+    X = np.column_stack([(columns[name] - columns[name].mean()) / columns[name].std() for name in ("a", "b")])
+    labels = mc.anonymize(columns, mc.Schema(quasi=["a", "b"], weight="w"), k=4, method="mdav").partition.labels
+    assert (labels == mc.partition(X, 4, method="mdav", weights=columns["w"]).labels).all()
+    assert not (labels == mc.partition(X, 4, method="mdav").labels).all()
+
+
 def test_column_weights_change_what_is_near():
     rng = np.random.default_rng(0)
     columns = {"a": rng.normal(size=200), "b": rng.normal(size=200)}

@@ -159,6 +159,14 @@ def test_wrong_macrocells_are_refused(macrocells):
         mc.partition(np.eye(9), 3, method="mdav", macrocells=macrocells)
 
 
+def test_records_far_away_leave_no_trace_in_the_mean():
+    """Once the far ones are in cells, the mean of the others must be exact again."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 50, size=(60, 2)).astype(float)
+    X[[5, 17, 40, 41]] = [[1e17, 3e17], [1e17, -2e17], [-1e17, 1e17], [1e17, 1e17]]
+    assert (mc.partition(X, 2, method="mdav").labels == oracles.mdav(X, 2)).all()
+
+
 def test_macrocells_hold_k_and_cost_little():
     X = np.random.default_rng(0).normal(size=(4000, 3))
     whole, parts = (mc.partition(X, 7, method="mdav", macrocells=size) for size in (None, 500))

@@ -129,6 +129,13 @@ def test_anneal_refuses_wrong_options(option, value):
         mc.partition(np.eye(9), 3, method="anneal", **{option: value})
 
 
+def test_auto_rebuilds_cells_too_where_refinement_is_asked_for():
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    plain, asked = (mc.partition(X, 5, refine=refine).labels for refine in (False, True))
+    assert mc.distortion(X, asked) < mc.distortion(X, plain)
+    assert (asked == mc.partition(X, 5, method="mdav", refine=True).labels).all()
+
+
 def test_anneal_by_time_ends_and_improves():
     X = np.random.default_rng(0).normal(size=(300, 3))
     start = mc.distortion(X, mc.partition(X, 5, method="mdav", refine=True).labels)

@@ -22,7 +22,9 @@ class Running(NamedTuple):
 
 def make_running(X: Floats, weights: Floats) -> Running:
     """The sums over all records."""
-    return Running(weights, weights @ X, np.zeros(X.shape[1]), np.array([weights.sum()]))
+    running = Running(weights, np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.array([weights.sum()]))
+    _weigh_all(running, X)
+    return running
 
 
 @inner_kernel
@@ -36,6 +38,12 @@ def _weigh(sums: Floats, errors: Floats, values: Floats, weight: float) -> None:
         else:
             errors[j] += (term - total) + sums[j]
         sums[j] = total
+
+
+@kernel
+def _weigh_all(running: Running, X: Floats) -> None:
+    for i in range(len(X)):
+        _weigh(running.sums, running.errors, X[i], running.weights[i])
 
 
 @inner_kernel

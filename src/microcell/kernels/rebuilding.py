@@ -18,8 +18,9 @@ from microcell.kernels.neighbours import find_near_cells
 __all__ = ["rebuild_while_cooling"]
 
 MOST_CELLS = 4
-_THREE: int = np.int64(3)  # type: ignore[assignment]  # see ZERO in _jit.py
 """How many cells are taken apart at once, at most; one more may come out."""
+
+_THREE: int = np.int64(3)  # type: ignore[assignment]  # see ZERO in _jit.py
 
 _LEAST_GAIN = 1e-12
 """Gains under this share of the largest distance are rounding errors."""

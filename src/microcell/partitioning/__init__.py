@@ -1,6 +1,7 @@
 """From points to cells of k or more: the registered methods behind one door."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from numbers import Integral
 from pkgutil import iter_modules
@@ -54,7 +55,9 @@ def partition(
         raise TooFewRecordsError(
             f"{len(points)} records cannot make a cell of k = {k}. Lower k, or add records; nothing was released."
         )
-    choice = choose(points) if method == "auto" else Choice(method, "asked for", refine, True, options)
+    choice = choose(points) if method == "auto" else Choice(method, "asked for", options=options)
+    if refine:
+        choice = replace(choice, refine=True, rebuild=True)
     each = _as_weights(weights, len(points))
     labels = select(choice.method).function(points, int(k), weights=each, seed=seed, **choice.options)
     if choice.refine and choice.method != "univariate":  # which cannot be improved
