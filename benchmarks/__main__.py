@@ -12,12 +12,12 @@ RESULTS = Path(__file__).parent / "results"
 PROFILES: dict[str, list[tuple[str, Callable[[], list[cases.Row]]]]] = {
     "quick": [
         ("MDAV against plain NumPy", lambda: cases.mdav_against_numpy(10_000)),
-        ("Memory", lambda: cases.mdav_memory(100_000)),
+        ("Memory", lambda: cases.mdav_memory(1_000_000)),
         ("Start-up", cases.start_up),
     ],
     "full": [
         ("MDAV against plain NumPy", lambda: cases.mdav_against_numpy(50_000)),
-        ("Memory", lambda: cases.mdav_memory(200_000)),
+        ("Memory", lambda: cases.mdav_memory(1_000_000)),
         ("Other methods", lambda: cases.other_methods(20_000)),
         ("Scaling", lambda: cases.scaling((12_500, 25_000, 50_000, 100_000))),
         ("Start-up", cases.start_up),
