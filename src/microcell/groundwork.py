@@ -61,20 +61,15 @@ def prepare(source: Any, schema: Schema | str | Path, *, k: int, missing: str) -
 
 def make_cells(prepared: Prepared, request: Request) -> Partition:
     """Cells within each stratum, numbered through."""
-    encoded, strata = prepared.encoded, prepared.strata
-    labels, done = np.empty(prepared.table.rows, dtype=np.int64), 0
-    for rows in np.split(np.argsort(strata, kind="stable"), np.cumsum(np.bincount(strata))[:-1]):
-        part = partitioning.partition(
-            encoded.matrix[rows],
-            request.k,
-            method=request.method,
-            weights=None if encoded.weights is None else encoded.weights[rows],
-            seed=request.seed,
-            **request.options,
-        )
-        labels[rows] = part.labels + done
-        done += len(part)
-    return Partition(labels, int(request.k), method=part.method, why=part.why)
+    return partitioning.partition_within(
+        prepared.strata,
+        prepared.encoded.matrix,
+        request.k,
+        method=request.method,
+        weights=prepared.encoded.weights,
+        seed=request.seed,
+        **request.options,
+    )
 
 
 def as_schema(schema: Any) -> Schema:

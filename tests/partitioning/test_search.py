@@ -19,7 +19,7 @@ def blocks_of(X, labels, k, weights=None):
     blocks = empty_blocks(len(X) // k, X.shape[1], 2 * k - 1)
     fill_blocks(blocks, X - X.mean(axis=0), np.ones(len(X)) if weights is None else weights, labels)
     near = np.empty((len(X) // k, min(10, len(X) // k - 1)), dtype=np.int64)
-    find_near_cells(blocks, near)
+    find_near_cells(blocks.sums, blocks.totals, near)
     return blocks, near
 
 

@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba import types
 from numba.core import event
 
 from microcell import progress
 
-__all__ = ["ZERO", "inner_kernel", "kernel", "parallel_kernel", "prange", "thread_count"]
+__all__ = ["ZERO", "inlined_kernel", "inner_kernel", "kernel", "parallel_kernel", "prange", "predicate", "thread_count"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -56,6 +57,24 @@ def kernel(function: Function) -> Function:
 def inner_kernel(function: Function) -> Function:
     """The function, for other kernels only: without the ways in from Python, which take long to compile."""
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def inlined_kernel(function: Function) -> Function:
+    """The function, for other kernels only, laid into them: a call with many arrays costs more than a short sum."""
+    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+
+
+_PREDICATE = types.boolean(types.CPointer(types.float64), types.int64, types.int64)
+
+
+def predicate(function: Callable[[Any], bool]) -> Any:
+    """The function of a matrix, as a condition that kernels can be given: they are not compiled anew for each."""
+    inner = numba.njit(error_model="numpy")(function)
+
+    def ask(values: Any, rows: int, columns: int) -> Any:
+        return inner(numba.carray(values, (rows, columns)))
+
+    return numba.cfunc(_PREDICATE)(ask)
 
 
 def parallel_kernel(function: Function) -> Function:

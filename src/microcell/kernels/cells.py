@@ -4,7 +4,7 @@ import numpy as np
 
 from microcell.kernels._arrays import Floats, Integers
 
-__all__ = ["centroids", "squared_distances", "sum_of_squares", "total_sum_of_squares"]
+__all__ = ["centroids", "squared_distances", "squared_residuals", "sum_of_squares", "total_sum_of_squares"]
 
 
 def squared_distances(X: Floats, point: Floats) -> Floats:
@@ -22,6 +22,15 @@ def centroids(X: Floats, labels: Integers, weights: Floats) -> Floats:
     for j in range(X.shape[1]):
         out[:, j] = np.bincount(labels, weights=weights * X[:, j]) / totals
     return out
+
+
+def squared_residuals(X: Floats, labels: Integers, weights: Floats) -> Floats:
+    """The weighted squared distance of each record to the centroid of its cell. O(n m)."""
+    means = centroids(X, labels, weights)
+    out = np.zeros(len(X))
+    for j in range(X.shape[1]):
+        out += (X[:, j] - means[labels, j]) ** 2
+    return out * weights
 
 
 def sum_of_squares(X: Floats, labels: Integers, weights: Floats) -> float:

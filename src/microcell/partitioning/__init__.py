@@ -1,23 +1,26 @@
 """From points to cells of k or more: the registered methods behind one door."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from numbers import Integral
 from pkgutil import iter_modules
+from time import monotonic
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell.errors import DataError, OptionError, TooFewRecordsError
+from microcell.kernels._jit import predicate
 from microcell.kernels.cells import sum_of_squares, total_sum_of_squares
-from microcell.model import Floats, Partition
+from microcell.kernels.rules import Rule
+from microcell.model import Floats, Integers, Partition
 from microcell.partitioning._registry import METHODS, Method, select
-from microcell.partitioning.auto import Choice, choose
-from microcell.partitioning.refinement import refine_labels
+from microcell.partitioning.auto import Choice, check_effort, choose
+from microcell.partitioning.refinement import ROUNDS, refine_labels
 
-__all__ = ["METHODS", "Method", "check_k", "check_method", "distortion", "partition", "refine"]
+__all__ = ["METHODS", "Method", "check_k", "check_method", "distortion", "partition", "partition_within", "refine"]
 
 _MODULES = [  # every file here registers its methods: a new one needs no line elsewhere
     import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)
@@ -37,8 +40,9 @@ def partition(
     """The cells of k or more that ``method`` makes of the rows of ``X``, a matrix of floats used as it is.
 
     ``weights``, one positive number a row, weigh means. ``refine`` lets local search improve what the method made.
-    ``options`` are the method's own (``microcell methods`` lists them). The same seed gives the same labels, whatever
-    the number of threads.
+    ``options`` are the method's own (``microcell methods`` lists them); that of "auto" is ``effort``: "fast",
+    "balanced" (the default), "best", or a number of seconds. The same seed gives the same labels, whatever the number
+    of threads, unless the time was limited.
 
     Examples
     --------
@@ -48,25 +52,72 @@ def partition(
     >>> p.sizes
     array([2, 3])
     """
+    one = np.zeros(len(np.asarray(X)), dtype=np.int64)
+    return partition_within(one, X, k, method=method, weights=weights, seed=seed, refine=refine, **options)
+
+
+def partition_within(
+    strata: Integers,
+    X: ArrayLike,
+    k: int,
+    *,
+    method: str = "auto",
+    weights: ArrayLike | None = None,
+    seed: int = 0,
+    refine: bool = False,
+    **options: Any,
+) -> Partition:
+    """The cells that :func:`partition` makes within each stratum (0, 1, ...), numbered through; efforts are shared."""
     check_k(k)
     check_method(method, {**options, "refine": refine})
-    points = _varying(_as_points(X))
-    if len(points) < k:
-        raise TooFewRecordsError(
-            f"{len(points)} records cannot make a cell of k = {k}. Lower k, or add records; nothing was released."
-        )
-    choice = choose(points) if method == "auto" else Choice(method, "asked for", options=options)
-    if refine:
-        choice = replace(choice, refine=True, rebuild=True)
+    points = _as_points(X)
     each = _as_weights(weights, len(points))
-    labels = select(choice.method).function(points, int(k), weights=each, seed=seed, **choice.options)
-    if choice.refine and choice.method != "univariate":  # which cannot be improved
-        labels = refine_labels(points, labels, int(k), weights=each, seed=seed, rebuild=choice.rebuild)
+    labels, done, choice = np.empty(len(points), dtype=np.int64), 0, Choice(method, "asked for")
+    for rows in np.split(np.argsort(strata, kind="stable"), np.cumsum(np.bincount(strata))[:-1]):
+        own = _varying(points if len(rows) == len(points) else points[rows])
+        if len(own) < k:
+            raise TooFewRecordsError(
+                f"{len(own)} records cannot make a cell of k = {k}. Lower k, or add records; nothing was released."
+            )
+        choice = _choose(own, int(k), method, options, len(points))
+        if refine and choice.method != "univariate":  # which cannot be improved
+            choice = replace(choice, rounds=ROUNDS)
+        labels[rows] = done + _carry_out(own, int(k), choice, None if each is None else each[rows], seed)
+        done = int(labels[rows].max()) + 1
     return Partition(labels, int(k), method=choice.method, why=choice.why)
 
 
-def refine(X: ArrayLike, labels: ArrayLike, k: int, *, weights: ArrayLike | None = None, seed: int = 0) -> Partition:
+def _choose(points: Floats, k: int, method: str, options: Mapping[str, Any], of: int) -> Choice:
+    if method == "auto":
+        return choose(points, k, **options, of=of)
+    if options.get("seconds") is None:
+        return Choice(method, "asked for", options)
+    share = float(options["seconds"]) * len(points) / of
+    return Choice(method, "asked for; its time is limited, so another run may differ", {**options, "seconds": share})
+
+
+def _carry_out(points: Floats, k: int, choice: Choice, weights: Floats | None, seed: int) -> Integers:
+    deadline = monotonic() + choice.seconds
+    labels = select(choice.method).function(points, k, weights=weights, seed=seed, **choice.options)
+    if choice.rounds:
+        labels = refine_labels(points, labels, k, weights=weights, seed=seed, rounds=choice.rounds, deadline=deadline)
+    return labels
+
+
+def refine(
+    X: ArrayLike,
+    labels: ArrayLike,
+    k: int,
+    *,
+    weights: ArrayLike | None = None,
+    seed: int = 0,
+    traits: ArrayLike | None = None,
+    allowed: Callable[[Floats], bool] | None = None,
+) -> Partition:
     """The partition improved by local search: never more distortion, cells of k to 2k-1.
+
+    ``allowed`` is a further condition on cells: a function of the members' rows of ``traits``, a matrix of numbers,
+    that numba can compile. The cells given must keep it; every change does, and sizes are then limited from below only.
 
     Examples
     --------
@@ -81,8 +132,28 @@ def refine(X: ArrayLike, labels: ArrayLike, k: int, *, weights: ArrayLike | None
     start = Partition(np.asarray(labels), int(k))
     if len(start.labels) != len(points):
         raise OptionError(f"labels must be {len(points)} cell numbers, one a row, not {len(start.labels)}.")
-    found = refine_labels(points, start.labels, int(k), weights=_as_weights(weights, len(points)), seed=seed)
+    each, rule = _as_weights(weights, len(points)), _as_rule(traits, allowed, start.labels)
+    found = refine_labels(points, start.labels, int(k), weights=each, seed=seed, rule=rule)
     return Partition(found, int(k), method="refine", why="asked for")
+
+
+def _as_rule(traits: ArrayLike | None, allowed: Callable[[Floats], bool] | None, labels: Integers) -> Rule | None:
+    """The rule, refused if it cannot be compiled or if the cells given break it."""
+    if traits is None and allowed is None:
+        return None
+    if traits is None or allowed is None:
+        raise OptionError("traits and allowed go together: allowed is a function of the traits of a cell's members.")
+    values = np.ascontiguousarray(_as_reals(traits, "traits must be a matrix of numbers, one row a record."))
+    if values.ndim != 2 or len(values) != len(labels) or values.shape[1] == 0:
+        raise OptionError(f"traits must be a matrix of {len(labels)} rows, one a record.")
+    try:
+        rule = Rule(values, predicate(allowed))
+    except Exception as error:
+        raise OptionError(f"numba cannot compile the function allowed: {type(error).__name__}.") from error
+    broken = sum(not allowed(values[labels == cell]) for cell in np.unique(labels))
+    if broken:
+        raise OptionError(f"{broken} of the cells given break the rule. Refinement keeps a rule; it cannot mend it.")
+    return rule
 
 
 def distortion(X: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> float:
@@ -120,8 +191,10 @@ def check_method(method: str, options: Mapping[str, Any]) -> None:
     own = {name: value for name, value in options.items() if name != "refine"}
     if method != "auto":
         select(method).check_options(own)
-    elif own:
-        raise OptionError(f"Method 'auto' has no option {next(iter(own))!r}. Name the method that the option is for.")
+    for name, value in own.items() if method == "auto" else ():
+        if name != "effort":
+            raise OptionError(f"Method 'auto' has no option {name!r}, only effort. Name the method that it is for.")
+        check_effort(value)
     if not isinstance(options.get("refine", False), bool):
         raise OptionError("refine must be true or false.")
 

@@ -4,6 +4,7 @@ Regions are searched each on its own, in parallel. They do not depend on the num
 chance, so neither does the result.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -11,81 +12,134 @@ import numpy as np
 
 from microcell.kernels._arrays import Seeds
 from microcell.kernels._jit import thread_count
+from microcell.kernels.annealing import exchange_at_random
 from microcell.kernels.blocks import empty_blocks, fill_blocks
-from microcell.kernels.cells import centroids, sum_of_squares
+from microcell.kernels.cells import centroids, squared_residuals, sum_of_squares
 from microcell.kernels.exchange import Limits, exchange_until_none_helps
-from microcell.kernels.neighbours import find_near_cells
-from microcell.kernels.rebuilding import rebuild_while_cooling
+from microcell.kernels.grouping import make_grouping
+from microcell.kernels.neighbours import find_near_cells, find_near_records
+from microcell.kernels.rules import Rule, no_rule
 from microcell.model import Floats, Integers
 from microcell.partitioning.bisect import split_large_cells
 
-__all__ = ["Plan", "Search"]
+__all__ = ["Search"]
 
-CELLS_A_REGION, CELLS_A_LARGE_REGION, MANY_CELLS = 700, 3000, 10_000
-"""Regions of 700 cells fit the cache; of many cells, larger regions cut fewer neighbours apart."""
+MANY_CELLS = 20_000
+"""Beyond so many, regions are large, as small ones cut too many neighbours apart, and records choose among fewer."""
 
-NEAR_CELLS = 12
-PASSES = 8
+NEAR_CELLS, NEAR_RECORDS = 20, 24
+RECORDS_AROUND, RECORDS_AROUND_OF_MANY = 400, 200
+"""So many records, of the cells around, a record's near ones are chosen from."""
 
+PASSES = 2
+"""Exchanges that a first and a second look at a region leave undone are found in another region, next round."""
 
-@dataclass(frozen=True)
-class Plan:
-    """A round: exchanges between near cells, then ``steps`` rebuildings for each cell, from warm to cool."""
+SPREAD = 0.6
+"""A record's heat grows with this power of the SSE per record in its cell at the start."""
 
-    steps: float = 1.0
-    warm: float = 0.0
-    cool: float = 0.0
-    most: int | None = None
-    """The most cells in a region; chosen by how many there are if left out."""
+COOLINGS = 5
+"""In how many steps the temperature falls within a round."""
 
 
 class Search:
-    """A partition under search; its sizes stay in [k, 2k-1]. ``labels`` and ``sse`` tell where it stands."""
+    """A partition under search, its sizes within [k, 2k-1]; ``labels`` and ``sse`` tell where it stands.
 
-    def __init__(self, X: Floats, labels: Integers, k: int, weights: Floats | None, seed: int) -> None:
+    With a ``rule`` cells may have any size of k or more, the start must keep the rule, and every change does.
+    """
+
+    def __init__(
+        self, X: Floats, labels: Integers, k: int, weights: Floats | None, seed: int, rule: Rule | None = None
+    ) -> None:
         self._X = X
-        self._limits = Limits(k, 2 * k - 1)
+        self._rule = rule
         self._weights = np.ones(len(X)) if weights is None else weights
         self._chance = np.random.default_rng(seed)
-        self.labels = _compact(split_large_cells(X, labels, k))
+        self.labels = _compact(labels if rule else split_large_cells(X, labels, k))
+        self._limits = Limits(k, len(X) if rule else 2 * k - 1)
         self.sse = sum_of_squares(X, self.labels, self._weights)
+        self._heat: Floats | None = None
 
     @property
     def cells(self) -> int:
         """The number of cells."""
         return int(self.labels.max()) + 1
 
-    def round(self, plan: Plan) -> int:
-        """Search every region once; the number of changes made. Time O(n m k) for the exchanges."""
+    def exchange(self) -> int:
+        """Make the exchanges that help in every region once; how many were made. O(n m k) time."""
+        if self._rule:
+            return self.anneal(10.0 * self._limits.least, 0.0, 0.0)
+        return self._round(min(13_000, max(700, self.cells // 4)), self._exchange)
+
+    def anneal(self, tries: float, warm: float, cool: float) -> int:
+        """Try ``tries`` random exchanges for each record while cooling from warm to cool; how many were made.
+
+        Temperatures are in units of the mean SSE per record at the first call.
+        """
+        if self._heat is None:
+            self._heat = _heat(self._X, self.labels, self._weights)
+        heats = [self._heat * t for t in np.geomspace(warm, cool, COOLINGS)] if warm > 0 else [self._heat * 0.0]
+
+        def work(rows: Integers, state: Seeds) -> _Found:
+            return self._anneal(rows, [heat[rows] for heat in heats], tries, state)
+
+        return self._round(min(max(60, self.cells // 2), max(1300, min(9000, self.cells // 11))), work)
+
+    def combine(self, labels: Integers) -> None:
+        """Take over the cells of another partition wherever they hold the same records as cells here, at less SSE.
+
+        Never raises the SSE above that of either partition. O(n m).
+        """
+        group = _connected(self.labels, labels)
+        here, there = (squared_residuals(self._X, cells, self._weights) for cells in (self.labels, labels))
+        gain = np.bincount(group, weights=here) - np.bincount(group, weights=there)
+        self._settle(np.where(gain[group] > 0, labels + self.cells, self.labels))
+
+    def _round(self, most: int, work: Callable[[Integers, Seeds], "_Found"]) -> int:
+        """Let ``work`` search every region of at most so many cells; how many exchanges were made."""
         means = centroids(self._X, self.labels, self._weights)
-        most = plan.most or (CELLS_A_REGION if self.cells <= MANY_CELLS else CELLS_A_LARGE_REGION)
         regions = _regions(self.labels, _group(means, most, self._chance))
         states = self._chance.integers(0, 2**63, size=(len(regions), 1), dtype=np.uint64)
-        with ThreadPoolExecutor(thread_count()) as pool:  # kernels let other threads run
-            found = list(pool.map(lambda rows, state: self._search(rows, plan, state), regions, states))
+        found = _side_by_side(work, regions, states)
         labels, first = np.empty_like(self.labels), 0
         for rows, region in zip(regions, found, strict=True):
             labels[rows] = first + region.labels
             first += len(rows)
-        self.labels = _compact(labels)
-        self.sse = sum_of_squares(self._X, self.labels, self._weights)
+        self._settle(labels)
         return sum(region.changes for region in found)
 
-    def _search(self, rows: Integers, plan: Plan, state: Seeds) -> "_Found":
-        points, labels = self._X[rows], _compact(self.labels[rows])
-        points -= points.mean(axis=0)
-        count = len(rows) // self._limits.least
+    def _settle(self, labels: Integers) -> None:
+        self.labels = _compact(labels)
+        self.sse = sum_of_squares(self._X, self.labels, self._weights)
+
+    def _exchange(self, rows: Integers, state: Seeds) -> "_Found":  # noqa: ARG002
+        points, labels = _centred(self._X[rows]), _compact(self.labels[rows])
+        count = int(labels.max()) + 1
         blocks = empty_blocks(count, points.shape[1], self._limits.most)
         fill_blocks(blocks, points, self._weights[rows], labels)
-        near = np.empty((count, max(1, min(NEAR_CELLS, count - 1))), dtype=np.int64)
-        find_near_cells(blocks, near)
+        near = _near_cells(blocks.sums, blocks.totals, NEAR_CELLS)
         changes = exchange_until_none_helps(blocks, near, self._limits, PASSES)
-        steps = int(plan.steps * count) if count > 1 else 0
-        if steps:
-            changes += rebuild_while_cooling(blocks, near, self._limits, steps, plan.warm, plan.cool, state)
         for cell in range(count):
             labels[blocks.members[cell, : blocks.sizes[cell]]] = cell
         return _Found(labels, changes)
+
+    def _anneal(self, rows: Integers, heats: list[Floats], tries: float, state: Seeds) -> "_Found":
+        points, labels = _centred(self._X[rows]), _compact(self.labels[rows])
+        if labels.max() == 0:
+            return _Found(labels, 0)
+        scale = np.abs(points).max() or 1.0  # single precision must hold squared distances
+        points /= scale
+        count, cap = len(rows) // self._limits.least, min(len(rows), self._limits.most)
+        limits = Limits(self._limits.least, cap)
+        cells = make_grouping(points, self._weights[rows], labels, count, cap)
+        near = np.zeros((len(rows), min(NEAR_RECORDS, len(rows) - 1)), dtype=np.int64)
+        records = RECORDS_AROUND if self.cells <= MANY_CELLS else RECORDS_AROUND_OF_MANY
+        around = max(NEAR_CELLS, -(-records // self._limits.least))
+        find_near_records(cells, _near_cells(cells.sums, cells.totals, around), near)
+        rule = Rule(self._rule.traits[rows], self._rule.allowed) if self._rule else no_rule(len(rows))
+        changes, each = 0, int(np.ceil(tries * len(rows) / len(heats)))
+        for heat in heats:
+            changes += exchange_at_random(cells, near, heat / scale**2, limits, rule, each, state)
+        return _Found(cells.labels, changes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +150,54 @@ class _Found:
     changes: int
 
 
+def _side_by_side(work: Callable[[Integers, Seeds], _Found], regions: list[Integers], states: Seeds) -> list[_Found]:
+    """What ``work`` finds in each region, on all threads: kernels let others run. Ctrl-C starts no further region."""
+    with ThreadPoolExecutor(thread_count()) as pool:
+        try:
+            return list(pool.map(work, regions, states))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _connected(one: Integers, other: Integers) -> Integers:
+    """The group of each record: those that share a cell in one partition or the other, directly or through others."""
+    group = one
+    while True:
+        last = group
+        for labels in (other, one):
+            least = np.full(int(labels.max()) + 1, len(one))
+            np.minimum.at(least, labels, group)
+            group = least[labels]
+        if (group == last).all():
+            return group
+
+
+def _heat(X: Floats, labels: Integers, weights: Floats) -> Floats:
+    """The temperature of each record where that of the search is 1: its mean is the mean SSE per record."""
+    squares = squared_residuals(X, labels, weights)
+    sizes = np.bincount(labels)
+    spread = (np.bincount(labels, weights=squares) / sizes)[labels] ** SPREAD
+    mean = spread.mean()
+    return np.maximum(spread, 1e-3 * mean) * (squares.mean() / mean) if mean > 0 else spread
+
+
+def _near_cells(sums: Floats, totals: Floats, wanted: int) -> Integers:
+    near = np.empty((len(sums), max(1, min(wanted, len(sums) - 1))), dtype=np.int64)
+    find_near_cells(sums, totals, near)
+    return near
+
+
+def _centred(points: Floats) -> Floats:
+    points -= points.mean(axis=0)
+    return points
+
+
 def _compact(labels: Integers) -> Integers:
     """The same cells, numbered 0, 1, 2, ..."""
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    used = np.zeros(int(labels.max()) + 1, dtype=np.int64)
+    used[labels] = 1
+    return (np.cumsum(used) - 1)[labels]
 
 
 def _regions(labels: Integers, region_of_cell: Integers) -> list[Integers]:

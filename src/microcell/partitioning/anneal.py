@@ -1,4 +1,4 @@
-"""Annealing: search for the least distortion by taking a few near cells apart and putting them together anew."""
+"""Annealing: search for the least distortion by random exchanges that may also cost, ever less as the search cools."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -8,78 +8,115 @@ import numpy as np
 
 from microcell import progress
 from microcell.errors import OptionError
+from microcell.kernels.cells import total_sum_of_squares
 from microcell.model import Floats, Integers
 from microcell.partitioning._registry import partitioner
-from microcell.partitioning._search import CELLS_A_REGION, Plan, Search
+from microcell.partitioning._search import Search
 from microcell.partitioning.mdav import mdav
 from microcell.partitioning.refinement import refine_labels
 
-__all__ = ["anneal"]
+__all__ = ["LARGE", "STEPS_A_SECOND", "anneal"]
 
-WARM, COOL = 0.3, 0.003
-"""Temperatures at the start and at the end, in units of the mean SSE of a cell."""
+LARGE, MACROCELL = 60_000, 8_000
+"""A larger table starts from MDAV within macrocells of so many records; the search mends what that cuts apart."""
 
-ROUNDS = 40
-_STEPS_A_ROUND = 50.0
+STEPS_A_SECOND = 6e6
+"""Roughly, on two threads: it tells how warm a search of so many seconds should begin."""
+
+COOL = 0.04
+"""The temperature at the end, in units of the mean SSE per record at the start."""
+
+AGAIN, REHEATED = 0.2, 8
+"""A long search is three, combined, then so many more from this temperature on, each combined with the best."""
+
+_LONG = 150_000
+"""Steps for each record that make a long search."""
+
+_REFINING = 0.85
+"""The share of a time budget after which the search ends and what it found is refined."""
 
 
 @partitioner(
     "anneal",
-    summary="MDAV, refined, then searched further: near cells are rebuilt at random, and worse ones left behind",
+    summary="MDAV, then random exchanges between near cells, at first also worse ones: the least distortion of all",
     sizes="k to 2k-1",
-    cost="n^2 / k distances, then steps (for each cell) of 4k^2 distances",
-    source="ruin and recreate with simulated annealing",
+    cost="n^2 / k distances (n beyond 60,000 records), then steps for each record",
+    source="simulated annealing, with a temperature of its own for each record",
     chance=True,
 )
 def anneal(
-    X: Floats, k: int, *, weights: Floats | None, seed: int, steps: float = 200.0, seconds: float | None = None
+    X: Floats, k: int, *, weights: Floats | None, seed: int, steps: float = 10_000.0, seconds: float | None = None
 ) -> Integers:
-    """Labels of the least distortion found by ruin and recreate under simulated annealing, from refined MDAV.
+    """Labels of the least distortion found by simulated annealing, from MDAV.
 
-    Two to four near cells are taken apart, put together greedily with random sizes in [k, 2k-1] and refined; a worse
-    result is kept with a probability that falls as the search cools. ``steps`` is how often each cell is taken on, on
-    average; with ``seconds`` the search lasts that long instead, and the result depends on the machine. Ctrl-C
-    ends the search with the best found so far. The cost of a step does not depend on n.
+    A step picks a record and another near it, and lets the one move to the other's cell, or change places with a
+    member of it; now and then a cell dissolves or a new one arises. What costs is accepted with a probability that
+    falls as the search cools. ``steps`` is how many are tried for each record; with ``seconds`` all lasts that long
+    instead, and the result depends on the machine. Ctrl-C ends the search with the best found so far. The
+    cost of a step, O(m), does not depend on n.
     """
     _check(steps, seconds)
-    labels = refine_labels(X, mdav(X, k, weights=weights, seed=seed), k, weights=weights, seed=seed)
+    started = monotonic()
+    labels = mdav(X, k, weights=weights, seed=seed, macrocells=max(MACROCELL, 20 * k) if len(X) > LARGE else None)
     search = Search(X, labels, k, weights, seed)
-    best, best_sse = labels, search.sse
-    unit, most = search.sse / search.cells, max(60, min(CELLS_A_REGION, search.cells // 2))
+    if search.cells > 1:
+        total = total_sum_of_squares(X, np.ones(len(X)) if weights is None else weights)
+        expected = steps if seconds is None else STEPS_A_SECOND * seconds / len(X)
+        _cool_down(search, expected, _schedule(expected, seconds, started), total)
+    deadline = np.inf if seconds is None else started + seconds
+    return refine_labels(X, search.labels, k, weights=weights, seed=seed, deadline=deadline)
+
+
+def _cool_down(search: Search, expected: float, schedule: Iterator[tuple[float, float, float]], total: float) -> None:
+    """Let the search, of so many steps expected, run through its stages; it ends with the best found."""
+    stages = _stages(expected)
+    best, best_sse, now = search.labels, search.sse, 0
     try:
-        for share, amount in _schedule(steps, seconds):
-            progress.report(f"searching, distortion {_distortion(X, best_sse, weights):.6f}", int(1000 * share), 1000)
-            temperature = unit * WARM * (COOL / WARM) ** share
-            search.round(Plan(steps=amount, warm=temperature, cool=temperature, most=most))
+        for share, until, steps in schedule:
+            stage = sum(end <= share for end, _ in stages)
+            if stage > now:
+                search.combine(best)
+                best, best_sse, now = search.labels, search.sse, stage
+            progress.report(f"searching, distortion {best_sse / max(total, 1e-300):.6f}", int(1000 * share), 1000)
+            search.anneal(steps, _temperature(stages, stage, share), _temperature(stages, stage, until))
             if search.sse < best_sse:
                 best, best_sse = search.labels, search.sse
     except KeyboardInterrupt:
         progress.report("stopped: going on with the best found")
-    return refine_labels(X, best, k, weights=weights, seed=seed)
+    search.combine(best)
+
+
+def _stages(steps: float) -> list[tuple[float, float]]:
+    """Where in the search each stage ends, and how warm it begins: the more steps there are, the warmer."""
+    warm = float(np.clip(0.25 * (steps / 300) ** 0.2, 0.15, 0.75))
+    if steps < _LONG:
+        return [(1.0, warm)]
+    hot = [(0.25 * (i + 1), warm) for i in range(3)]
+    return hot + [(0.75 + 0.25 * (i + 1) / REHEATED, AGAIN) for i in range(REHEATED)]
+
+
+def _temperature(stages: list[tuple[float, float]], stage: int, share: float) -> float:
+    begins = stages[stage - 1][0] if stage else 0.0
+    ends, warm = stages[stage]
+    return float(warm * (COOL / warm) ** min(1.0, (share - begins) / (ends - begins)))
+
+
+def _schedule(steps: float, seconds: float | None, started: float) -> Iterator[tuple[float, float, float]]:
+    """For each round: the share of the search that is done, that after the round, and the steps for each record."""
+    rounds = max(int(np.ceil(min(40.0, steps / 50))), int(np.ceil(steps / 1000)))
+    if seconds is None:
+        for done in range(rounds):
+            yield done / rounds, (done + 1) / rounds, steps / rounds
+        return
+    begun, budget = monotonic(), max(started + _REFINING * seconds - monotonic(), 1e-9)
+    for done in count():
+        share = (monotonic() - begun) / budget
+        if share >= 1:
+            return
+        yield share, min(1.0, share * (1 + 1 / done) if done else share), float(np.clip(steps / rounds, 50, 1000))
 
 
 def _check(steps: float, seconds: float | None) -> None:
     for name, value in (("steps", steps), ("seconds", seconds)):
         if value is not None and not (isinstance(value, (int, float, np.number)) and 0 <= value < np.inf):
             raise OptionError(f"{name} must be a number of 0 or more, not {value!r}.")
-
-
-def _schedule(steps: float, seconds: float | None) -> Iterator[tuple[float, float]]:
-    """(share of the search that is done, steps for each cell in the next round)."""
-    if seconds is None:
-        rounds = min(ROUNDS, int(np.ceil(steps)))
-        for done in range(rounds):
-            yield done / rounds, steps / rounds
-        return
-    started = monotonic()
-    for _ in count():
-        share = (monotonic() - started) / max(seconds, 1e-9)
-        if share >= 1:
-            return
-        yield share, _STEPS_A_ROUND
-
-
-def _distortion(X: Floats, sse: float, weights: Floats | None) -> float:
-    each = np.ones(len(X)) if weights is None else weights
-    total = float(each @ ((X - np.average(X, axis=0, weights=each)) ** 2).sum(axis=1))
-    return sse / total if total > 0 else 0.0

@@ -4,39 +4,85 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from microcell.errors import OptionError
 from microcell.model import Floats
+from microcell.partitioning.anneal import LARGE, STEPS_A_SECOND
+from microcell.partitioning.refinement import ROUNDS
 
-__all__ = ["Choice", "choose"]
+__all__ = ["EFFORTS", "Choice", "check_effort", "choose"]
 
-LARGE = 60_000
-"""Beyond so many records MDAV on the whole takes more than a second or two."""
+EFFORTS = ("fast", "balanced", "best")
 
 MACROCELL = 25_000
+VERY_LARGE = 200_000
+"""Beyond so many records a balanced effort has no time to anneal."""
+
+_BALANCED, _BEST = 1.1e8, 8e8
+"""Steps in all: for balanced, divided by k, as larger cells settle sooner."""
+
+_LEAST, _LEAST_OF_BEST = 200.0, 400.0
+"""For each record: with fewer, annealing is not worth its while."""
+
+_WORTH_ANNEALING = 100.0
+"""Steps for each record that a time budget must allow."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A method with its options, whether to refine what it makes (and to rebuild cells in doing so), and why."""
+    """A method with its options, why, and how many rounds to refine what it makes, within so many seconds in all."""
 
     method: str
     why: str
-    refine: bool = False
-    rebuild: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    rounds: int = 0
+    seconds: float = np.inf
 
 
-def choose(X: Floats) -> Choice:
-    """The method for these points: the exact optimum on a line, else MDAV, in macrocells for large tables, refined.
+def check_effort(effort: object) -> None:
+    """Refuse an effort that is neither a word for one nor a number of seconds."""
+    number = isinstance(effort, (int, float, np.number)) and not isinstance(effort, bool) and 0 < effort < np.inf
+    if not number and (not isinstance(effort, str) or effort not in EFFORTS):
+        raise OptionError(f"effort must be {', '.join(EFFORTS)} or a number of seconds above 0, not {effort!r}.")
+
+
+def choose(X: Floats, k: int, effort: str | float = "balanced", of: int | None = None) -> Choice:
+    """The method for these points, a part of a table of so many records, and what to spend on it.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> choose(np.zeros((10, 1))).method
+    >>> choose(np.zeros((10, 1)), k=3).method
     'univariate'
+    >>> choose(np.zeros((10_000, 2)), k=3).method
+    'anneal'
+    >>> choose(np.zeros((10_000, 2)), k=3, effort="fast").why
+    'of effort fast for 10,000 records: MDAV, refined by local search'
     """
+    n, whole = len(X), of or len(X)
     if X.shape[1] <= 1:
         return Choice("univariate", "one dimension has an exact optimum")
-    if len(X) <= LARGE:
-        return Choice("mdav", f"there are {X.shape[1]} dimensions: MDAV, refined by local search", refine=True)
-    why = f"there are {len(X)} records in {X.shape[1]} dimensions: MDAV in macrocells, refined by local search"
-    return Choice("mdav", why, refine=True, options={"macrocells": MACROCELL})
+    if not isinstance(effort, str):
+        return _within(float(effort) * n / whole, n)
+    if effort == "fast" or (effort == "balanced" and whole > VERY_LARGE):
+        return _refined(n, f"of effort {effort} for {whole:,} records", 2 if effort == "fast" else 5)
+    wanted = max(_LEAST, _BALANCED / k / whole) if effort == "balanced" else max(_LEAST_OF_BEST, _BEST / whole)
+    steps = float(round(wanted))
+    why = f"of effort {effort} for {whole:,} records: MDAV, then annealing of {steps:,.0f} steps a record"
+    return Choice("anneal", why, {"steps": steps})
+
+
+def _within(seconds: float, n: int) -> Choice:
+    """What can be done in so many seconds."""
+    limit = f"of a limit of {seconds:g} s, so that another run may differ"
+    if STEPS_A_SECOND * seconds / n < _WORTH_ANNEALING:
+        return _refined(n, limit, ROUNDS, seconds)
+    return Choice("anneal", f"{limit}: MDAV, then annealing", {"seconds": seconds})
+
+
+def _refined(n: int, reason: str, rounds: int, seconds: float = np.inf) -> Choice:
+    """MDAV, in macrocells for large tables, refined by local search."""
+    if n <= LARGE:
+        return Choice("mdav", f"{reason}: MDAV, refined by local search", {}, rounds, seconds)
+    why = f"{reason}: MDAV in macrocells, refined by local search"
+    return Choice("mdav", why, {"macrocells": MACROCELL}, rounds, seconds)

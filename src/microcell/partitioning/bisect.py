@@ -39,8 +39,9 @@ def split_large_cells(X: Floats, labels: Integers, k: int) -> Integers:
     """The labels with every cell of 2k or more split by bisection, which never raises the distortion."""
     sizes = np.bincount(labels)
     out, free = labels.copy(), len(sizes)
-    for cell in np.flatnonzero(sizes >= 2 * k):
-        rows = np.flatnonzero(labels == cell)
+    large = np.flatnonzero((sizes >= 2 * k)[labels])
+    large = large[np.argsort(labels[large], kind="stable")]
+    for rows in np.split(large, np.flatnonzero(np.diff(labels[large])) + 1) if len(large) else ():
         starts = bisect_rows(X, rows, k, 2 * k - 1)
         for first, last in pairwise(starts[1:]):
             out[rows[first:last]] = free
