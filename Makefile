@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo check test bench lock clean
+.PHONY: setup demo check test bench records lock clean
 
 setup: $(READY)
 
@@ -36,6 +36,9 @@ test: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks $(or $(PROFILE),full)
+
+records: setup
+	$(BIN)/python -m benchmarks.records $(or $(EFFORT),best)
 
 lock:
 	$(BIN)/python -m pip install --quiet uv

@@ -129,7 +129,7 @@ def _takes(method: str, option: str, value: Any) -> bool:
     try:
         partitioning.check_method(method, {option: value})
     except OptionError:
-        if option == "refine":  # every method has it, so it is the value that is wrong
+        if option == "refine" or (method, option) == ("auto", "effort"):  # it has it, so it is the value that is wrong
             raise
         return False
     return True

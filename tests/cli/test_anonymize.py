@@ -50,7 +50,7 @@ def test_writes_table_manifest_and_report(folder, run):
 
 
 def test_the_summary_tells_guarantee_cells_distortion_and_files(folder, run):
-    outcome = run(*BASE, "-k", 5, "-o", "out.csv", "--report", "out.html")
+    outcome = run(*BASE, "-k", 5, "--method", "mdav", "-o", "out.csv", "--report", "out.html")
     told = " ".join(outcome.stderr.split())
     manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
     assert "shares its values of sex, age, bmi, home and postal_code with at least 4 others" in told
@@ -241,3 +241,17 @@ def test_a_folder_where_nobody_may_write_is_refused(folder, run):
     outcome = run(*BASE, "-k", 5, "-o", "/proc/out.csv")
     assert outcome.code == 2
     assert outcome.stderr.count("error: ") == 1
+
+
+def test_effort_goes_to_auto_and_is_refused_where_it_is_wrong(folder, run):
+    run(*BASE, "-k", 5, "--effort", "fast", "-o", "out.csv")
+    manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
+    assert manifest["method"]["options"] == {"effort": "fast"}
+    assert manifest["method"]["used"] == "mdav"
+    run(*BASE, "-k", 5, "--effort", "0.5", "-o", "timed.csv")
+    manifest = json.loads((folder / "timed.csv.manifest.json").read_text(encoding="utf-8"))
+    assert "another run may differ" in manifest["method"]["why"]
+    wrong = run(*BASE, "-k", 5, "--effort", "much", "-o", "x.csv")
+    assert (wrong.code, "effort must be fast, balanced, best or a number" in wrong.stderr) == (2, True)
+    wrong = run(*BASE, "-k", 5, "--method", "mdav", "--effort", "best", "-o", "x.csv")
+    assert (wrong.code, "has no option 'effort'" in wrong.stderr) == (2, True)

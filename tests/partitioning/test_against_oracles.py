@@ -138,9 +138,9 @@ def test_the_worked_example():
 def test_auto_is_exact_on_a_line_and_says_why():
     line = mc.partition(np.arange(20.0), 3)
     plane = mc.partition(np.random.default_rng(0).normal(size=(20, 2)), 3)
-    assert (line.method, plane.method) == ("univariate", "mdav")
+    assert (line.method, plane.method) == ("univariate", "anneal")
     assert "one dimension" in line.why
-    assert "2 dimensions: MDAV, refined" in plane.why
+    assert "of effort balanced for 20 records: MDAV, then annealing" in plane.why
     X = np.random.default_rng(0).normal(size=(200, 3))
     plain, found = (mc.distortion(X, mc.partition(X, 5, method=method).labels) for method in ("mdav", "auto"))
     assert found < 0.95 * plain
@@ -148,7 +148,7 @@ def test_auto_is_exact_on_a_line_and_says_why():
 
 def test_auto_takes_macrocells_for_large_tables():
     X = np.random.default_rng(0).normal(size=(60_010, 2))
-    cells = mc.partition(X, 30)
+    cells = mc.partition(X, 30, effort="fast")
     assert "macrocells" in cells.why
     assert cells.sizes.min() >= 30
 

@@ -1,5 +1,6 @@
 """Refinement and annealing: never worse, within sizes, the same on any number of threads, better than MDAV."""
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,10 +8,12 @@ from hypothesis import strategies as st
 
 import microcell as mc
 from microcell.kernels import _jit
+from microcell.kernels.annealing import exchange_at_random
 from microcell.kernels.blocks import empty_blocks, fill_blocks
 from microcell.kernels.exchange import Limits, exchange_until_none_helps
-from microcell.kernels.neighbours import find_near_cells
-from microcell.kernels.rebuilding import rebuild_while_cooling
+from microcell.kernels.grouping import cost_of_moving, cost_of_swapping, make_grouping
+from microcell.kernels.neighbours import find_near_cells, find_near_records
+from microcell.kernels.rules import Rule, no_rule
 from microcell.partitioning import _search
 from tests.reference import oracles
 
@@ -73,21 +76,121 @@ def test_after_exchanges_no_single_one_helps(seed, weighted):
     assert 3 <= np.bincount(labels).min() <= np.bincount(labels).max() <= 5
 
 
-@pytest.mark.parametrize("warm", [0.0, 0.5])
-def test_rebuilding_keeps_its_books(warm):
-    """Sums kept on the way equal sums made anew; at temperature 0 the SSE never rises."""
-    X, k = np.random.default_rng(0).normal(size=(60, 3)), 4
+def grouping_of(X, labels, k, weights=None, around=10):
+    each = np.ones(len(X)) if weights is None else weights
+    cells = make_grouping(X - X.mean(axis=0), each, labels, len(X) // k + 1, 2 * k - 1)
+    near_cells = np.empty((len(cells.sizes), min(around, len(cells.sizes) - 1)), dtype=np.int64)
+    find_near_cells(cells.sums, cells.totals, near_cells)
+    near = np.zeros((len(X), 8), dtype=np.int64)
+    find_near_records(cells, near_cells, near)
+    return cells, near
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("heat", [0.0, 0.1, 5.0])
+def test_annealing_keeps_its_books(heat, weighted):
+    """Who is where, sizes and sums kept on the way equal those made anew; without heat the SSE never rises."""
+    rng = np.random.default_rng(0)
+    X, k = rng.normal(size=(60, 3)), 4
+    weights = rng.uniform(1, 3, 60) if weighted else np.ones(60)
     labels = mc.partition(X, k, method="mdav").labels
-    blocks, near = blocks_of(X, labels, k)
-    rebuild_while_cooling(blocks, near, Limits(k, 2 * k - 1), 500, warm, warm / 10, np.array([1], dtype=np.uint64))
-    found = labels_of(blocks, 60)
-    assert sorted(blocks.members[c, s] for c in range(15) for s in range(blocks.sizes[c])) == list(range(60))
-    assert 4 <= np.bincount(found).min() <= np.bincount(found).max() <= 7
-    for cell in np.flatnonzero(blocks.sizes):
-        members = blocks.members[cell, : blocks.sizes[cell]]
-        assert blocks.sums[cell] == pytest.approx((X - X.mean(axis=0))[members].sum(axis=0))
-    if warm == 0:
-        assert oracles.sse(X, found) < oracles.sse(X, labels)
+    cells, near = grouping_of(X, labels, k, weights)
+    state = np.array([1], dtype=np.uint64)
+    for _ in range(20):
+        made = exchange_at_random(cells, near, np.full(60, heat), Limits(k, 2 * k - 1), no_rule(60), 3000, state)
+        assert sorted(cells.members[c, s] for c in range(16) for s in range(cells.sizes[c])) == list(range(60))
+        assert cells.sizes[cells.sizes > 0].min() >= k
+        assert cells.sizes.max() <= 2 * k - 1
+        assert set(cells.empty[1 : cells.empty[0] + 1]) == set(np.flatnonzero(cells.sizes == 0))
+        for cell in np.flatnonzero(cells.sizes):
+            members = cells.members[cell, : cells.sizes[cell]]
+            assert (cells.labels[members] == cell).all()
+            assert (cells.slots[members] == np.arange(len(members))).all()
+            assert cells.sums[cell] == pytest.approx(((X - X.mean(axis=0)) * weights[:, None])[members].sum(axis=0))
+            assert cells.totals[cell] == pytest.approx(weights[members].sum())
+            assert cells.norms[cell] == pytest.approx((cells.sums[cell] ** 2).sum())
+    assert made > 0 or heat == 0
+    if heat == 0:
+        assert weighted_sse(X, cells.labels, weights) < weighted_sse(X, labels, weights)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_costs_are_what_the_sse_rises_by(weighted):
+    rng = np.random.default_rng(1)
+    X, labels = rng.normal(size=(12, 2)), np.arange(12) % 3
+    weights = rng.uniform(1, 3, 12) if weighted else np.ones(12)
+    cells = make_grouping(X, weights, labels, 4, 12)
+    before = weighted_sse(X, labels, weights)
+    swapped, moved, alone = labels.copy(), labels.copy(), labels.copy()
+    swapped[[0, 1]] = swapped[[1, 0]]
+    moved[0] = 2
+    alone[0] = 3
+    assert grouping_costs(cells) == pytest.approx(
+        [weighted_sse(X, x, weights) - before for x in (swapped, moved, alone)]
+    )
+
+
+@numba.njit
+def grouping_costs(cells):
+    return np.array([cost_of_swapping(cells, 0, 1), cost_of_moving(cells, 0, 2), cost_of_moving(cells, 0, 3)])
+
+
+def test_near_records_are_the_nearest():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    _, near = grouping_of(X, np.arange(200) % 50, 4, around=49)
+    for i in range(200):
+        distance = ((X - X[i]) ** 2).sum(axis=1)
+        distance[i] = np.inf
+        assert list(near[i]) == list(np.argsort(distance)[:8])
+    _, near = grouping_of(X[:6], np.zeros(6, dtype=np.int64), 4)
+    assert all(set(near[i]) == set(range(6)) - {i} for i in range(6))
+
+
+def test_combining_takes_the_better_of_each_part():
+    X = np.array([[0.0], [1], [2], [3], [100], [101], [102], [103]])
+    good_left = np.array([0, 0, 1, 1, 2, 3, 2, 3])
+    good_right = np.array([0, 1, 0, 1, 2, 2, 3, 3])
+    search = _search.Search(X, good_left, 2, None, 0)
+    search.combine(good_right)
+    assert list(search.labels) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert search.sse == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("method", ["refine", "search"])
+def test_no_exchange_breaks_a_rule(method):
+    """Cells must keep at least two records of each sex, whatever that costs."""
+    rng = np.random.default_rng(0)
+    X, sex = rng.normal(size=(120, 2)), np.arange(120.0) % 2
+    X[:, 0] += 3 * sex
+    start = np.arange(120) // 6
+
+    def mixed(traits):
+        return 2 <= traits[:, 0].sum() <= len(traits) - 2
+
+    if method == "refine":
+        labels = mc.refine(X, start, 4, traits=sex[:, np.newaxis], allowed=mixed).labels
+    else:
+        rule = Rule(sex[:, np.newaxis].copy(), _jit.predicate(mixed))
+        search = _search.Search(X, start, 4, None, 0, rule)
+        for _ in range(5):
+            assert search.anneal(200, 1.0, 0.1) > 0
+        labels = search.labels
+    women, sizes = np.bincount(labels, weights=sex), np.bincount(labels)
+    assert ((women >= 2) & (sizes - women >= 2) & (sizes >= 4)).all()
+    if method == "refine":
+        assert mc.distortion(X, labels) < 0.7 * mc.distortion(X, start)
+
+
+def test_rules_that_cannot_be_used_are_refused():
+    X, labels, traits = np.eye(8), np.arange(8) // 4, np.ones((8, 1))
+    with pytest.raises(mc.OptionError, match="traits and allowed go together"):
+        mc.refine(X, labels, 4, traits=traits)
+    with pytest.raises(mc.OptionError, match="traits must be a matrix of 8 rows"):
+        mc.refine(X, labels, 4, traits=traits[:3], allowed=lambda t: len(t) > 0)
+    with pytest.raises(mc.OptionError, match="numba cannot compile"):
+        mc.refine(X, labels, 4, traits=traits, allowed=lambda t: str(t).join("x"))
+    with pytest.raises(mc.OptionError, match="2 of the cells given break the rule"):
+        mc.refine(X, labels, 4, traits=traits, allowed=lambda t: t.sum() < 0)
 
 
 @settings(max_examples=30, deadline=None)
@@ -129,13 +232,6 @@ def test_anneal_refuses_wrong_options(option, value):
         mc.partition(np.eye(9), 3, method="anneal", **{option: value})
 
 
-def test_auto_rebuilds_cells_too_where_refinement_is_asked_for():
-    X = np.random.default_rng(0).normal(size=(400, 3))
-    plain, asked = (mc.partition(X, 5, refine=refine).labels for refine in (False, True))
-    assert mc.distortion(X, asked) < mc.distortion(X, plain)
-    assert (asked == mc.partition(X, 5, method="mdav", refine=True).labels).all()
-
-
 def test_anneal_by_time_ends_and_improves():
     X = np.random.default_rng(0).normal(size=(300, 3))
     start = mc.distortion(X, mc.partition(X, 5, method="mdav", refine=True).labels)
@@ -144,18 +240,18 @@ def test_anneal_by_time_ends_and_improves():
 
 def test_ctrl_c_gives_the_best_found(monkeypatch):
     X = np.random.default_rng(0).normal(size=(90, 2))
-    start = mc.partition(X, 5, method="mdav", refine=True)
-    rounds = _search.Search.round
-    calls = []
+    start = mc.partition(X, 5, method="mdav")
+    go_on, calls = _search.Search.anneal, []
 
-    def after_a_while(self, plan):
+    def after_a_while(self, *plan):
         calls.append(plan)
-        if plan.warm > 0 and len(calls) > 8:
+        if len(calls) == 9:
             raise KeyboardInterrupt
-        return rounds(self, plan)
+        return go_on(self, *plan)
 
-    monkeypatch.setattr(_search.Search, "round", after_a_while)
+    monkeypatch.setattr(_search.Search, "anneal", after_a_while)
     found = mc.partition(X, 5, method="anneal")
+    assert len(calls) == 9
     assert mc.distortion(X, found.labels) <= mc.distortion(X, start.labels) + 1e-12
 
 
@@ -163,7 +259,7 @@ def test_ctrl_c_gives_the_best_found(monkeypatch):
 def test_search_does_not_depend_on_the_number_of_threads(method):
     X = np.random.default_rng(0).normal(size=(5000, 3))
     threads = _jit.thread_count()
-    options = {"steps": 3} if method == "anneal" else {"refine": True}
+    options = {"steps": 60} if method == "anneal" else {"refine": True}
     try:
         labels = []
         for count in {1, threads}:
@@ -179,7 +275,7 @@ def test_refinement_gains_on_the_classic_sets(load_standardized, data, k):
     X = load_standardized(data)
     start, refined = (mc.partition(X, k, method="mdav", refine=refine).labels for refine in (False, True))
     assert mc.distortion(X, refined) < 0.95 * mc.distortion(X, start)
-    searched = mc.partition(X, k, method="anneal", steps=60).labels
+    searched = mc.partition(X, k, method="anneal", steps=1000).labels
     assert mc.distortion(X, searched) < mc.distortion(X, refined)
 
 

@@ -12,11 +12,13 @@ import typer
 from microcell.errors import OptionError
 
 __all__ = [
+    "Effort",
     "Force",
     "Json",
     "Quiet",
     "SchemaFile",
     "epilog",
+    "parse_effort",
     "parse_settings",
     "takes_reading",
 ]
@@ -26,6 +28,14 @@ _READING = "Reading .csv, .tsv and .txt files (found out where left out)"
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors; data are still printed.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+Effort = Annotated[
+    str | None,
+    typer.Option(
+        metavar="fast|balanced|best|SECONDS",
+        help="How much time --method auto takes to lower the distortion. Default: balanced.",
+        show_default=False,
+    ),
+]
 SchemaFile = Annotated[
     Path, typer.Option("--schema", "-s", metavar="FILE.toml", help="The role and kind of each column.")
 ]
@@ -90,6 +100,22 @@ def _given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if "delimiter" in given:
         given["delimiter"] = _TABS.get(given["delimiter"], given["delimiter"])
     return given
+
+
+def parse_effort(text: str | None) -> dict[str, Any]:
+    """The option for ``auto``, if it was given: a word, or a number of seconds.
+
+    Examples
+    --------
+    >>> parse_effort("30"), parse_effort("best"), parse_effort(None)
+    ({'effort': 30.0}, {'effort': 'best'}, {})
+    """
+    if text is None:
+        return {}
+    try:
+        return {"effort": float(text)}
+    except ValueError:
+        return {"effort": text}
 
 
 def parse_settings(texts: Sequence[str]) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ import typer
 import microcell as mc
 from microcell.cli._console import Words, print_data
 from microcell.cli._failures import guarded
-from microcell.cli._options import Json, Quiet, parse_settings, takes_reading
+from microcell.cli._options import Effort, Json, Quiet, parse_effort, parse_settings, takes_reading
 from microcell.errors import OptionError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = ["EXAMPLES", "anonymize"]
 EXAMPLES = (
     "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --report people_k5.html",
     "microcell anonymize people.csv -s schema.toml -k 3 --method vmdav --set gamma=0.2 -o people_k3.parquet",
+    "microcell anonymize people.csv -s schema.toml -k 10 --effort 5 -o people_k10.csv",
     "microcell anonymize people.csv -s schema.toml -k 10 --dry-run",
 )
 
@@ -52,6 +53,7 @@ def anonymize(
     method: Annotated[
         str | None, typer.Option(metavar="NAME", help="How to make cells; see microcell methods. Default: auto.")
     ] = None,
+    effort: Effort = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of the method; repeatable.")
     ] = None,
@@ -81,7 +83,7 @@ def anonymize(
         "seed": seed,
         "missing": missing,
         "keep_order": keep_order,
-        "options": parse_settings(settings or ()),
+        "options": {**parse_settings(settings or ()), **parse_effort(effort)},
         "read": reading,
     }
     words = Words(quiet)

@@ -11,7 +11,7 @@ import typer
 import microcell as mc
 from microcell.cli._console import Words, print_data, print_table
 from microcell.cli._failures import guarded
-from microcell.cli._options import Json, Quiet, SchemaFile, parse_settings, takes_reading
+from microcell.cli._options import Effort, Json, Quiet, SchemaFile, parse_effort, parse_settings, takes_reading
 from microcell.errors import OptionError
 from microcell.staging import Staging, check_target
 
@@ -48,6 +48,7 @@ def compare(
             metavar="NAME,NAME,...", help="See microcell methods. Default: all, and auto.", show_default=False
         ),
     ] = None,
+    effort: Effort = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="An option, for the methods that have it; repeatable."),
@@ -66,7 +67,7 @@ def compare(
 ) -> None:
     """Compare methods on a table, by the distortion they leave and the time they take; releases nothing."""
     words = Words(quiet)
-    sizes, options = _parse_sizes(k), parse_settings(settings or ())
+    sizes, options = _parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
     if figure is not None:
         _check_figure(figure, sources=(table, schema))
     with words.progress():

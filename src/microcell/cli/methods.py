@@ -28,7 +28,7 @@ def methods(json: Json = False, quiet: Quiet = False) -> None:
         return
     for item in facts:
         print_facts([*zip(_HEADINGS, _texts(item), strict=True), ("", "")])
-    Words(quiet).say("The default, --method auto, chooses among these by the table.")
+    Words(quiet).say("The default, --method auto, chooses among these by the table and by --effort.")
 
 
 def _facts(method: "Method") -> dict[str, Any]:

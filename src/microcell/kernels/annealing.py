@@ -33,7 +33,7 @@ def exchange_at_random(
     the rule. Where there is no heat the SSE never rises. O(m) a try.
     """
     made, n, choice = ZERO, len(near), near.shape[1]
-    moved = np.empty((2, limits.most + 1), dtype=np.int64)
+    moved = np.empty((2, 4 * limits.most), dtype=np.int64)
     recount = _RECOUNT * limits.least
     for step in range(tries):
         x = pick(state, n)
@@ -77,17 +77,17 @@ def _accepted(cost: float, heat: float, state: Seeds) -> bool:
     return cost < _HOPELESS * heat and draw(state) < np.exp(-cost / heat)
 
 
-@inner_kernel
+@inlined_kernel
 def _swap_if_allowed(cells: Grouping, rule: Rule, x: int, y: int) -> bool:
     a, b = cells.labels[x], cells.labels[y]
     swap(cells, x, y)
-    if keeps(cells, a, rule) and keeps(cells, b, rule):
+    if rule.traits.shape[1] == 0 or (keeps(cells, a, rule) and keeps(cells, b, rule)):
         return True
     swap(cells, x, y)
     return False
 
 
-@inner_kernel
+@inlined_kernel
 def _move_if_allowed(cells: Grouping, rule: Rule, x: int, b: int) -> bool:
     a = cells.labels[x]
     move(cells, x, b)
@@ -108,27 +108,29 @@ def _recount(
     moved: Integers,
     state: Seeds,
 ) -> bool:
-    """Dissolve the cell of x into those near, or make a cell of x and records near it, if that is accepted."""
-    if draw(state) < 0.5:
-        cell = cells.labels[x]
-        made, cost = _dissolve(cells, near, limits, cell, moved)
-        done = cells.sizes[cell] == 0
-    elif cells.empty[0] > 0:
-        cell = cells.empty[cells.empty[0]]
-        made, cost = _create(cells, near, limits, x, cell, moved)
-        done = made == limits.least
+    """Dissolve the cell of x into those near, or make a cell of x and the records near it, if that is accepted."""
+    kind = draw(state)
+    if kind < 0.5:
+        made, cost = _dissolve(cells, near, limits, cells.labels[x], ZERO, moved)
     else:
-        return False
-    if done and _accepted(cost, heat[x], state) and _all_keep(cells, rule, moved, made):
-        if cells.sizes[cell] > 0:
-            cells.empty[0] -= 1
-        else:
-            cells.empty[0] += 1
-            cells.empty[cells.empty[0]] = cell
+        made, cost = _carve(cells, near, limits, x, kind < 0.75, moved)
+    if _accepted(cost, heat[x], state) and _all_keep(cells, rule, moved, made):
+        _list_empty(cells, moved, made)
         return True
     for i in range(made - 1, -1, -1):
         move(cells, moved[0, i], moved[1, i])
     return False
+
+
+@inner_kernel
+def _list_empty(cells: Grouping, moved: Integers, made: int) -> None:
+    """Bring the list of empty cells up to date after moves (OUT: ``cells.empty``)."""
+    if cells.sizes[cells.empty[cells.empty[0]]] > 0:
+        cells.empty[0] -= 1
+    for i in range(made):
+        if cells.sizes[moved[1, i]] == 0 and (i == 0 or (moved[1, :i] != moved[1, i]).all()):
+            cells.empty[0] += 1
+            cells.empty[cells.empty[0]] = moved[1, i]
 
 
 @inner_kernel
@@ -141,9 +143,14 @@ def _all_keep(cells: Grouping, rule: Rule, moved: Integers, made: int) -> bool:
 
 
 @inner_kernel
-def _dissolve(cells: Grouping, near: Integers, limits: Limits, cell: int, moved: Integers) -> tuple[int, float]:
-    """Move each member to the cell near it where it costs least; how many moved, and the cost (OUT: ``moved``)."""
-    made, cost = ZERO, 0.0
+def _dissolve(
+    cells: Grouping, near: Integers, limits: Limits, cell: int, made: int, moved: Integers
+) -> tuple[int, float]:
+    """Move each member to the cell near it where it costs least; how many have moved by now, and the cost.
+
+    The cost is infinite if not all could. Moves are added to ``moved``: who, and from where (OUT).
+    """
+    cost = 0.0
     while cells.sizes[cell] > 0:
         x = cells.members[cell, cells.sizes[cell] - 1]
         least, best = np.inf, cell
@@ -153,8 +160,8 @@ def _dissolve(cells: Grouping, near: Integers, limits: Limits, cell: int, moved:
                 c = cost_of_moving(cells, x, b)
                 if c < least:
                     least, best = c, b
-        if best == cell:
-            break
+        if best == cell or made == moved.shape[1]:
+            return made, np.inf
         cost += least
         moved[0, made], moved[1, made] = x, cell
         made += 1
@@ -163,17 +170,26 @@ def _dissolve(cells: Grouping, near: Integers, limits: Limits, cell: int, moved:
 
 
 @inner_kernel
-def _create(cells: Grouping, near: Integers, limits: Limits, x: int, cell: int, moved: Integers) -> tuple[int, float]:
-    """Move x and the records nearest it whose cells can spare them to an empty cell (OUT: ``moved``)."""
-    made, cost = ZERO, 0.0
+def _carve(
+    cells: Grouping, near: Integers, limits: Limits, x: int, sparing: bool, moved: Integers
+) -> tuple[int, float]:
+    """Make a cell of the records nearest x, itself first, and dissolve cells that are left with too few.
+
+    ``sparing``: take only records that their cells can spare, so that there is a cell more. Returns as _dissolve.
+    """
+    cell, made, cost = cells.empty[cells.empty[0]], ZERO, 0.0
     for t in range(-1, near.shape[1]):
         y = x if t < 0 else near[x, t]
-        a = cells.labels[y]
-        if cells.sizes[a] > limits.least:
+        spared = cells.sizes[cells.labels[y]] > limits.least or not sparing
+        if cells.labels[y] != cell and spared and made < limits.least:
             cost += cost_of_moving(cells, y, cell)
-            moved[0, made], moved[1, made] = y, a
+            moved[0, made], moved[1, made] = y, cells.labels[y]
             made += 1
             move(cells, y, cell)
-            if made == limits.least:
-                break
+    if made < limits.least:
+        return made, np.inf
+    for i in range(limits.least):
+        if cells.sizes[moved[1, i]] < limits.least:
+            made, more = _dissolve(cells, near, limits, moved[1, i], made, moved)
+            cost += more
     return made, cost

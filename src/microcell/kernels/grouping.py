@@ -88,7 +88,7 @@ def cost_of_swapping(cells: Grouping, x: int, y: int) -> float:
     return cells.norms[a] / cells.totals[a] + cells.norms[b] / cells.totals[b] - worth_a - worth_b  # type: ignore[no-any-return]
 
 
-@inner_kernel
+@inlined_kernel
 def swap(cells: Grouping, x: int, y: int) -> None:
     """Let x and y change cells (OUT: ``cells``)."""
     a, b, slot, other = cells.labels[x], cells.labels[y], cells.slots[x], cells.slots[y]
@@ -99,7 +99,7 @@ def swap(cells: Grouping, x: int, y: int) -> None:
     cells.labels[x], cells.labels[y] = b, a
 
 
-@inner_kernel
+@inlined_kernel
 def _shift(cells: Grouping, cell: int, leaves: int, joins: int) -> None:
     """Count one record of a cell in place of another."""
     norm = 0.0

@@ -90,9 +90,9 @@ def partition_within(
 def _choose(points: Floats, k: int, method: str, options: Mapping[str, Any], of: int) -> Choice:
     if method == "auto":
         return choose(points, k, **options, of=of)
-    if options.get("seconds") is None:
+    if not isinstance(options.get("seconds"), (int, float)):
         return Choice(method, "asked for", options)
-    share = float(options["seconds"]) * len(points) / of
+    share = options["seconds"] * len(points) / of
     return Choice(method, "asked for; its time is limited, so another run may differ", {**options, "seconds": share})
 
 

@@ -4,7 +4,7 @@ Regions are searched each on its own, in parallel. They do not depend on the num
 chance, so neither does the result.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -45,12 +45,21 @@ class Search:
     """A partition under search, its sizes within [k, 2k-1]; ``labels`` and ``sse`` tell where it stands.
 
     With a ``rule`` cells may have any size of k or more, the start must keep the rule, and every change does.
+    With ``copies`` the table is that many copies of one, each of which is annealed as a whole, on its own.
     """
 
     def __init__(
-        self, X: Floats, labels: Integers, k: int, weights: Floats | None, seed: int, rule: Rule | None = None
+        self,
+        X: Floats,
+        labels: Integers,
+        k: int,
+        weights: Floats | None,
+        seed: int,
+        rule: Rule | None = None,
+        copies: int = 1,
     ) -> None:
         self._X = X
+        self._copies = copies
         self._rule = rule
         self._weights = np.ones(len(X)) if weights is None else weights
         self._chance = np.random.default_rng(seed)
@@ -82,7 +91,8 @@ class Search:
         def work(rows: Integers, state: Seeds) -> _Found:
             return self._anneal(rows, [heat[rows] for heat in heats], tries, state)
 
-        return self._round(min(max(60, self.cells // 2), max(1300, min(9000, self.cells // 11))), work)
+        most = min(max(60, self.cells // 2), max(1300, min(9000, self.cells // 11)))
+        return self._round(most, work, np.split(np.arange(len(self.labels)), self._copies))
 
     def combine(self, labels: Integers) -> None:
         """Take over the cells of another partition wherever they hold the same records as cells here, at less SSE.
@@ -94,10 +104,13 @@ class Search:
         gain = np.bincount(group, weights=here) - np.bincount(group, weights=there)
         self._settle(np.where(gain[group] > 0, labels + self.cells, self.labels))
 
-    def _round(self, most: int, work: Callable[[Integers, Seeds], "_Found"]) -> int:
-        """Let ``work`` search every region of at most so many cells; how many exchanges were made."""
-        means = centroids(self._X, self.labels, self._weights)
-        regions = _regions(self.labels, _group(means, most, self._chance))
+    def _round(self, most: int, work: Callable[[Integers, Seeds], "_Found"], copies: Sequence[Integers] = ()) -> int:
+        """Let ``work`` search every copy, or every region of at most so many cells; how many exchanges were made."""
+        if len(copies) > 1:
+            regions = list(copies)
+        else:
+            means = centroids(self._X, self.labels, self._weights)
+            regions = _regions(self.labels, _group(means, most, self._chance))
         states = self._chance.integers(0, 2**63, size=(len(regions), 1), dtype=np.uint64)
         found = _side_by_side(work, regions, states)
         labels, first = np.empty_like(self.labels), 0
@@ -126,9 +139,9 @@ class Search:
         points, labels = _centred(self._X[rows]), _compact(self.labels[rows])
         if labels.max() == 0:
             return _Found(labels, 0)
-        scale = np.abs(points).max() or 1.0  # single precision must hold squared distances
+        scale = np.abs(points).max(initial=0.0) or 1.0  # single precision must hold squared distances
         points /= scale
-        count, cap = len(rows) // self._limits.least, min(len(rows), self._limits.most)
+        count, cap = len(rows) // self._limits.least + 1, min(len(rows), self._limits.most)  # one to spare
         limits = Limits(self._limits.least, cap)
         cells = make_grouping(points, self._weights[rows], labels, count, cap)
         near = np.zeros((len(rows), min(NEAR_RECORDS, len(rows) - 1)), dtype=np.int64)

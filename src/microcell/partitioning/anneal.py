@@ -1,6 +1,7 @@
 """Annealing: search for the least distortion by random exchanges that may also cost, ever less as the search cools."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import count
 from time import monotonic
 
@@ -23,14 +24,20 @@ LARGE, MACROCELL = 60_000, 8_000
 STEPS_A_SECOND = 6e6
 """Roughly, on two threads: it tells how warm a search of so many seconds should begin."""
 
-COOL = 0.04
+COOL = 0.055
 """The temperature at the end, in units of the mean SSE per record at the start."""
 
-AGAIN, REHEATED = 0.2, 8
-"""A long search is three, combined, then so many more from this temperature on, each combined with the best."""
+AGAIN, REHEATED = 0.2, 6
+"""A long search is two, combined, and so many short ones from this temperature on, each combined with the best."""
 
-_LONG = 150_000
+_LONG = 100_000
 """Steps for each record that make a long search."""
+
+WHOLE = 1500
+"""A table of at most so many cells is then searched as a whole, twice side by side, rather than in regions."""
+
+_ROUNDS = 3
+"""Of refinement at the end: what cooling left undone is done soon."""
 
 _REFINING = 0.85
 """The share of a time budget after which the search ends and what it found is refined."""
@@ -58,21 +65,49 @@ def anneal(
     _check(steps, seconds)
     started = monotonic()
     labels = mdav(X, k, weights=weights, seed=seed, macrocells=max(MACROCELL, 20 * k) if len(X) > LARGE else None)
-    search = Search(X, labels, k, weights, seed)
-    if search.cells > 1:
-        total = total_sum_of_squares(X, np.ones(len(X)) if weights is None else weights)
-        expected = steps if seconds is None else STEPS_A_SECOND * seconds / len(X)
-        _cool_down(search, expected, _schedule(expected, seconds, started), total)
+    expected = steps if seconds is None else STEPS_A_SECOND * seconds / len(X)
+    plan = _Plan(expected, seconds, started)
+    if len(X) // k <= WHOLE and expected >= _LONG:
+        labels = _anneal_copies(X, labels, k, weights, seed, plan)
+    else:
+        search = Search(X, labels, k, weights, seed)
+        _cool_down(search, plan, _total(X, weights))
+        labels = search.labels
     deadline = np.inf if seconds is None else started + seconds
-    return refine_labels(X, search.labels, k, weights=weights, seed=seed, deadline=deadline)
+    return refine_labels(X, labels, k, weights=weights, seed=seed, rounds=_ROUNDS, deadline=deadline)
 
 
-def _cool_down(search: Search, expected: float, schedule: Iterator[tuple[float, float, float]], total: float) -> None:
-    """Let the search, of so many steps expected, run through its stages; it ends with the best found."""
-    stages = _stages(expected)
+@dataclass(frozen=True)
+class _Plan:
+    """Steps for each record, expected in so many seconds from the start if these are given."""
+
+    steps: float
+    seconds: float | None
+    started: float
+
+
+def _anneal_copies(X: Floats, labels: Integers, k: int, weights: Floats | None, seed: int, plan: _Plan) -> Integers:
+    """Anneal two copies of the table side by side, each as a whole, and take the best of both."""
+    twice = np.concatenate([labels, labels + labels.max() + 1])
+    each = None if weights is None else np.tile(weights, 2)
+    search = Search(np.tile(X, (2, 1)), twice, k, each, seed, copies=2)
+    _cool_down(search, replace(plan, steps=plan.steps / 2), 2 * _total(X, weights))
+    one, other = np.split(search.labels, 2)
+    best = Search(X, one, k, weights, seed)
+    best.combine(np.unique(other, return_inverse=True)[1])
+    return best.labels
+
+
+def _total(X: Floats, weights: Floats | None) -> float:
+    return total_sum_of_squares(X, np.ones(len(X)) if weights is None else weights)
+
+
+def _cool_down(search: Search, plan: _Plan, total: float) -> None:
+    """Let the search run through its stages; it ends with the best found."""
+    stages = _stages(plan.steps)
     best, best_sse, now = search.labels, search.sse, 0
     try:
-        for share, until, steps in schedule:
+        for share, until, steps in _schedule(plan):
             stage = sum(end <= share for end, _ in stages)
             if stage > now:
                 search.combine(best)
@@ -88,11 +123,10 @@ def _cool_down(search: Search, expected: float, schedule: Iterator[tuple[float, 
 
 def _stages(steps: float) -> list[tuple[float, float]]:
     """Where in the search each stage ends, and how warm it begins: the more steps there are, the warmer."""
-    warm = float(np.clip(0.25 * (steps / 300) ** 0.2, 0.15, 0.75))
+    warm = float(np.clip(0.25 * (steps / 300) ** 0.19, 0.15, 0.75))
     if steps < _LONG:
         return [(1.0, warm)]
-    hot = [(0.25 * (i + 1), warm) for i in range(3)]
-    return hot + [(0.75 + 0.25 * (i + 1) / REHEATED, AGAIN) for i in range(REHEATED)]
+    return [(0.4, warm), (0.8, warm)] + [(0.8 + 0.2 * (i + 1) / REHEATED, AGAIN) for i in range(REHEATED)]
 
 
 def _temperature(stages: list[tuple[float, float]], stage: int, share: float) -> float:
@@ -101,14 +135,15 @@ def _temperature(stages: list[tuple[float, float]], stage: int, share: float) ->
     return float(warm * (COOL / warm) ** min(1.0, (share - begins) / (ends - begins)))
 
 
-def _schedule(steps: float, seconds: float | None, started: float) -> Iterator[tuple[float, float, float]]:
+def _schedule(plan: _Plan) -> Iterator[tuple[float, float, float]]:
     """For each round: the share of the search that is done, that after the round, and the steps for each record."""
+    steps, seconds = plan.steps, plan.seconds
     rounds = max(int(np.ceil(min(40.0, steps / 50))), int(np.ceil(steps / 1000)))
     if seconds is None:
         for done in range(rounds):
             yield done / rounds, (done + 1) / rounds, steps / rounds
         return
-    begun, budget = monotonic(), max(started + _REFINING * seconds - monotonic(), 1e-9)
+    begun, budget = monotonic(), max(plan.started + _REFINING * seconds - monotonic(), 1e-9)
     for done in count():
         share = (monotonic() - begun) / budget
         if share >= 1:

@@ -19,11 +19,11 @@ MACROCELL = 25_000
 VERY_LARGE = 200_000
 """Beyond so many records a balanced effort has no time to anneal."""
 
-_BALANCED, _BEST = 1.1e8, 8e8
-"""Steps in all: for balanced, divided by k, as larger cells settle sooner."""
+_LEAST, _MOST = 150.0, 26_000.0
+"""Steps for each record of a balanced effort: with fewer, annealing is not worth its while."""
 
-_LEAST, _LEAST_OF_BEST = 200.0, 400.0
-"""For each record: with fewer, annealing is not worth its while."""
+_BEST, _LEAST_OF_BEST = 8e8, 400.0
+"""Steps in all of the best effort, and the least for each record."""
 
 _WORTH_ANNEALING = 100.0
 """Steps for each record that a time budget must allow."""
@@ -66,10 +66,14 @@ def choose(X: Floats, k: int, effort: str | float = "balanced", of: int | None =
         return _within(float(effort) * n / whole, n)
     if effort == "fast" or (effort == "balanced" and whole > VERY_LARGE):
         return _refined(n, f"of effort {effort} for {whole:,} records", 2 if effort == "fast" else 5)
-    wanted = max(_LEAST, _BALANCED / k / whole) if effort == "balanced" else max(_LEAST_OF_BEST, _BEST / whole)
-    steps = float(round(wanted))
+    steps = _balanced_steps(whole, k) if effort == "balanced" else float(round(max(_LEAST_OF_BEST, _BEST / whole)))
     why = f"of effort {effort} for {whole:,} records: MDAV, then annealing of {steps:,.0f} steps a record"
     return Choice("anneal", why, {"steps": steps})
+
+
+def _balanced_steps(n: int, k: int) -> float:
+    """Steps for each record that take a few seconds in all: fewer for larger cells, which settle sooner."""
+    return float(round(np.clip(1.1e5 / k * (1000 / max(n, 1000)) ** 1.2, _LEAST, _MOST)))
 
 
 def _within(seconds: float, n: int) -> Choice:

@@ -1,0 +1,135 @@
+"""The default method: what it chooses, how well it does, and inputs that are hard for search."""
+
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+import microcell as mc
+from microcell.partitioning import partition_within
+from microcell.partitioning.auto import choose
+
+GOALS = {
+    ("census", 3): 4.6771,
+    ("census", 5): 7.30,
+    ("census", 10): 11.40,
+    ("tarragona", 3): 14.4697,
+    ("tarragona", 10): 30.12,
+    ("eia", 3): 0.3537,
+    ("eia", 5): 0.75761,
+    ("eia", 10): 2.0810,
+}
+
+
+@pytest.mark.parametrize(("data", "k"), GOALS)
+def test_balanced_is_within_two_percent_of_the_best_known(load_standardized, data, k):
+    X = load_standardized(data)
+    found = mc.partition(X, k)
+    assert found.method == "anneal"
+    assert k <= found.sizes.min() <= found.sizes.max() <= 2 * k - 1
+    assert 100 * mc.distortion(X, found.labels) <= 1.02 * GOALS[data, k]
+
+
+def test_more_effort_loses_less():
+    X = np.random.default_rng(0).normal(size=(1500, 4))
+    mdav, fast, balanced = (
+        mc.distortion(X, mc.partition(X, 5, **how).labels)
+        for how in ({"method": "mdav"}, {"effort": "fast"}, {"effort": "balanced"})
+    )
+    assert balanced < 0.97 * fast < 0.97 * mdav
+
+
+def test_seconds_are_kept_and_said_to_be_irreproducible():
+    X = np.random.default_rng(0).normal(size=(3000, 4))
+    mc.partition(X, 5, effort=0.1)
+    started = perf_counter()
+    found = mc.partition(X, 5, effort=2)
+    assert perf_counter() - started < 4
+    assert "another run may differ" in found.why
+    assert "another run may differ" in mc.partition(X, 5, method="anneal", seconds=0.1).why
+    assert mc.distortion(X, found.labels) < mc.distortion(X, mc.partition(X, 5, effort="fast").labels)
+
+
+def test_the_manifest_tells_the_choice():
+    people = mc.sample_survey(60)
+    for effort, word in (("fast", "of effort fast for 60 records"), (0.2, "another run may differ")):
+        method = mc.anonymize(people, mc.sample_schema(), k=3, effort=effort).manifest.method
+        assert word in method["why"]
+        assert method["options"] == {"effort": effort}
+
+
+def test_effort_is_shared_among_strata():
+    """A hundred strata must not take a hundred times as long as the table."""
+    X = np.random.default_rng(0).normal(size=(1000, 2))
+    whole, part = choose(X, 3), choose(X[:10], 3, of=1000)
+    assert part.options == whole.options
+    assert choose(X[:10], 3, 60.0, of=1000).options["seconds"] == pytest.approx(0.6)
+    strata = np.arange(1000) // 100
+    found = partition_within(strata, X, 3, method="anneal", seconds=1.0)
+    assert all(len(set(strata[found.labels == cell])) == 1 for cell in range(len(found)))
+
+
+@pytest.mark.parametrize("effort", ["much", 0, -1, np.inf, np.nan, True, None, [1]])
+def test_a_wrong_effort_is_refused(effort):
+    with pytest.raises(mc.OptionError, match="effort must be fast, balanced, best or a number of seconds above 0"):
+        mc.partition(np.eye(6), 3, effort=effort)
+
+
+def test_effort_is_for_auto_alone():
+    with pytest.raises(mc.OptionError, match="'mdav' has no option 'effort'"):
+        mc.partition(np.eye(6), 3, method="mdav", effort="best")
+    with pytest.raises(mc.OptionError, match="'auto' has no option 'gamma', only effort"):
+        mc.partition(np.eye(6), 3, gamma=0.5)
+
+
+HARD = {
+    "all equal": (np.ones((40, 3)), 4),
+    "two distinct points": (np.repeat([[0.0, 0], [1, 1]], [25, 15], axis=0), 4),
+    "k = n": (np.random.default_rng(0).normal(size=(12, 3)), 12),
+    "k > n / 2": (np.random.default_rng(0).normal(size=(12, 3)), 7),
+    "n = 2k": (np.random.default_rng(0).normal(size=(12, 3)), 6),
+    "an outlier a million deviations away": (
+        np.vstack([np.random.default_rng(0).normal(size=(300, 3)), [[1e6] * 3]]),
+        5,
+    ),
+    "huge": (1e150 * np.random.default_rng(0).normal(size=(60, 2)), 5),
+    "tiny": (1e-150 * np.random.default_rng(0).normal(size=(60, 2)), 5),
+    "scales apart": (np.random.default_rng(0).normal(size=(60, 2)) * [1e30, 1e-30], 5),
+}
+
+
+@pytest.mark.parametrize("method", ["auto", "anneal", "bisect", "mdav"])
+@pytest.mark.parametrize("case", HARD)
+def test_hard_inputs(case, method):
+    X, k = HARD[case]
+    found = mc.partition(X, k, method=method, refine=True)
+    assert k <= found.sizes.min()
+    assert found.sizes.max() <= 2 * k - 1
+    assert len(found.labels) == len(X)
+    assert mc.distortion(X, found.labels) <= mc.distortion(X, mc.partition(X, k, method="mdav").labels) + 1e-9
+
+
+def test_two_distinct_points_are_kept_apart():
+    X, k = HARD["two distinct points"]
+    assert mc.distortion(X, mc.partition(X, k).labels) == pytest.approx(0, abs=1e-12)
+
+
+def test_an_outlier_does_not_spoil_the_rest():
+    """Beside a record a million deviations away, the others are grouped better than MDAV does without it."""
+    X, k = HARD["an outlier a million deviations away"]
+    labels = mc.partition(X, k).labels
+    rest = labels != labels[-1]
+    here = np.unique(labels[rest], return_inverse=True)[1]
+    alone = mc.partition(X[rest], k, method="mdav")
+    assert mc.distortion(X[rest], here) < 0.95 * mc.distortion(X[rest], alone.labels)
+
+
+def test_heavy_duplicates(data_folder):
+    """Adult's age, education and hours: 48,842 records, 9,953 distinct."""
+    columns = (0, 4, 12)
+    X = np.loadtxt(data_folder / "adult.csv", delimiter=",", skiprows=1, usecols=columns, encoding="utf-8")
+    assert (len(X), len(np.unique(X, axis=0))) == (48_842, 9_953)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    found, mdav = mc.partition(X, 5), mc.partition(X, 5, method="mdav")
+    assert 5 <= found.sizes.min() <= found.sizes.max() <= 9
+    assert mc.distortion(X, found.labels) < mc.distortion(X, mdav.labels)
