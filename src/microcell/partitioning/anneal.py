@@ -36,8 +36,11 @@ _LONG = 100_000
 WHOLE = 1500
 """A table of at most so many cells is then searched as a whole, twice side by side, rather than in regions."""
 
+_LAST = 100.0
+"""Steps for each record without any heat, at the end."""
+
 _ROUNDS = 3
-"""Of refinement at the end: what cooling left undone is done soon."""
+"""Of refinement after that, for tables that were searched in many regions."""
 
 _REFINING = 0.85
 """The share of a time budget after which the search ends and what it found is refined."""
@@ -68,13 +71,14 @@ def anneal(
     expected = steps if seconds is None else STEPS_A_SECOND * seconds / len(X)
     plan = _Plan(expected, seconds, started)
     if len(X) // k <= WHOLE and expected >= _LONG:
-        labels = _anneal_copies(X, labels, k, weights, seed, plan)
-    else:
-        search = Search(X, labels, k, weights, seed)
-        _cool_down(search, plan, _total(X, weights))
-        labels = search.labels
+        return _anneal_copies(X, labels, k, weights, seed, plan)
+    search = Search(X, labels, k, weights, seed)
+    _cool_down(search, plan, _total(X, weights))
+    if search.cells <= WHOLE:
+        search.anneal(_LAST, 0.0, 0.0)
+        return search.labels
     deadline = np.inf if seconds is None else started + seconds
-    return refine_labels(X, labels, k, weights=weights, seed=seed, rounds=_ROUNDS, deadline=deadline)
+    return refine_labels(X, search.labels, k, weights=weights, seed=seed, rounds=_ROUNDS, deadline=deadline)
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,7 @@ def _anneal_copies(X: Floats, labels: Integers, k: int, weights: Floats | None, 
     one, other = np.split(search.labels, 2)
     best = Search(X, one, k, weights, seed)
     best.combine(np.unique(other, return_inverse=True)[1])
+    best.anneal(_LAST, 0.0, 0.0)
     return best.labels
 
 
