@@ -86,6 +86,34 @@ def scaling(sizes: tuple[int, ...]) -> list[Row]:
     return rows
 
 
+def least_distortion(n: int, m: int, efforts: tuple[str | float, ...], k: int = 10) -> list[Row]:
+    """MDAV, and ``auto`` of several efforts beside it: D and seconds as ratios to MDAV's."""
+    X = gaussian(n, m)
+    yardstick = method_row("mdav", X, k)
+    mc.partition(X[:3000], k)
+    rows = [yardstick]
+    for effort in efforts:
+        seconds, cells = best_of(1, lambda effort=effort: mc.partition(X, k, effort=effort))
+        D = mc.distortion(X, cells.labels)
+        row = {"case": f"auto, effort {effort}", "n": n, "m": m, "k": k, "seconds": seconds, "D": D}
+        rows.append({**row, "D / MDAV": D / yardstick["D"], "seconds / MDAV": seconds / yardstick["seconds"]})
+    return rows
+
+
+def scaling_of_auto(sizes: tuple[int, ...], m: int = 8, k: int = 10) -> list[Row]:
+    """The default over n: seconds, D, and the exponent of n from one size to the next."""
+    rows: list[Row] = []
+    for n in sizes:
+        X = gaussian(n, m)
+        seconds, cells = best_of(1, lambda X=X: mc.partition(X, k))
+        row = {"case": "auto", "n": n, "m": m, "k": k, "seconds": seconds, "D": mc.distortion(X, cells.labels)}
+        if rows:
+            last = rows[-1]
+            row["exponent"] = float(np.log(seconds / last["seconds"]) / np.log(n / last["n"]))
+        rows.append(row)
+    return rows
+
+
 def start_up() -> list[Row]:
     """Import, and the command on 1,000 rows: warm, and with no compiled kernel on disk."""
     bare, _ = best_of(5, lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))

@@ -16,13 +16,10 @@ from microcell.partitioning._search import Search
 from microcell.partitioning.mdav import mdav
 from microcell.partitioning.refinement import refine_labels
 
-__all__ = ["LARGE", "STEPS_A_SECOND", "anneal"]
+__all__ = ["LARGE", "anneal", "steps_in"]
 
 LARGE, MACROCELL = 60_000, 8_000
 """A larger table starts from MDAV within macrocells of so many records; the search mends what that cuts apart."""
-
-STEPS_A_SECOND = 6e6
-"""Roughly, on two threads: it tells how warm a search of so many seconds should begin."""
 
 COOL = 0.055
 """The temperature at the end, in units of the mean SSE per record at the start."""
@@ -44,6 +41,11 @@ _ROUNDS = 3
 
 _REFINING = 0.85
 """The share of a time budget after which the search ends and what it found is refined."""
+
+
+def steps_in(seconds: float, n: int) -> float:
+    """Steps for each record that so many seconds allow, roughly: it tells how warm a search should begin."""
+    return (6e6 if n <= LARGE else 2e6) * seconds / n
 
 
 @partitioner(
@@ -68,7 +70,7 @@ def anneal(
     _check(steps, seconds)
     started = monotonic()
     labels = mdav(X, k, weights=weights, seed=seed, macrocells=max(MACROCELL, 20 * k) if len(X) > LARGE else None)
-    expected = steps if seconds is None else STEPS_A_SECOND * seconds / len(X)
+    expected = steps if seconds is None else steps_in(seconds, len(X))
     plan = _Plan(expected, seconds, started)
     if len(X) // k <= WHOLE and expected >= _LONG:
         return _anneal_copies(X, labels, k, weights, seed, plan)

@@ -8,7 +8,7 @@ import numpy as np
 
 from microcell.errors import OptionError
 from microcell.model import Floats
-from microcell.partitioning.anneal import LARGE, STEPS_A_SECOND
+from microcell.partitioning.anneal import LARGE, steps_in
 from microcell.partitioning.refinement import ROUNDS
 
 __all__ = ["EFFORTS", "Choice", "check_effort", "choose"]
@@ -65,7 +65,7 @@ def choose(X: Floats, k: int, effort: str | float = "balanced", of: int | None =
     if not isinstance(effort, str):
         return _within(float(effort) * n / whole, n)
     if effort == "fast" or (effort == "balanced" and whole > VERY_LARGE):
-        return _refined(n, f"of effort {effort} for {whole:,} records", 2 if effort == "fast" else 5)
+        return _refined(n, f"of effort {effort} for {whole:,} records", 2 if effort == "fast" else 4)
     steps = _balanced_steps(whole, k) if effort == "balanced" else float(round(max(_LEAST_OF_BEST, _BEST / whole)))
     why = f"of effort {effort} for {whole:,} records: MDAV, then annealing of {steps:,.0f} steps a record"
     return Choice("anneal", why, {"steps": steps})
@@ -79,7 +79,7 @@ def _balanced_steps(n: int, k: int) -> float:
 def _within(seconds: float, n: int) -> Choice:
     """What can be done in so many seconds."""
     limit = f"of a limit of {seconds:g} s, so that another run may differ"
-    if STEPS_A_SECOND * seconds / n < _WORTH_ANNEALING:
+    if steps_in(seconds, n) < _WORTH_ANNEALING:
         return _refined(n, limit, ROUNDS, seconds)
     return Choice("anneal", f"{limit}: MDAV, then annealing", {"seconds": seconds})
 
