@@ -69,6 +69,36 @@ def test_effort_is_shared_among_strata():
     assert all(len(set(strata[found.labels == cell])) == 1 for cell in range(len(found)))
 
 
+def test_the_reason_told_is_that_of_the_largest_stratum():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    X[200:, 1] = 0.0
+    found = partition_within((np.arange(300) >= 200).astype(int), X, 5, effort=np.float32(0.5))
+    assert (found.method, found.why) == (
+        "anneal",
+        "of a limit of 0.5 s, so that another run may differ: MDAV, then annealing",
+    )
+    with pytest.raises(mc.OptionError, match="strata must be 300 numbers"):
+        partition_within(np.zeros(299, dtype=int), X, 5)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e20, 1e60])
+def test_search_does_not_depend_on_the_scale(scale):
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    for how in ({"effort": "fast"}, {"method": "anneal", "steps": 500}):
+        here, there = (mc.distortion(points, mc.partition(points, 5, **how).labels) for points in (X, X * scale))
+        assert there == pytest.approx(here, rel=0.02)
+    weighted = mc.partition(X, 5, weights=np.full(400, scale**4), method="anneal", steps=500)
+    assert mc.distortion(X, weighted.labels) == pytest.approx(here, rel=0.02)
+
+
+def test_large_cells_arise_too():
+    """Four far groups of k, given as three cells: a fourth must arise."""
+    k, rng = 30, np.random.default_rng(0)
+    X = rng.normal(size=(4 * k, 2)) * 0.01 + np.repeat([[0, 0], [0, 9], [9, 0], [9, 9]], k, axis=0)
+    labels = np.array([0, 1, 2])[np.minimum(np.arange(4 * k) // 40, 2)]
+    assert len(mc.refine(X, labels, k)) == 4
+
+
 @pytest.mark.parametrize("effort", ["much", 0, -1, np.inf, np.nan, True, None, [1]])
 def test_a_wrong_effort_is_refused(effort):
     with pytest.raises(mc.OptionError, match="effort must be fast, balanced, best or a number of seconds above 0"):
@@ -114,9 +144,12 @@ def test_two_distinct_points_are_kept_apart():
     assert mc.distortion(X, mc.partition(X, k).labels) == pytest.approx(0, abs=1e-12)
 
 
-def test_an_outlier_does_not_spoil_the_rest():
+@pytest.mark.parametrize("factor", [1, 1e4, 1e8])
+def test_an_outlier_does_not_spoil_the_rest(factor):
     """Beside a record a million deviations away, the others are grouped better than MDAV does without it."""
     X, k = HARD["an outlier a million deviations away"]
+    X = X.copy()
+    X[-1] *= factor
     labels = mc.partition(X, k).labels
     rest = labels != labels[-1]
     here = np.unique(labels[rest], return_inverse=True)[1]

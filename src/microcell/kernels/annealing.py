@@ -29,8 +29,8 @@ def exchange_at_random(
     """Try ``tries`` random exchanges of records with cells of records near them; how many were made (OUT: ``cells``).
 
     ``near[i]`` lists the records near record i, nearest first. An exchange that costs c in SSE is accepted with
-    probability exp(-c / h), h being the mean heat of the records that change cells, and made if all cells then keep
-    the rule. Where there is no heat the SSE never rises. O(m) a try.
+    probability exp(-c / h), h being the heat of the record, or the mean of the two that change places, and made if all
+    cells then keep the rule. Where there is no heat the SSE never rises. O(m) a try.
     """
     made, n, choice = ZERO, len(near), near.shape[1]
     moved = np.empty((2, 4 * limits.most), dtype=np.int64)

@@ -35,8 +35,7 @@ def squared_residuals(X: Floats, labels: Integers, weights: Floats) -> Floats:
 
 def sum_of_squares(X: Floats, labels: Integers, weights: Floats) -> float:
     """SSE: the weighted squared distances of records to the centroids of their cells, in two passes. O(n m)."""
-    means = centroids(X, labels, weights)
-    return float(sum(weights @ (X[:, j] - means[labels, j]) ** 2 for j in range(X.shape[1])))
+    return float(squared_residuals(X, labels, weights).sum())  # no inner product: that depends on the threads
 
 
 def total_sum_of_squares(X: Floats, weights: Floats) -> float:

@@ -52,12 +52,11 @@ def partition(
     >>> p.sizes
     array([2, 3])
     """
-    one = np.zeros(len(np.asarray(X)), dtype=np.int64)
-    return partition_within(one, X, k, method=method, weights=weights, seed=seed, refine=refine, **options)
+    return partition_within(None, X, k, method=method, weights=weights, seed=seed, refine=refine, **options)
 
 
 def partition_within(
-    strata: Integers,
+    strata: Integers | None,
     X: ArrayLike,
     k: int,
     *,
@@ -67,33 +66,51 @@ def partition_within(
     refine: bool = False,
     **options: Any,
 ) -> Partition:
-    """The cells that :func:`partition` makes within each stratum (0, 1, ...), numbered through; efforts are shared."""
+    """The cells that :func:`partition` makes within each stratum (0, 1, ...), numbered through; efforts are shared.
+
+    The method and the reason told are those of the largest stratum.
+    """
     check_k(k)
     check_method(method, {**options, "refine": refine})
     points = _as_points(X)
     each = _as_weights(weights, len(points))
-    labels, done, choice = np.empty(len(points), dtype=np.int64), 0, Choice(method, "asked for")
-    for rows in np.split(np.argsort(strata, kind="stable"), np.cumsum(np.bincount(strata))[:-1]):
-        own = _varying(points if len(rows) == len(points) else points[rows])
-        if len(own) < k:
-            raise TooFewRecordsError(
-                f"{len(own)} records cannot make a cell of k = {k}. Lower k, or add records; nothing was released."
-            )
+    parts = _split(strata, len(points))
+    if min(map(len, parts)) < k:
+        raise TooFewRecordsError(
+            f"{min(map(len, parts))} records cannot make a cell of k = {k}. Lower k, or add records; nothing was "
+            "released."
+        )
+    labels, done, told, most = np.empty(len(points), dtype=np.int64), 0, Choice(method, "asked for"), 0
+    for rows in parts:
+        own = _varying(points if len(parts) == 1 else points[rows])
         choice = _choose(own, int(k), method, options, len(points))
         if refine and choice.method != "univariate":  # which cannot be improved
             choice = replace(choice, rounds=ROUNDS)
         labels[rows] = done + _carry_out(own, int(k), choice, None if each is None else each[rows], seed)
         done = int(labels[rows].max()) + 1
-    return Partition(labels, int(k), method=choice.method, why=choice.why)
+        if len(rows) > most:
+            told, most = choice, len(rows)
+    return Partition(labels, int(k), method=told.method, why=told.why)
+
+
+def _split(strata: Integers | None, n: int) -> list[Integers]:
+    """The rows of each stratum."""
+    if strata is None:
+        return [np.arange(n)]
+    if len(strata) != n:
+        raise OptionError(f"strata must be {n} numbers, one a row, not {len(strata)}.")
+    return np.split(np.argsort(strata, kind="stable"), np.cumsum(np.bincount(strata))[:-1])
 
 
 def _choose(points: Floats, k: int, method: str, options: Mapping[str, Any], of: int) -> Choice:
     if method == "auto":
         return choose(points, k, **options, of=of)
-    if not isinstance(options.get("seconds"), (int, float)):
+    seconds = options.get("seconds")
+    if not isinstance(seconds, (int, float, np.integer, np.floating)):
         return Choice(method, "asked for", options)
-    share = options["seconds"] * len(points) / of
-    return Choice(method, "asked for; its time is limited, so another run may differ", {**options, "seconds": share})
+    share = float(seconds) * len(points) / of
+    why = "asked for; its time is limited, so another run may differ"
+    return Choice(method, why, {**options, "seconds": share}, seconds=share)
 
 
 def _carry_out(points: Floats, k: int, choice: Choice, weights: Floats | None, seed: int) -> Integers:
@@ -231,7 +248,8 @@ def _as_weights(weights: ArrayLike | None, rows: int) -> Floats | None:
     out = np.ascontiguousarray(_as_reals(weights, "Weights must be numbers, one a record."))
     if out.shape != (rows,) or not (np.isfinite(out).all() and (out > 0).all()):
         raise DataError(f"Weights must be {rows} positive numbers, one a record.")
-    return out
+    largest = float(out.max(initial=1.0))
+    return out if 1e-50 < largest < 1e50 else out / largest  # only their ratios matter
 
 
 def _as_reals(given: ArrayLike, message: str) -> Floats:

@@ -125,7 +125,7 @@ class Search:
         self.sse = sum_of_squares(self._X, self.labels, self._weights)
 
     def _exchange(self, rows: Integers, state: Seeds) -> "_Found":  # noqa: ARG002
-        points, labels = _centred(self._X[rows]), _compact(self.labels[rows])
+        points, labels = _centred(self._X[rows])[0], _compact(self.labels[rows])
         count = int(labels.max()) + 1
         blocks = empty_blocks(count, points.shape[1], self._limits.most)
         fill_blocks(blocks, points, self._weights[rows], labels)
@@ -136,17 +136,16 @@ class Search:
         return _Found(labels, changes)
 
     def _anneal(self, rows: Integers, heats: list[Floats], tries: float, state: Seeds) -> "_Found":
-        points, labels = _centred(self._X[rows]), _compact(self.labels[rows])
+        (points, scale), labels = _centred(self._X[rows]), _compact(self.labels[rows])
         if labels.max() == 0:
             return _Found(labels, 0)
-        scale = np.abs(points).max(initial=0.0) or 1.0  # single precision must hold squared distances
-        points /= scale
-        count, cap = len(rows) // self._limits.least + 1, min(len(rows), self._limits.most)  # one to spare
-        limits = Limits(self._limits.least, cap)
+        least, largest = self._limits.least, int(np.bincount(labels).max())
+        limits = Limits(least, min(self._limits.most, max(2 * least - 1, 2 * largest)))
+        count, cap = len(rows) // least + 1, limits.most  # one cell to spare
         cells = make_grouping(points, self._weights[rows], labels, count, cap)
-        near = np.zeros((len(rows), min(NEAR_RECORDS, len(rows) - 1)), dtype=np.int64)
+        near = np.zeros((len(rows), min(max(NEAR_RECORDS, least + 8), len(rows) - 1)), dtype=np.int64)
         records = RECORDS_AROUND if self.cells <= MANY_CELLS else RECORDS_AROUND_OF_MANY
-        around = max(NEAR_CELLS, -(-records // self._limits.least))
+        around = max(NEAR_CELLS, -(-records // least))
         find_near_records(cells, _near_cells(cells.sums, cells.totals, around), near)
         rule = Rule(self._rule.traits[rows], self._rule.allowed) if self._rule else no_rule(len(rows))
         changes, each = 0, int(np.ceil(tries * len(rows) / len(heats)))
@@ -201,9 +200,15 @@ def _near_cells(sums: Floats, totals: Floats, wanted: int) -> Integers:
     return near
 
 
-def _centred(points: Floats) -> Floats:
-    points -= points.mean(axis=0)
-    return points
+def _centred(points: Floats) -> tuple[Floats, float]:
+    """The points about their medians, which no outlier moves, and scaled down to 1; and the scale.
+
+    Single precision must hold squared distances, and sums must not be large for nothing.
+    """
+    points -= np.median(points, axis=0)
+    scale = float(np.abs(points).max(initial=0.0)) or 1.0
+    points /= scale
+    return points, scale
 
 
 def _compact(labels: Integers) -> Integers:
@@ -227,7 +232,7 @@ def _group(means: Floats, most: int, chance: np.random.Generator) -> Integers:
         cells = waiting.pop()
         if len(cells) <= most:
             continue
-        places = means[cells] @ chance.normal(size=means.shape[1])
+        places = (means[cells] * chance.normal(size=means.shape[1])).sum(axis=1)
         order = np.argsort(places, kind="stable")
         right = cells[order[len(cells) // 2 :]]
         region[right] = count

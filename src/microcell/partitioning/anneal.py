@@ -145,20 +145,21 @@ def _temperature(stages: list[tuple[float, float]], stage: int, share: float) ->
 def _schedule(plan: _Plan) -> Iterator[tuple[float, float, float]]:
     """For each round: the share of the search that is done, that after the round, and the steps for each record."""
     steps, seconds = plan.steps, plan.seconds
-    rounds = max(int(np.ceil(min(40.0, steps / 50))), int(np.ceil(steps / 1000)))
+    rounds = max(1, int(np.ceil(min(40.0, steps / 50))), int(np.ceil(min(steps, 1e9) / 1000))) if steps else 0
     if seconds is None:
         for done in range(rounds):
             yield done / rounds, (done + 1) / rounds, steps / rounds
         return
     begun, budget = monotonic(), max(plan.started + _REFINING * seconds - monotonic(), 1e-9)
+    each = float(np.clip(steps / max(rounds, 1), 50, 1000))
     for done in count():
         share = (monotonic() - begun) / budget
         if share >= 1:
             return
-        yield share, min(1.0, share * (1 + 1 / done) if done else share), float(np.clip(steps / rounds, 50, 1000))
+        yield share, min(1.0, share * (1 + 1 / done) if done else share), each
 
 
 def _check(steps: float, seconds: float | None) -> None:
     for name, value in (("steps", steps), ("seconds", seconds)):
-        if value is not None and not (isinstance(value, (int, float, np.number)) and 0 <= value < np.inf):
+        if value is not None and not (isinstance(value, (int, float, np.integer, np.floating)) and 0 <= value < np.inf):
             raise OptionError(f"{name} must be a number of 0 or more, not {value!r}.")

@@ -42,7 +42,11 @@ class Choice:
 
 def check_effort(effort: object) -> None:
     """Refuse an effort that is neither a word for one nor a number of seconds."""
-    number = isinstance(effort, (int, float, np.number)) and not isinstance(effort, bool) and 0 < effort < np.inf
+    number = (
+        isinstance(effort, (int, float, np.integer, np.floating))
+        and not isinstance(effort, bool)
+        and 0 < effort < np.inf
+    )
     if not number and (not isinstance(effort, str) or effort not in EFFORTS):
         raise OptionError(f"effort must be {', '.join(EFFORTS)} or a number of seconds above 0, not {effort!r}.")
 
@@ -63,7 +67,7 @@ def choose(X: Floats, k: int, effort: str | float = "balanced", of: int | None =
     if X.shape[1] <= 1:
         return Choice("univariate", "one dimension has an exact optimum")
     if not isinstance(effort, str):
-        return _within(float(effort) * n / whole, n)
+        return _within(float(effort), n, whole)
     if effort == "fast" or (effort == "balanced" and whole > VERY_LARGE):
         return _refined(n, f"of effort {effort} for {whole:,} records", 2 if effort == "fast" else 4)
     steps = _balanced_steps(whole, k) if effort == "balanced" else float(round(max(_LEAST_OF_BEST, _BEST / whole)))
@@ -76,12 +80,12 @@ def _balanced_steps(n: int, k: int) -> float:
     return float(round(np.clip(1.1e5 / k * (1000 / max(n, 1000)) ** 1.2, _LEAST, _MOST)))
 
 
-def _within(seconds: float, n: int) -> Choice:
-    """What can be done in so many seconds."""
-    limit = f"of a limit of {seconds:g} s, so that another run may differ"
-    if steps_in(seconds, n) < _WORTH_ANNEALING:
-        return _refined(n, limit, ROUNDS, seconds)
-    return Choice("anneal", f"{limit}: MDAV, then annealing", {"seconds": seconds})
+def _within(seconds: float, n: int, whole: int) -> Choice:
+    """What can be done with the share of so many seconds."""
+    own, limit = seconds * n / whole, f"of a limit of {seconds:g} s, so that another run may differ"
+    if steps_in(own, n) < _WORTH_ANNEALING:
+        return _refined(n, limit, ROUNDS, own)
+    return Choice("anneal", f"{limit}: MDAV, then annealing", {"seconds": own}, seconds=own)
 
 
 def _refined(n: int, reason: str, rounds: int, seconds: float = np.inf) -> Choice:
