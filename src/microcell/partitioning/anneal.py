@@ -21,8 +21,8 @@ __all__ = ["LARGE", "anneal", "steps_in"]
 LARGE, MACROCELL = 60_000, 8_000
 """A larger table starts from MDAV within macrocells of so many records; the search mends what that cuts apart."""
 
-COOL = 0.055
-"""The temperature at the end, in units of the mean SSE per record at the start."""
+COOL, COOLEST = 0.055, 0.02
+"""The temperature at the end, and at that of a long search, in units of the mean SSE per record at the start."""
 
 AGAIN, REHEATED = 0.2, 6
 """A long search is two, combined, and so many short ones from this temperature on, each combined with the best."""
@@ -139,7 +139,8 @@ def _stages(steps: float) -> list[tuple[float, float]]:
 def _temperature(stages: list[tuple[float, float]], stage: int, share: float) -> float:
     begins = stages[stage - 1][0] if stage else 0.0
     ends, warm = stages[stage]
-    return float(warm * (COOL / warm) ** min(1.0, (share - begins) / (ends - begins)))
+    cool = COOL if len(stages) == 1 else COOLEST
+    return float(warm * (cool / warm) ** min(1.0, (share - begins) / (ends - begins)))
 
 
 def _schedule(plan: _Plan) -> Iterator[tuple[float, float, float]]:
