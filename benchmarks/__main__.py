@@ -14,6 +14,8 @@ PROFILES: dict[str, list[tuple[str, Callable[[], list[cases.Row]]]]] = {
         ("MDAV against plain NumPy", lambda: cases.mdav_against_numpy(10_000)),
         ("Memory", lambda: cases.mdav_memory(1_000_000)),
         ("Least distortion", lambda: cases.least_distortion(10_000, 10, ("fast", "balanced"))),
+        ("Constrained Lloyd", lambda: cases.constrained_lloyd(8_192)),
+        ("Constrained k-means", cases.constrained_k_means),
         ("Start-up", cases.start_up),
     ],
     "full": [
@@ -22,6 +24,8 @@ PROFILES: dict[str, list[tuple[str, Callable[[], list[cases.Row]]]]] = {
         ("Other methods", lambda: cases.other_methods(20_000)),
         ("Least distortion", lambda: cases.least_distortion(50_000, 15, ("fast", "balanced", 60))),
         ("Least distortion, 10,000 records", lambda: cases.least_distortion(10_000, 10, ("balanced", 30))),
+        ("Constrained Lloyd", lambda: cases.constrained_lloyd(65_536)),
+        ("Constrained k-means", cases.constrained_k_means),
         ("Scaling of the default", lambda: cases.scaling_of_auto((100_000, 300_000, 1_000_000, 3_000_000))),
         ("Scaling", lambda: cases.scaling((12_500, 25_000, 50_000, 100_000))),
         ("Start-up", cases.start_up),

@@ -114,6 +114,32 @@ def scaling_of_auto(sizes: tuple[int, ...], m: int = 8, k: int = 10) -> list[Row
     return rows
 
 
+def constrained_lloyd(n: int) -> list[Row]:
+    """PCL at cells of many and of few points: time and distortion, MDAV's beside."""
+    rows = []
+    for points, k in ((gaussian(n, 2), n // 64), (gaussian(n * 3 // 4, 10), 50)):
+        mdav = method_row("mdav", points, k, times=1)
+        rows += [mdav, {**method_row("pcl", points, k, times=1), "case": "pcl, one start, exact"}]
+    return rows
+
+
+def constrained_k_means(n: int = 5000, m: int = 10, k: int = 50) -> list[Row]:
+    """PCL beside k-means-constrained on the same points and sizes, where that package is installed."""
+    try:
+        from k_means_constrained import KMeansConstrained  # noqa: PLC0415
+    except ImportError:
+        return [{"case": "k-means-constrained is not installed: nothing to compare with"}]
+    X = gaussian(n, m)
+    peer = KMeansConstrained(n_clusters=n // k, size_min=k, size_max=-(-n // (n // k)), n_init=1, random_state=0)
+    seconds, labels = best_of(1, lambda: peer.fit_predict(X))
+    ours = [
+        {**method_row("pcl", X, k, shakes=shakes), "case": f"pcl, {told}"}
+        for shakes, told in ((0, "without shaking"), (None, "as by default"))
+    ]
+    theirs = {"case": "k-means-constrained", "n": n, "m": m, "k": k, "seconds": seconds, "D": mc.distortion(X, labels)}
+    return [theirs, *({**row, "times faster": seconds / row["seconds"]} for row in ours)]
+
+
 def start_up() -> list[Row]:
     """Import, and the command on 1,000 rows: warm, and with no compiled kernel on disk."""
     bare, _ = best_of(5, lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))

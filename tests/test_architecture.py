@@ -13,14 +13,15 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LAYERS = [
     {"errors", "progress", "staging", "kernels"},
     {"model"},
+    {"cells"},
     {"tables", "roles", "encoding", "partitioning", "aggregation", "auditing", "reporting", "inspection"}
     | {"configuration", "sample"},
     {"manifests", "groundwork"},
-    {"pipeline", "comparing"},
+    {"pipeline", "allocating", "assigning", "drawing", "comparing"},
     {"estimator", "cli"},
     {"__main__"},
 ]
-"""Ground, nouns, stages, pipeline, faces. A room imports only from lower ones."""
+"""Ground, nouns, cells, stages, pipeline, faces. A room imports only from lower ones."""
 
 NEIGHBOURS = {("staging", "errors"), ("kernels", "progress")}
 """Arrows inside the ground layer; stages have none between them."""
@@ -37,7 +38,7 @@ HOMES = {
     "typer": "microcell.cli",
     "rich": "microcell.cli",
     "sklearn": "microcell.estimator",
-    "scipy": "microcell.estimator",
+    "scipy": "microcell.kernels",
 }
 """Each third-party package has one home; NumPy is at home everywhere."""
 

@@ -272,6 +272,7 @@ def runs(draw):
         seed=maybe(st.integers()),
         missing=maybe(st.sampled_from(["error", "drop", "impute"])),
         report=maybe(paths),
+        cells=maybe(paths),
         keep_order=maybe(st.booleans()),
         options=draw(st.dictionaries(names, plain | st.lists(plain).map(tuple))),
         read=draw(read),

@@ -1,13 +1,20 @@
 """Points: standardized, at the right distances, whatever the scale."""
 
+import copy
 import datetime
+import functools
+import json
+import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from microcell.encoding import check_missing, encode, missing_rows
-from microcell.errors import DataError, SchemaError
-from microcell.model import Column, Schema
+from microcell.encoding import check_missing, encode, fit, missing_rows, place
+from microcell.errors import DataError, SchemaError, TableError
+from microcell.model import Column, Encoding, Schema, Values
 from microcell.roles import resolve
 from tests.small_tables import table
 
@@ -32,8 +39,8 @@ def test_numbers_have_mean_0_and_variance_1():
 def test_coordinates_can_be_read_back():
     data = np.array([3.5, 4.25, -1.0, 900.0])
     points = encoded(a=data)
-    column = points.columns[0]
-    assert column.centre + column.scale * points.matrix[:, 0] == pytest.approx(data)
+    column = points.encoding.columns[0]
+    assert column.origin + column.centre + column.scale * points.matrix[:, 0] == pytest.approx(data)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +74,7 @@ def test_minus_999_is_a_value():
 def test_a_constant_column_has_no_dimension():
     points = encoded(a=[5, 5, 5], b=[1, 2, 3], c=["x", "x", "x"])
     assert points.matrix.shape == (3, 1)
-    assert [column.constant for column in points.columns] == [True, False, True]
+    assert [column.constant for column in points.encoding.columns] == [True, False, True]
 
 
 def test_a_mismatch_of_categories_has_distance_1():
@@ -182,3 +189,363 @@ def test_an_order_of_numbers():
 
 def test_an_empty_column_is_constant():
     assert encoded(a=[1, 2], b=[None, None]).matrix.shape == (2, 1)
+
+
+# ---------------------------------------------------------------------------------------------- fitted, saved, placed
+
+MIXED = Schema(
+    quasi=[
+        "age",
+        Column("income", weight=2.5),
+        "day",
+        Column("level", order=["low", "middle", "high"]),
+        Column("grade", kind="ordinal"),
+        "sex",
+        Column("region", kind="nominal", weight=0.3),
+        Column("zip", kind="code"),
+        Column("home", kind="location", latitude="lat", longitude="lon"),
+        "flag",
+    ]
+)
+
+ITEMS = {
+    "age": st.integers(-(2**63), 2**63 - 1) | st.integers(0, 99),
+    "income": st.floats(allow_nan=False, allow_infinity=False) | st.floats(0, 1e5),
+    "day": st.dates(),
+    "level": st.sampled_from(["low", "middle", "high"]),
+    "grade": st.sampled_from([-1.5, 0.0, 2.0, 1e20]),
+    "sex": st.sampled_from(["f", "m"]),
+    "region": st.integers(1, 5),
+    "zip": st.text("019é", max_size=4),
+    "lat": st.floats(-90, 90),
+    "lon": st.floats(-180, 180),
+    "flag": st.booleans(),
+}
+
+
+@st.composite
+def mixed_tables(draw):
+    rows = draw(st.integers(1, 12))
+    columns = {name: st.lists(st.none() | items, min_size=rows, max_size=rows) for name, items in ITEMS.items()}
+    columns["day"] = st.lists(ITEMS["day"], min_size=rows, max_size=rows)  # without one it has no type
+    return table(**{name: draw(items) for name, items in columns.items()})
+
+
+def saved(encoding, k=1):
+    return Encoding.from_dict(json.loads(json.dumps(encoding.published(k).as_dict(), allow_nan=False)))
+
+
+@given(mixed_tables())
+def test_a_saved_encoding_places_the_fitted_records_where_they_were(made):
+    points = encode(made, resolve(MIXED, made))
+    again = saved(points.encoding)
+    placed = place(made, again)
+    assert placed.matrix.tobytes() == points.matrix.tobytes()
+    assert not placed.strange
+    assert again.as_dict() == points.encoding.published(1).as_dict()
+    assert place(made, fit(made, resolve(MIXED, made))).matrix.tobytes() == points.matrix.tobytes()
+
+
+@given(st.lists(st.integers(-(2**53), 2**53) | st.integers(-9, 9), min_size=2), st.sampled_from([1, 2.0**-1060]))
+def test_numbers_are_standardized_to_the_last_digits(items, unit):
+    exact = [Fraction(item) for item in items]
+    mean = sum(exact) / len(exact)
+    variance = sum((item - mean) ** 2 for item in exact) / len(exact)
+    points = encoded(a=[item * unit for item in items]).matrix
+    if variance == 0 or len({item * unit for item in items}) == 1:
+        assert points.shape[1] == 0
+    elif unit == 1:
+        plain = [float(item - mean) / math.sqrt(variance) for item in exact]
+        assert points[:, 0] == pytest.approx(plain, rel=1e-14, abs=1e-14)
+    else:
+        assert (points**2).mean() == pytest.approx(1)
+
+
+def placed(fitted, new, column="a"):
+    """The points of new records, by an encoding of one column that was fitted and saved, and its strangers."""
+    made = table(a=fitted)
+    points = place(table(a=new), saved(fit(made, resolve(Schema(quasi=[column]), made))))
+    return points.matrix, points.strange
+
+
+def test_whole_numbers_and_floats_stand_for_each_other():
+    whole, real = [0, 10, 30], [0.0, 10.0, 30.0]
+    assert placed(whole, [10.0, 7.5])[0][0] == placed(whole, [10])[0][0] == pytest.approx(placed(real, [10])[0][0])
+    large = [2**60 + 1, 2**60 + 3, 2**60 + 257]
+    assert placed(large, [float(2**60)])[0] == pytest.approx(placed(large, [2**60])[0], abs=1e-14)
+    assert placed(large, [large[0]])[0] != placed(large, [large[0] + 1])[0]
+
+
+def test_far_records_stay_finite():
+    assert placed([0.0, 1e-9], [1e308, -1e308])[0].ravel().tolist() == [1e100, -1e100]
+    assert placed([-1e308, 1.7e308], [1.7e308])[0].ravel().tolist() == [1.0]
+    assert placed([0, 1], [2**63 - 1, -(2**63)])[0].ravel() == pytest.approx([2.0**64, -(2.0**64)])
+
+
+def counts_of(storage, unit, counts):
+    return Values(storage, np.array(counts, dtype=np.int64), np.zeros(len(counts), dtype=bool), unit=unit)
+
+
+def test_times_in_another_unit_are_converted_exactly():
+    day = 86_400 * 10**9
+    base = 20_000
+    fitted = counts_of("date", "D", [base, base + 2])
+    assert placed(fitted, counts_of("datetime", "ns", [base * day, (base + 1) * day + day // 2]))[
+        0
+    ].ravel().tolist() == [
+        -1.0,
+        0.5,
+    ]
+    fine = counts_of("datetime", "ns", [base * day, base * day + 2])
+    assert placed(fine, counts_of("datetime", "us", [base * day // 1000]))[0].ravel().tolist() == [-1.0]
+    assert placed(fine, counts_of("date", "D", [base]))[0].ravel().tolist() == [-1.0]
+    assert placed(fine, counts_of("date", "D", [10**7]))[0][0] == pytest.approx((10**7 - base) * day)  # beyond int64
+
+
+def test_times_may_be_categories():
+    fitted, nominal = counts_of("date", "D", [1, 2, 3, 3]), Column("a", kind="nominal")
+    same, strange = placed(fitted, counts_of("datetime", "s", [86_400, 86_401]), nominal)
+    assert same[0].tolist() == placed(fitted, counts_of("date", "D", [1]), nominal)[0][0].tolist()
+    assert strange == {"a": 1}
+    between, _ = placed(fitted, counts_of("datetime", "s", [86_400, 86_401, 2 * 86_400]), Column("a", kind="ordinal"))
+    assert between[1, 0] == pytest.approx((between[0, 0] + between[2, 0]) / 2)
+
+
+def test_an_unknown_category_has_no_indicator():
+    made = table(a=["x", "y", "z", "z"])
+    encoding = fit(made, resolve(Schema(quasi=["a"]), made))
+    points = place(table(a=["new", None, "x", "newer"]), encoding)
+    assert points.strange == {"a": 2}
+    assert points.matrix[0].tolist() == (-encoding.columns[0].centre).tolist()
+    assert points.matrix[1].tolist() == [0, 0, 0]
+    assert points.matrix[2].tolist() == encode(made, resolve(Schema(quasi=["a"]), made)).matrix[0].tolist()
+
+
+def test_constant_columns_know_strangers():
+    points, strange = placed(["x", "x"], ["x", "y"])
+    assert points.shape == (2, 0)
+    assert strange == {"a": 1}
+
+
+def test_an_unknown_ordinal_number_lies_between_its_neighbours():
+    ordinal = Column("a", kind="ordinal")
+    points, strange = placed([1, 2, 10, 2], [1, 2, 10, 1.5, 9, 0, 99, None], ordinal)
+    first, second, third = points[:3, 0]
+    middles = [(first + second) / 2, (second + third) / 2]
+    assert points[3:, 0] == pytest.approx([*middles, first, third, 0])
+    assert strange == {"a": 4}
+
+
+def test_an_unknown_ordinal_text_stands_at_the_mean():
+    points, strange = placed(["lo", "hi", "hi"], ["lo", "other"], Column("a", order=["lo", "mid", "hi"]))
+    assert points[0, 0] < 0
+    assert points[1, 0] == 0
+    assert strange == {"a": 1}
+
+
+def test_an_order_places_all_its_categories():
+    points, strange = placed(["lo", "hi", "hi"], ["lo", "mid", "hi"], Column("a", order=["lo", "mid", "hi"]))
+    assert points[1, 0] == pytest.approx((points[0, 0] + points[2, 0]) / 2)
+    assert not strange
+
+
+@pytest.mark.parametrize(
+    ("new", "like"),
+    [("94112", "94110"), ("942", "94200"), ("9", "94110"), ("77", "10001"), ("", "10001"), ("99", "94110")],
+)
+def test_an_unknown_code_stands_at_the_one_with_the_longest_prefix(new, like):
+    points, strange = placed(["94110", "94111", "94200", "10001"], [new, like], Column("a", kind="code"))
+    assert points[0, 0] == points[1, 0]
+    assert strange == {"a": 1}
+
+
+def test_codes_are_known_by_name_whatever_their_type():
+    points, strange = placed(["1001", "1002", "2001"], [2001, 1001], Column("a", kind="code"))
+    assert (
+        points[:, 0].tolist()
+        == placed(["1001", "1002", "2001"], ["2001", "1001"], Column("a", kind="code"))[0][:, 0].tolist()
+    )
+    assert not strange
+
+
+def test_new_locations_are_placed():
+    schema = Schema(quasi=[Column("home", kind="location", latitude="lat", longitude="lon")])
+    made = table(lat=[0.0, 10.0, 20.0], lon=[0, 5, 50])
+    encoding = saved(fit(made, resolve(schema, made)))
+    points = place(table(lon=[5, None, 5.0], lat=[10, 1, None]), encoding).matrix
+    assert points[0].tolist() == encode(made, resolve(schema, made)).matrix[1].tolist()
+    assert not points[1:].any()
+    with pytest.raises(DataError, match=r"Column 'lat': 1 rows are no latitude in degrees"):
+        place(table(lat=[99.0], lon=[0.0]), encoding)
+
+
+def test_a_table_without_records_has_no_points():
+    assert place(
+        table(a=[]), saved(fit(table(a=[1, 2]), resolve(Schema(quasi=["a"]), table(a=[1, 2]))))
+    ).matrix.shape == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("fitted", "new", "column"),
+    [
+        ([1, 2], [None, "5"], Column("a")),
+        ([1, 2], [None, True], Column("a")),
+        ([1, 2], [None, datetime.date(2020, 1, 1)], Column("a", kind="nominal")),
+        ([datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)], [None, 3], Column("a")),
+        (
+            [datetime.date(2020, 1, 1)] * 2,
+            Values("duration", np.array([0, 3]), np.array([True, False]), unit="us"),
+            Column("a"),
+        ),
+    ],
+)
+def test_other_types_are_refused_with_the_row(fitted, new, column):
+    with pytest.raises(
+        SchemaError, match=r"Column 'a' is \w+, of \w+ values, but here it holds \w+ values, the first in row 2"
+    ):
+        placed(fitted, new, column)
+
+
+def test_missing_columns_are_named():
+    made = table(age=[1, 2], sex=["f", "m"])
+    encoding = fit(made, resolve(Schema(quasi=["age", "sex"]), made))
+    with pytest.raises(
+        SchemaError, match=r"lacks 'age', which the points were made of\. Is 'agee' meant to be 'age'\?"
+    ):
+        place(table(agee=[1], sex=["f"]), encoding)
+
+
+def test_infinite_further_records_are_refused():
+    with pytest.raises(DataError, match=r"Column 'a' holds 1 infinite values, the first in row 1"):
+        placed([1.0, 2.0], [np.inf])
+
+
+# ---------------------------------------------------------------------------------------------- what is published
+
+
+def rare_table():
+    return table(
+        n=["common"] * 4 + ["other"] * 3 + ["rareword"],
+        z=["5551"] * 4 + ["5562"] * 3 + ["7777"],
+        o=[3.25] * 4 + [4.5] * 3 + [987.125],
+        d=["lo"] * 4 + ["mi"] * 3 + ["hi"],
+        x=[1234567, *range(2_000_000, 2_000_007)],
+        y=[1234.5678, *np.linspace(2000, 2001, 7).tolist()],
+        t=[datetime.date(1917, 3, 5), *(datetime.date(2000, 1, 1 + i) for i in range(7))],
+    )
+
+
+RARE = Schema(
+    quasi=["n", Column("z", kind="code"), Column("o", kind="ordinal"), Column("d", order=["lo", "mi", "hi"]), *"xyt"]
+)
+
+
+def test_what_few_records_say_is_not_published():
+    made = rare_table()
+    encoding = fit(made, resolve(RARE, made))
+    one, three = (json.dumps(encoding.published(k).as_dict()) for k in (1, 3))
+    assert all(name in one for name in ("rareword", "7777", "987.125"))
+    assert not any(name in three for name in ("rareword", "7777", "987.125"))
+    assert all(name in three for name in ("common", "other", "5551", "5562", "3.25", "4.5", "lo", "mi", "hi"))
+    ends = [made.columns[name].data for name in "xyt"]
+    for number in (bound for data in ends for bound in (data.min(), data.max())):
+        assert str(number.item()) not in one
+
+
+def test_rare_values_are_strangers_afterwards():
+    made = rare_table()
+    encoding = fit(made, resolve(RARE, made))
+    points = place(made, saved(encoding, k=3))
+    assert points.strange == {"n": 1, "z": 1, "o": 1}
+    whole = place(made, encoding).matrix
+    assert points.matrix[:7].tobytes() == whole[:7].tobytes()
+    assert points.matrix[7, encoding.columns[0].first : encoding.columns[0].last] == pytest.approx(
+        -encoding.columns[0].centre
+    )
+    assert place(made, saved(encoding, k=9)).strange == {"n": 8, "z": 8, "o": 8}
+
+
+def test_only_published_encodings_are_saved():
+    made = rare_table()
+    encoding = fit(made, resolve(RARE, made))
+    with pytest.raises(ValueError, match=r"Save published\(k\)"):
+        encoding.as_dict()
+    again = saved(encoding, k=3)
+    assert again.published(2) is again.published(3) is again
+    with pytest.raises(ValueError, match="taken out for k = 3"):
+        again.published(4)
+    with pytest.raises(ValueError, match="k must be 1 or more"):
+        encoding.published(0)
+
+
+def change(data, path, value):
+    """The data with another value at the path; without the entry if it is ``...``."""
+    data = copy.deepcopy(data)
+    *way, last = path
+    inner = functools.reduce(lambda part, key: part[key], way, data)
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value
+    return data
+
+
+DAMAGES = [
+    (("k",), 0),
+    (("k",), True),
+    (("columns",), {}),
+    (("columns", 0), None),
+    (("columns", 0, "weight"), ...),
+    (("columns", 0, "weight"), 0),
+    (("columns", 0, "weight"), math.nan),
+    (("columns", 0, "more"), 1),
+    (("columns", 0, "name"), 7),
+    (("columns", 0, "kind"), "other"),
+    (("columns", 0, "kind"), []),
+    (("columns", 0, "kind"), "location"),
+    (("columns", 0, "kind"), "numeric"),
+    (("columns", 0, "parts"), ["a", "b"]),
+    (("columns", 0, "parts"), "n"),
+    (("columns", 0, "storage"), "number"),
+    (("columns", 0, "unit"), "D"),
+    (("columns", 0, "first"), 1),
+    (("columns", 0, "first"), -1),
+    (("columns", 0, "first"), 0.0),
+    (("columns", 0, "centre"), [0.1, 0.2]),
+    (("columns", 0, "centre", 0), math.inf),
+    (("columns", 0, "centre", 0), "0"),
+    (("columns", 0, "centre", 0), 10**400),
+    (("columns", 0, "scale", 0), 0.0),
+    (("columns", 0, "scale"), [1.0]),
+    (("columns", 0, "names"), ["common"]),
+    (("columns", 0, "names", 0), "other"),
+    (("columns", 0, "names", 0), 5),
+    (("columns", 0, "places"), [1.0]),
+    (("columns", 0, "origin"), 3),
+    (("columns", 1, "places"), [1.0]),
+    (("columns", 1, "names"), ["7777", "5562", "5551"]),
+    (("columns", 1, "names", 0), None),
+    (("columns", 1, "centre"), []),
+    (("columns", 4, "origin"), 2**63),
+    (("columns", 4, "exponent"), 600),
+    (("columns", 5, "exponent"), 1001),
+    (("columns", 6, "unit"), None),
+    (("columns", 6, "unit"), "h"),
+    (("columns", 6, "origin"), 1.5),
+    (("columns", 6, "storage"), "integer"),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), DAMAGES)
+def test_damaged_encodings_are_refused(path, value):
+    made = rare_table()
+    plain = fit(made, resolve(RARE, made)).published(1).as_dict()
+    with pytest.raises(TableError, match="The encoding is damaged:") as caught:
+        Encoding.from_dict(change(plain, path, value))
+    assert not any(name in str(caught.value) for name in ("common", "5551", "rareword"))
+
+
+@pytest.mark.parametrize("data", [None, [], {}, "text", {"k": 1}])
+def test_what_is_no_encoding_is_refused(data):
+    with pytest.raises(TableError, match="The encoding is damaged: it must have the entries"):
+        Encoding.from_dict(data)

@@ -20,7 +20,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import microcell as mc
 from microcell.errors import DataError, OptionError, TooFewRecordsError
-from microcell.estimator import MOST_TREE_DIMENSIONS, Microaggregator
+from microcell.estimator import Microaggregator
+from microcell.kernels.trees import MOST_TREE_DIMENSIONS
 
 SECRET = "Aspasia"
 """A value that no message may hold."""

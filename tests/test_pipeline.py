@@ -678,3 +678,183 @@ def test_long_addresses_survive_a_spreadsheet(tmp_path):
     release = mc.anonymize({"age": [1, 2, 8, 9], "link": links}, mc.Schema(quasi=["age"], keep=["link"]), k=2)
     mc.publish(release, tmp_path / "out.xlsx", keep_order=True)
     assert pl.read_excel(tmp_path / "out.xlsx")["link"].to_list() == links
+
+
+# ---------------------------------------------------------------------------------------------- cells as a function
+
+METHODS = ["auto", "mdav", "vmdav", "bisect", "anneal", "pcl"]
+KINDS = {True: "power", "power": "power", "balls": "balls", "lookup": "lookup"}
+
+
+def distinct_people(n=120, seed=0):
+    """People no two of whom are alike: cells are then the same whether they are a function or not."""
+    rng = np.random.default_rng(seed)
+    return {**people(n, seed), "age": rng.uniform(18, 90, n), "bmi": rng.normal(25, 4, n)}
+
+
+def test_a_release_has_no_cells_unless_asked():
+    for cells in (False, None):
+        release = mc.anonymize(people(), SCHEMA, k=5, cells=cells)
+        assert release.cells is None
+        assert "function" not in release.manifest.cells
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("cells", KINDS)
+def test_k_holds_with_cells_of_every_kind(cells, method):
+    table = distinct_people()
+    release = mc.anonymize(table, SCHEMA, k=5, method=method, cells=cells)
+    assert release.cells.kind == release.manifest.cells["function"] == KINDS[cells]
+    assert smallest_class(release.table, ["age", "bmi", "sex"]) >= 5
+    assert (release.cells.k, len(release.cells)) == (5, len(release.partition))
+    np.testing.assert_array_equal(release.cells.sizes, release.partition.sizes)
+    for name in ("age", "bmi", "sex"):
+        told = np.array(release.cells.representatives[name])[release.partition.labels]
+        assert told.tolist() == list(release.table[name])
+    mc.audit(table, release.table, SCHEMA).require(k=5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_power_cells_never_raise_the_distortion(method):
+    plain, power = (
+        mc.anonymize(distinct_people(), SCHEMA, k=5, method=method, cells=cells).manifest for cells in (False, True)
+    )
+    assert power.cells["distortion"] <= plain.cells["distortion"] * (1 + 1e-12)
+    assert power.cells["sizes"] == plain.cells["sizes"]
+    polished = "" if method == "pcl" else ", then polished into power cells"
+    assert power.method["why"] == plain.method["why"] + polished
+    assert power.method["used"] == plain.method["used"]
+
+
+def test_power_cells_of_a_refined_pcl_are_polished_too():
+    release = mc.anonymize(distinct_people(), SCHEMA, k=5, method="pcl", refine=True, cells=True)
+    plain = mc.anonymize(distinct_people(), SCHEMA, k=5, method="pcl", refine=True)
+    assert release.manifest.cells["distortion"] <= plain.manifest.cells["distortion"] * (1 + 1e-12)
+    assert smallest_class(release.table, ["age", "bmi", "sex"]) >= 5
+
+
+def test_balls_and_lookup_keep_the_cells_of_mdav():
+    plain = mc.anonymize(distinct_people(), SCHEMA, k=5, method="mdav").partition.labels
+    for cells in ("balls", "lookup"):
+        release = mc.anonymize(distinct_people(), SCHEMA, k=5, method="mdav", cells=cells)
+        np.testing.assert_array_equal(release.partition.labels, plain)
+
+
+@pytest.mark.parametrize("cells", [True, "balls"])
+@pytest.mark.parametrize("method", ["auto", "mdav", "pcl"])
+def test_k_holds_where_records_are_alike(method, cells):
+    rng = np.random.default_rng(1)
+    table = {"a": rng.integers(0, 4, 100), "b": rng.integers(0, 3, 100)}
+    release = mc.anonymize(table, mc.Schema(quasi=["a", "b"]), k=5, method=method, cells=cells)
+    assert smallest_class(release.table, ["a", "b"]) >= 5
+    assert len(release.cells) == len(release.partition)
+
+
+def test_one_dimension_and_one_cell():
+    release = mc.anonymize({"a": np.random.default_rng(0).normal(size=50)}, mc.Schema(quasi=["a"]), k=4, cells=True)
+    assert release.manifest.method["used"] == "univariate"
+    assert smallest_class(release.table, ["a"]) >= 4
+    assert mc.anonymize({"a": [1, 2, 6]}, mc.Schema(quasi=["a"]), k=3, cells=True).cells.assign([0.0]).tolist() == [0]
+
+
+@pytest.mark.parametrize("cells", [True, "balls", "lookup"])
+def test_imputed_records_have_cells_too(cells):
+    release = mc.anonymize(with_gaps(), SCHEMA, k=5, method="mdav", missing="impute", cells=cells)
+    assert release.table.height == 60
+    assert smallest_class(release.table, ["age", "bmi", "sex"]) >= 5
+    done = mc.assign(release.cells, with_gaps(), missing="impute")
+    assert (done.labels == release.partition.labels).mean() > 0.9  # ages are whole numbers, and may tie
+    dropped = mc.anonymize(with_gaps(), SCHEMA, k=5, method="mdav", missing="drop", cells=cells)
+    assert dropped.cells.sizes.sum() == 50
+
+
+@pytest.mark.parametrize("cells", ["hexagons", "Power", "", 1, 0, ["power"]])
+def test_a_kind_of_cells_that_is_none_is_refused(cells):
+    with pytest.raises(mc.OptionError, match="cells must be true, false or one of power, balls, lookup"):
+        mc.anonymize(people(), SCHEMA, k=5, cells=cells)
+
+
+@pytest.mark.parametrize("cells", [True, "balls", "lookup"])
+def test_cells_with_strata_are_refused_by_name(cells):
+    schema = mc.Schema(identifiers=["name"], quasi=["age", "bmi"], strata=["sex"], confidential=["tsh"])
+    with pytest.raises(mc.OptionError, match="do not go with strata"):
+        mc.anonymize(people(), schema, k=5, cells=cells)
+
+
+def test_a_single_stratum_has_cells():
+    schema = mc.Schema(identifiers=["name"], quasi=["age", "bmi"], strata=["sex"], confidential=["tsh"])
+    table = {**people(), "sex": np.array(["female"] * 60, dtype=object)}
+    assert mc.anonymize(table, schema, k=5, cells=True).cells.kind == "power"
+
+
+@pytest.mark.parametrize("cells", [True, "balls", "lookup"])
+def test_cells_of_what_does_not_vary_are_refused(cells):
+    with pytest.raises(mc.OptionError, match="No quasi-identifier varies"):
+        mc.anonymize({"a": [7] * 9, "b": ["x"] * 9}, mc.Schema(quasi=["a", "b"]), k=4, cells=cells)
+
+
+def numbers_in(value):
+    """All numbers of a JSON value."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [number for item in value for number in numbers_in(item)]
+    return [value] if isinstance(value, (int, float)) and not isinstance(value, bool) else []
+
+
+@pytest.mark.parametrize("cells", [True, "balls"])
+def test_a_cells_file_has_no_value_of_fewer_than_k_records(cells, tmp_path):
+    rng = np.random.default_rng(3)
+    n = 120
+    table = {
+        "age": rng.normal(50, 10, n).round(4),
+        "job": rng.choice(["clerk", "nurse"], n).astype(object),
+        "grade": rng.integers(1, 6, n),
+        "zip": np.array([f"{code:05d}" for code in rng.integers(10000, 10006, n)], dtype=object),
+    }
+    table["job"][5], table["zip"][7], table["grade"][9] = "astronaut", "98765", 8317
+    schema = mc.Schema(
+        quasi=[
+            "age",
+            mc.Column("job", kind="nominal"),
+            mc.Column("grade", kind="ordinal"),
+            mc.Column("zip", kind="code"),
+        ]
+    )
+    release = mc.anonymize(table, schema, k=5, method="mdav", cells=cells)
+    release.cells.save(tmp_path / "cells.json")
+    text = (tmp_path / "cells.json").read_text()
+    assert {"clerk", "nurse"} <= set(json.loads(text)["encoding"]["columns"][1]["names"])
+    for rare in ("astronaut", "98765", "8317"):
+        assert f'"{rare}"' not in text
+    ages = set(table["age"].tolist())
+    content = json.loads(text)
+    told = numbers_in([content["encoding"], content["representatives"]["age"], content["cells"]])
+    assert not {min(ages), max(ages), 98765, 8317} & set(told)
+    points = (table["age"] - table["age"].mean()) / table["age"].std()
+    assert np.abs(np.array(told)[:, None] - [points.min(), points.max()]).min() > 1e-12
+
+
+def test_a_release_with_cells_is_published_like_any_other(csv_file):
+    release = mc.anonymize(csv_file, SCHEMA, k=5, cells=True)
+    output, beside = csv_file.with_name("out.csv"), csv_file.with_name("cells.json")
+    mc.publish(release, output, beside={beside: release.cells.to_json()})
+    assert mc.load_cells(beside).sizes.tolist() == release.partition.sizes.tolist()
+    assert json.loads(mc.manifest_path(output).read_text())["cells"]["function"] == "power"
+    mc.audit(csv_file, output, SCHEMA).require(k=5)
+
+
+def test_lookup_cells_are_not_made_into_text():
+    release = mc.anonymize(distinct_people(), SCHEMA, k=5, method="mdav", cells="lookup")
+    with pytest.raises(mc.OptionError, match="hold the records"):
+        release.cells.to_json()
+
+
+@pytest.mark.parametrize(("quasi", "drawn"), [(["age", "bmi"], True), (["age", "bmi", "tsh"], False)])
+def test_a_report_has_a_picture_of_cells_in_two_dimensions(quasi, drawn):
+    schema = mc.Schema(quasi=quasi, rest="drop")
+    release = mc.anonymize(people(), schema, k=5, method="mdav")
+    picture = mc.draw_release(people(), release)
+    assert (picture is not None) is drawn
+    page = mc.render(mc.audit(people(), release.table, schema), "html", picture=picture)
+    assert ('<h2 id="cells">' in page) is drawn

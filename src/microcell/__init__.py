@@ -13,8 +13,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from microcell.allocating import Allocation, allocate, draw_allocation
+    from microcell.assigning import Assigned, assign
+    from microcell.cells import BallCells, Cells, LookupCells, PowerCells, ball_cells, load_cells, lookup_cells
     from microcell.comparing import Trial, compare, draw_trials
     from microcell.configuration import Run, load_run, load_schema, schema_from_toml, schema_to_toml
+    from microcell.drawing import draw_cells, draw_release
     from microcell.errors import (
         DataError,
         GuaranteeError,
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from microcell.inspection import draft_schema
     from microcell.manifests import find_manifest, manifest_path
     from microcell.model import Audit, Column, Manifest, Measure, Partition, Release, Schema
-    from microcell.partitioning import METHODS, Method, distortion, partition, refine
+    from microcell.partitioning import METHODS, Method, Quantization, distortion, partition, pcl, power_cells, refine
     from microcell.pipeline import anonymize, audit, check_outputs, inspect, publish, read, write
     from microcell.progress import listen
     from microcell.reporting import guarantee, render
@@ -37,8 +41,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "allocating": ("Allocation", "allocate", "draw_allocation"),
+    "assigning": ("Assigned", "assign"),
+    "cells": ("BallCells", "Cells", "LookupCells", "PowerCells", "ball_cells", "load_cells", "lookup_cells"),
     "comparing": ("Trial", "compare", "draw_trials"),
     "configuration": ("Run", "load_run", "load_schema", "schema_from_toml", "schema_to_toml"),
+    "drawing": ("draw_cells", "draw_release"),
     "errors": (
         "DataError",
         "GuaranteeError",
@@ -52,7 +60,7 @@ _HOMES = {
     "inspection": ("draft_schema",),
     "manifests": ("find_manifest", "manifest_path"),
     "model": ("Audit", "Column", "Manifest", "Measure", "Partition", "Release", "Schema"),
-    "partitioning": ("METHODS", "Method", "distortion", "partition", "refine"),
+    "partitioning": ("METHODS", "Method", "Quantization", "distortion", "partition", "pcl", "power_cells", "refine"),
     "pipeline": ("anonymize", "audit", "check_outputs", "inspect", "publish", "read", "write"),
     "progress": ("listen",),
     "reporting": ("guarantee", "render"),
@@ -62,16 +70,23 @@ _MODULE_OF = {name: f"microcell.{module}" for module, names in _HOMES.items() fo
 
 __all__ = [
     "METHODS",
+    "Allocation",
+    "Assigned",
     "Audit",
+    "BallCells",
+    "Cells",
     "Column",
     "DataError",
     "GuaranteeError",
+    "LookupCells",
     "Manifest",
     "Measure",
     "Method",
     "MicrocellError",
     "OptionError",
     "Partition",
+    "PowerCells",
+    "Quantization",
     "Release",
     "RequirementError",
     "Run",
@@ -80,21 +95,31 @@ __all__ = [
     "TableError",
     "TooFewRecordsError",
     "Trial",
+    "allocate",
     "anonymize",
+    "assign",
     "audit",
+    "ball_cells",
     "check_outputs",
     "compare",
     "distortion",
     "draft_schema",
+    "draw_allocation",
+    "draw_cells",
+    "draw_release",
     "draw_trials",
     "find_manifest",
     "guarantee",
     "inspect",
     "listen",
+    "load_cells",
     "load_run",
     "load_schema",
+    "lookup_cells",
     "manifest_path",
     "partition",
+    "pcl",
+    "power_cells",
     "publish",
     "read",
     "refine",

@@ -28,7 +28,7 @@ class Run:
 
     Parameters
     ----------
-    input, output, report
+    input, output, report, cells
         Files.
     schema
         A schema, or the file that holds one.
@@ -48,6 +48,7 @@ class Run:
     seed: int | None = None
     missing: str | None = None
     report: Path | None = None
+    cells: Path | None = None
     keep_order: bool | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     read: Mapping[str, Any] = field(default_factory=dict)
@@ -89,7 +90,7 @@ _RUN_KEYS = {
     "k": _WHOLE,
     "method": _TEXT,
     "seed": _WHOLE,
-    **dict.fromkeys(("missing", "report"), _TEXT),
+    **dict.fromkeys(("missing", "report", "cells"), _TEXT),
     "keep_order": _Type("true or false", (bool,)),
     **dict.fromkeys(("options", "read"), _TABLE),
 }
@@ -187,7 +188,7 @@ def run_from_toml(text: str, *, source: str = "run", folder: Path = Path()) -> R
     del given["config_version"]
     if isinstance(given.get("schema"), dict):
         given["schema"] = _schema_of(_Place(source, SchemaError, ("schema",)), {"schema_version": 1} | given["schema"])
-    for name in ("input", "output", "schema", "report"):
+    for name in ("input", "output", "schema", "report", "cells"):
         if isinstance(given.get(name), str):
             given[name] = folder / given[name]
     options, read = given.get("options", {}), given.get("read", {})

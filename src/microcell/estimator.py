@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.kernels.cells import centroids
+from microcell.kernels.trees import nearest_rows
 from microcell.model import Floats, Integers
 from microcell.partitioning import check_k, check_method, distortion, partition
 
@@ -25,8 +24,8 @@ LARGEST = 1e300
 FARTHEST = 1e100
 """Coordinates beyond this are drawn in to it, so that their squares do not overflow."""
 
-MOST_TREE_DIMENSIONS = 10
-"""With more dimensions than this a search tree looks at most of its points, and plain distances are faster."""
+TINY = 2.0**-900
+"""Columns of a smaller range are multiplied up first, so that their scale does not vanish."""
 
 KEPT_MESSAGES = ("Found array with", "X has ", "The feature names should match", "Expected a 2-dimensional container")
 """How scikit-learn's messages begin that hold no value of X. Others may hold one, and are not passed on."""
@@ -144,7 +143,7 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         new = found < 0
         if new.any():
             centres = self._scaling.place(self.cluster_centers_)
-            labels[new] = _nearest(self._scaling.place(rows[new]), centres)
+            labels[new] = nearest_rows(centres, self._scaling.place(rows[new]))
         return self.cluster_centers_[labels].astype(given.dtype)
 
     def __sklearn_tags__(self) -> Any:
@@ -177,33 +176,41 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
 class _Scaling:
     """From the units of X to the space where distances are measured, one entry a column."""
 
-    low: Floats
-    half: Floats
-    mean: Floats
-    deviation: Floats
+    factor: Floats
+    origin: Floats
+    centre: Floats
+    scale: Floats
 
     @classmethod
     def of(cls, rows: Floats, *, standardize: bool) -> "_Scaling":
         """Each column at mean 0 and variance 1; or, not standardized, all columns divided by the same number."""
         columns = np.ascontiguousarray(rows.T)  # sums along memory round as those of a single column do
-        low = columns.min(axis=1)
-        half = (columns.max(axis=1) - low) / 2
+        low, high = columns.min(axis=1), columns.max(axis=1)
         if not standardize:
-            half[:] = half.max()
+            half = np.full(len(low), np.max(high / 2 - low / 2) or 1.0)
+            return cls(np.ones(len(low)), low, half, half)
+        factor = np.where((low < high) & (high - low < TINY), 2.0**600, 1.0)
+        return cls._standardizing(columns * factor[:, np.newaxis], low * factor, high * factor, factor)
+
+    @classmethod
+    def _standardizing(cls, columns: Floats, low: Floats, high: Floats, factor: Floats) -> "_Scaling":
+        """In the steps of :mod:`microcell.encoding`, so that the cells are the same even where distances tie."""
+        middle, half = low / 2 + high / 2, high / 2 - low / 2
         constant = half == 0
         half[constant] = 1.0
-        if not standardize:
-            return cls(low, half, np.zeros(len(low)), np.ones(len(low)))
-        centred = (columns - low[:, np.newaxis] - half[:, np.newaxis]) / half[:, np.newaxis]
+        centred = (columns - middle[:, np.newaxis]) / half[:, np.newaxis]
         mean = centred.mean(axis=1)
         deviation = np.sqrt(((centred - mean[:, np.newaxis]) ** 2).mean(axis=1))
-        deviation[constant] = np.inf  # a column with one value carries no distance
-        return cls(low, half, mean, deviation)
+        shift, scale = mean * half, deviation * half
+        grid = np.where(half >= 0.5, 1.0, np.ldexp(0.5, np.frexp(scale)[1]))
+        origin = np.rint((middle + shift) / grid) * grid
+        scale[constant] = np.inf  # a column with one value carries no distance
+        return cls(factor, origin, middle - origin + shift, scale)
 
     def place(self, rows: Floats) -> Floats:
         """The rows as points."""
         with np.errstate(over="ignore"):
-            points = ((rows - self.low - self.half) / self.half - self.mean) / self.deviation
+            points = (rows * self.factor - self.origin - self.centre) / self.scale
         return np.clip(points, -FARTHEST, FARTHEST)
 
 
@@ -254,12 +261,6 @@ def _occurrence(values: Integers) -> Integers:
     out = np.empty(len(values), dtype=np.int64)
     out[order] = np.arange(len(values)) - (np.cumsum(count) - count)[values[order]]
     return out
-
-
-def _nearest(points: Floats, centres: Floats) -> Integers:
-    if points.shape[1] <= MOST_TREE_DIMENSIONS:
-        return np.asarray(cKDTree(centres).query(points, workers=-1)[1], dtype=np.int64)
-    return np.asarray(pairwise_distances_argmin(points, centres), dtype=np.int64)
 
 
 # ---------------------------------------------------------------------------------------------- refusals

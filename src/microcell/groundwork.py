@@ -1,19 +1,36 @@
 """What releasing and comparing have in common: from a source to points, and from points to cells within strata."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from microcell import auditing, configuration, encoding, partitioning, progress, roles, tables
+from microcell.cells import Cells, ball_cells, lookup_cells
 from microcell.errors import OptionError, SchemaError, TooFewRecordsError
-from microcell.model import Encoded, Integers, Partition, Schema, Table
+from microcell.model import Encoded, Floats, Integers, Partition, Schema, Table
 
-__all__ = ["Prepared", "Request", "as_schema", "check_handling", "make_cells", "prepare", "released_rows", "take_rows"]
+__all__ = [
+    "FUNCTIONS",
+    "Made",
+    "Prepared",
+    "Request",
+    "as_schema",
+    "check_function",
+    "check_handling",
+    "make_cells",
+    "make_function",
+    "prepare",
+    "released_rows",
+    "take_rows",
+]
 
 MISSING = ("error", "drop", "impute")
+
+FUNCTIONS = ("power", "balls", "lookup")
+"""The kinds of cells that a release can carry as a function."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +87,61 @@ def make_cells(prepared: Prepared, request: Request) -> Partition:
         seed=request.seed,
         **request.options,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A partition, and the cells that yield it as a function of the points, if they were asked for."""
+
+    partition: Partition
+    cells: Cells | None = None
+
+
+def check_function(kind: Any) -> str | None:
+    """The kind of cells asked for: True stands for power cells, False and None for none."""
+    if isinstance(kind, bool) or kind is None:
+        return "power" if kind else None
+    if kind not in FUNCTIONS:
+        raise OptionError(f"cells must be true, false or one of {', '.join(FUNCTIONS)}, not {kind!r}.")
+    return str(kind)
+
+
+def make_function(prepared: Prepared, request: Request, kind: str) -> Made:
+    """Cells as a function of that kind, and the partition that the function makes of the records.
+
+    Power cells: the method's cells polished at the same sizes, which cannot raise the distortion (but for sampling
+    weights, which they do not know). Balls and lookup: the cells that the function makes of the records, which may be
+    fewer.
+    """
+    points, weights, k = prepared.encoded.matrix, prepared.encoded.weights, request.k
+    if len(np.unique(prepared.strata)) > 1:
+        raise OptionError("Cells as a function do not go with strata yet. Anonymize each stratum on its own.")
+    if points.shape[1] == 0:
+        raise OptionError("No quasi-identifier varies, so that there is nothing that cells could be a function of.")
+    if kind == "power" and request.method != "pcl" and len(points) // (2 * k - 1) > partitioning.MOST_POWER_CELLS:
+        raise OptionError(
+            f"These records make more than {partitioning.MOST_POWER_CELLS:,} cells, too many to find a function of. "
+            "Use method='pcl', which makes cells within macrocells."
+        )
+    if kind == "power" and request.method == "pcl" and "refine" not in request.options:
+        found = partitioning.pcl(points, k, weights=weights, seed=request.seed, **request.options)
+        made = Made(Partition(found.labels, k, method="pcl", why="asked for"), found.cells)
+    else:
+        made = _function_of(make_cells(prepared, request), points, weights, kind)
+    assert made.cells is not None
+    return replace(made, cells=replace(made.cells, k=k, encoding=prepared.encoded.encoding))
+
+
+def _function_of(partition: Partition, points: Floats, weights: Floats | None, kind: str) -> Made:
+    k = partition.k
+    if kind == "power":
+        found = partitioning.power_cells(points, partition.labels, weights=weights)
+        why = f"{partition.why}, then polished into power cells"
+        return Made(Partition(found.labels, k, method=partition.method, why=why), found.cells)
+    progress.report("making the cells a function")
+    cells: Cells = (ball_cells if kind == "balls" else lookup_cells)(points, partition.labels, k)
+    why = f"{partition.why}, then as the function of {kind} has it"  # equal records are in one cell there
+    return Made(Partition(cells.assign(points), k, method=partition.method, why=why), cells)
 
 
 def as_schema(schema: Any) -> Schema:

@@ -21,8 +21,9 @@ from microcell import (
     roles,
     tables,
 )
+from microcell.cells import Cells
 from microcell.errors import DataError, GuaranteeError, TableError
-from microcell.model import Audit, Integers, Manifest, Release, Schema, Table
+from microcell.model import Audit, Integers, Manifest, Partition, Release, Schema, Table
 from microcell.staging import Staging, check_target
 
 __all__ = ["anonymize", "audit", "check_outputs", "inspect", "publish", "read", "write"]
@@ -38,6 +39,7 @@ def anonymize(
     method: str = "auto",
     seed: int = 0,
     missing: str = "error",
+    cells: bool | str = False,
     **options: Any,
 ) -> Release:
     """A k-anonymous release of a table: cells of k or more records that share the very same quasi-identifiers.
@@ -57,6 +59,10 @@ def anonymize(
     missing
         "error" refuses records without a quasi-identifier, "drop" leaves them out and reports how many, "impute"
         places them at the mean and publishes their cell's representative.
+    cells
+        True to have the cells as a function in the release too, which assigns further records and can be saved: power
+        cells, to which the method's cells are polished at the same sizes. "balls" suit MDAV and V-MDAV; "lookup" holds
+        the records themselves.
 
     Returns
     -------
@@ -73,9 +79,11 @@ def anonymize(
     """
     started = perf_counter()
     _check_request(k, method, missing, seed, options)
+    function = groundwork.check_function(cells)
     prepared = groundwork.prepare(source, schema, k=k, missing=missing)
     original, table, schema, encoded = prepared.original, prepared.table, prepared.schema, prepared.encoded
-    partition = groundwork.make_cells(prepared, groundwork.Request(k, method, seed, options))
+    made = _make(prepared, groundwork.Request(k, method, seed, options), function)
+    partition = made.partition
     progress.report("aggregating")
     representatives = aggregation.represent(table, schema, partition.labels, encoded.weights)
     published = tables.publish(table, partition.labels, representatives, (*schema.identifiers, *schema.drop))
@@ -91,12 +99,13 @@ def anonymize(
         columns=manifests.describe_columns(schema, original),
         input=manifests.describe_table(original),
         records={"in": original.rows, "out": table.rows, "dropped": original.rows - table.rows},
-        cells=manifests.describe_cells(partition, encoded),
+        cells=manifests.describe_cells(partition, encoded) | ({"function": function} if function else {}),
         distortion=auditing.average(auditing.distort_columns(table, published, schema, pairs=np.arange(table.rows))),
         seconds=round(perf_counter() - started, 3),
     )
     order = manifests.row_order(table, manifest.as_dict())
-    return Release(published.native, partition, manifest, schema, published, order, original.origin.path)
+    told = _with_representatives(made.cells, published, partition, schema)
+    return Release(published.native, partition, manifest, schema, published, order, original.origin.path, told)
 
 
 def publish(
@@ -191,6 +200,20 @@ def _check_request(k: int, method: str, missing: str, seed: int, options: Mappin
     partitioning.check_k(k)
     partitioning.check_method(method, options)
     groundwork.check_handling(missing, seed)
+
+
+def _make(prepared: groundwork.Prepared, request: groundwork.Request, function: str | None) -> groundwork.Made:
+    if function is None:
+        return groundwork.Made(groundwork.make_cells(prepared, request))
+    return groundwork.make_function(prepared, request, function)
+
+
+def _with_representatives(cells: Cells | None, published: Table, partition: Partition, schema: Schema) -> Cells | None:
+    """The cells with what each publishes, so that they can tell it to further records."""
+    if cells is None:
+        return None
+    names = [name for name in published.names if name in schema.keys]
+    return replace(cells, representatives=tables.values_of_cells(published, partition.labels, names))
 
 
 def _prove(published: Table, schema: Schema, k: int, rows: int) -> None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import sys
 from collections import Counter
 
@@ -255,3 +256,98 @@ def test_effort_goes_to_auto_and_is_refused_where_it_is_wrong(folder, run):
     assert (wrong.code, "effort must be fast, balanced, best or a number" in wrong.stderr) == (2, True)
     wrong = run(*BASE, "-k", 5, "--method", "mdav", "--effort", "best", "-o", "x.csv")
     assert (wrong.code, "has no option 'effort'" in wrong.stderr) == (2, True)
+
+
+# ---------------------------------------------------------------------------------------------- cells as a function
+
+
+@pytest.mark.parametrize(("words", "kind"), [((), "power"), (("--cells-kind", "balls"), "balls")])
+def test_cells_are_written_beside(folder, run, words, kind):
+    outcome = run(*BASE, "-k", 5, "--method", "mdav", "-o", "out.csv", "--keep-order", "--cells", "cells.json", *words)
+    assert (outcome.code, outcome.stdout) == (0, ""), outcome.stderr
+    assert "manifest out.csv.manifest.json cells cells.json" in " ".join(outcome.stderr.split())
+    assert {path.name for path in folder.iterdir()} == {
+        "people.csv",
+        "schema.toml",
+        "out.csv",
+        "out.csv.manifest.json",
+        "cells.json",
+    }
+    cells = mc.load_cells("cells.json")
+    manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
+    assert (cells.kind, cells.k, manifest["cells"]["function"]) == (kind, 5, kind)
+    assert cells.sizes.min() >= 5
+    assert len(cells) == manifest["cells"]["count"]
+    rows = read_rows(folder / "out.csv")
+    assert smallest_class(rows) >= 5
+    assert {float(row["bmi"]) for row in rows} == set(cells.representatives["bmi"])
+
+
+def test_without_cells_the_manifest_tells_of_none(folder, run):
+    assert run(*BASE, "-k", 5, "-o", "out.csv").code == 0
+    manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
+    assert "function" not in manifest["cells"]
+
+
+def test_cells_are_the_same_with_the_same_seed(folder, run):
+    for name in ("a", "b"):
+        assert run(*BASE, "-k", 5, "--method", "pcl", "-o", f"{name}.csv", "--cells", f"{name}.json").code == 0
+    assert (folder / "a.json").read_bytes() == (folder / "b.json").read_bytes()
+
+
+def test_a_configuration_may_name_the_cells(folder, run):
+    write_config(folder, input="people.csv", schema="schema.toml", k=5, output="out.csv", cells="cells.json")
+    assert run("anonymize", "--config", "run.toml").code == 0
+    assert mc.load_cells("cells.json").kind == "power"
+    assert run("anonymize", "--config", "run.toml", "--cells", "mine.json", "--cells-kind", "balls").code == 0
+    assert mc.load_cells("mine.json").kind == "balls"
+
+
+def test_a_dry_run_makes_cells_and_writes_none(folder, run, survey_files):
+    outcome = run(*BASE, "-k", 5, "--dry-run", "--cells", "cells.json", "--json")
+    assert outcome.code == 0, outcome.stderr
+    assert json.loads(outcome.stdout)["cells"]["function"] == "power"
+    assert {path.name for path in folder.iterdir()} == set(survey_files)
+
+
+CELLS_WRONG = [
+    (("-o", "out.csv", "--cells", "people.csv"), "also an input"),
+    (("-o", "out.csv", "--cells", "schema.toml"), "also an input"),
+    (("-o", "out.csv", "--cells", "out.csv"), "different files"),
+    (("-o", "out.csv", "--cells", "out.csv.manifest.json"), "different files"),
+    (("-o", "out.csv", "--report", "x.html", "--cells", "x.html"), "different files"),
+    (("-o", "out.csv", "--cells", "nowhere/cells.json"), "does not exist"),
+    (("-o", "out.csv", "--cells", "cells.json", "--cells-kind", "lookup"), "power"),
+    (("-o", "out.csv", "--cells", "cells.json", "--set", "cells=true"), "own flag"),
+]
+
+
+@pytest.mark.parametrize(("words", "told"), CELLS_WRONG)
+def test_cells_that_cannot_be_written_are_refused(folder, run, survey_files, words, told):
+    outcome = run(*BASE, "-k", 5, *words)
+    assert outcome.code == 2
+    assert told in outcome.stderr
+    assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == survey_files
+
+
+def test_strata_do_not_go_with_cells(folder, run):
+    text = (folder / "schema.toml").read_text(encoding="utf-8")
+    text = re.sub(r'(\[columns\.sex\]\nrole = )"quasi"\nkind = "nominal"', r'\1"strata"', text)
+    assert '"strata"' in text
+    (folder / "schema.toml").write_text(text, encoding="utf-8")
+    outcome = run(*BASE, "-k", 5, "-o", "out.csv", "--cells", "cells.json")
+    assert outcome.code == 2
+    assert "do not go with strata" in outcome.stderr
+    assert not (folder / "out.csv").exists()
+
+
+@pytest.mark.parametrize(("columns", "drawn"), [(("age", "bmi"), True), (("age", "bmi", "tsh"), False)])
+def test_a_report_has_a_picture_of_cells_in_two_dimensions(folder, run, columns, drawn):
+    roles = [f'columns.{name}.role = "quasi"' for name in columns]
+    (folder / "few.toml").write_text("\n".join(['schema_version = 1\nrest = "drop"', *roles, ""]), encoding="utf-8")
+    words = ("-s", "few.toml", "-k", 5, "-o", "out.csv", "--report", "out.html", "--cells", "cells.json")
+    outcome = run("anonymize", "people.csv", *words)
+    assert outcome.code == 0, outcome.stderr
+    page = (folder / "out.html").read_text(encoding="utf-8")
+    assert ('<h2 id="cells">' in page) is drawn
+    assert ("data:image/svg+xml;base64," in page) is drawn

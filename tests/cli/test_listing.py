@@ -47,18 +47,20 @@ def test_example_refuses_a_file_for_a_folder(tmp_path, run):
 
 
 def test_compile_runs_every_method(run, monkeypatch):
-    used = []
+    used, kinds = [], []
     original = mc.anonymize
 
     def spy(*arguments, **options):
         release = original(*arguments, **options)
         used.append(release.manifest.method["used"])
+        kinds.extend([options["cells"]] if "cells" in options else [])
         return release
 
     monkeypatch.setattr(mc, "anonymize", spy)
     outcome = run("compile", "--json")
     assert outcome.code == 0
-    assert used == list(mc.METHODS) == json.loads(outcome.stdout)["methods"]
+    assert used[: len(mc.METHODS)] == list(mc.METHODS) == json.loads(outcome.stdout)["methods"]
+    assert kinds == ["power", "balls"]
 
 
 def test_compiling_is_told_at_once_and_only_once_on_a_machine(folder, run_alone):
@@ -72,3 +74,9 @@ def test_compiling_is_told_at_once_and_only_once_on_a_machine(folder, run_alone)
         later = run_alone("anonymize", "people.csv", "-s", schema, "-k", 3, "--method", method, "--dry-run", **kept)
         assert later.code == 0
         assert "compiling kernels" not in later.stderr
+    base = ("anonymize", "people.csv", "-s", "schema.toml", "-k", 3, "--method", "mdav", "-o", "out.csv")
+    for kind in ("power", "balls"):
+        later = run_alone(*base, "--cells", "cells.json", "--cells-kind", kind, **kept)
+        assert later.code == 0
+        assert "compiling kernels" not in later.stderr
+        assert "compiling kernels" not in run_alone("assign", "cells.json", "people.csv", "-o", "a.csv", **kept).stderr

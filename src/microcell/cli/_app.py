@@ -11,14 +11,20 @@ import typer
 
 import microcell as mc
 from microcell.cli._options import epilog
+from microcell.cli.allocate import EXAMPLES as ALLOCATE
+from microcell.cli.allocate import allocate
 from microcell.cli.anonymize import EXAMPLES as ANONYMIZE
 from microcell.cli.anonymize import anonymize
+from microcell.cli.assign import EXAMPLES as ASSIGN
+from microcell.cli.assign import assign
 from microcell.cli.audit import EXAMPLES as AUDIT
 from microcell.cli.audit import audit
 from microcell.cli.compare import EXAMPLES as COMPARE
 from microcell.cli.compare import compare
 from microcell.cli.compile import EXAMPLES as COMPILE
 from microcell.cli.compile import compile
+from microcell.cli.draw import EXAMPLES as DRAW
+from microcell.cli.draw import draw
 from microcell.cli.example import EXAMPLES as EXAMPLE
 from microcell.cli.example import example
 from microcell.cli.inspect import EXAMPLES as INSPECT
@@ -33,6 +39,9 @@ _COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
     anonymize: ANONYMIZE,
     audit: AUDIT,
     compare: COMPARE,
+    allocate: ALLOCATE,
+    draw: DRAW,
+    assign: ASSIGN,
     methods: METHODS,
     example: EXAMPLE,
     compile: COMPILE,

@@ -24,6 +24,7 @@ EXAMPLES = (
     "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --report people_k5.html",
     "microcell anonymize people.csv -s schema.toml -k 3 --method vmdav --set gamma=0.2 -o people_k3.parquet",
     "microcell anonymize people.csv -s schema.toml -k 10 --effort 5 -o people_k10.csv",
+    "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --cells cells.json",
     "microcell anonymize people.csv -s schema.toml -k 10 --dry-run",
 )
 
@@ -49,6 +50,16 @@ def anonymize(
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write a page with the guarantee and figures.")
+    ] = None,
+    cells: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json", help="Write the cells as a function, for microcell assign.", show_default=False
+        ),
+    ] = None,
+    cells_kind: Annotated[
+        Literal["power", "balls"] | None,
+        typer.Option(help="What --cells writes: a power diagram (the default), or the balls of MDAV."),
     ] = None,
     method: Annotated[
         str | None, typer.Option(metavar="NAME", help="How to make cells; see microcell methods. Default: auto.")
@@ -79,6 +90,7 @@ def anonymize(
         "k": k,
         "output": output,
         "report": report,
+        "cells": cells,
         "method": method,
         "seed": seed,
         "missing": missing,
@@ -88,7 +100,7 @@ def anonymize(
     }
     words = Words(quiet)
     with words.progress():
-        job = _plan(config, flags, dry_run=dry_run)
+        job = _plan(config, flags, cells_kind, dry_run=dry_run)
         done = _carry_out(job, dry_run=dry_run)
     if json:
         manifest = done.release.manifest.as_dict()
@@ -106,6 +118,7 @@ class _Job:
     k: int
     output: Path | None
     report: Path | None
+    cells: Path | None
     keep_order: bool
     making: Mapping[str, Any]
     reading: Mapping[str, Any]
@@ -114,7 +127,12 @@ class _Job:
     def outputs(self) -> tuple[Path, ...]:
         """The files that the run writes."""
         release = () if self.output is None else (self.output, mc.manifest_path(self.output))
-        return release if self.report is None else (*release, self.report)
+        return (*release, *self.beside.values())
+
+    @property
+    def beside(self) -> dict[str, Path]:
+        """The further files, by what they are."""
+        return {name: path for name, path in (("report", self.report), ("cells", self.cells)) if path is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +143,7 @@ class _Done:
     sentence: str
 
 
-def _plan(config: Path | None, flags: Mapping[str, Any], *, dry_run: bool) -> _Job:
+def _plan(config: Path | None, flags: Mapping[str, Any], cells_kind: str | None, *, dry_run: bool) -> _Job:
     """The run that the configuration and the flags describe, refused if a part is missing or could not be written."""
     base = vars(mc.Run() if config is None else mc.load_run(config))
     if flags["method"] not in (None, base["method"]):
@@ -133,6 +151,8 @@ def _plan(config: Path | None, flags: Mapping[str, Any], *, dry_run: bool) -> _J
     merged = {name: {**base[name], **flags[name]} for name in ("options", "read")}
     run = base | {name: value for name, value in flags.items() if value is not None} | merged
     _check_given(run, dry_run=dry_run)
+    if cells_kind is not None and run["cells"] is None:
+        raise OptionError("--cells-kind is for --cells: give the file to write the cells to.")
     schema = run["schema"]
     job = _Job(
         table=run["input"],
@@ -140,13 +160,14 @@ def _plan(config: Path | None, flags: Mapping[str, Any], *, dry_run: bool) -> _J
         k=run["k"],
         output=run["output"],
         report=run["report"],
+        cells=run["cells"],
         keep_order=bool(run["keep_order"]),
-        making=_making(run),
+        making=_making(run) | ({} if run["cells"] is None else {"cells": cells_kind or "power"}),
         reading=run["read"],
     )
     if job.output is not None:
         sources = [path for path in (job.table, schema, config) if isinstance(path, Path)]
-        mc.check_outputs(job.output, beside=[] if job.report is None else [job.report], sources=sources)
+        mc.check_outputs(job.output, beside=job.beside.values(), sources=sources)
     return job
 
 
@@ -172,16 +193,19 @@ def _carry_out(job: _Job, *, dry_run: bool) -> _Done:
     release = mc.anonymize(original, job.schema, k=job.k, **job.making)
     found = mc.audit(original, release.published, job.schema)
     if job.output is not None and not dry_run:
-        beside = {} if job.report is None else {job.report: _page(job, release, found)}
+        beside = {} if job.report is None else {job.report: _page(job, original, release, found)}
+        if job.cells is not None:
+            beside[job.cells] = release.cells.to_json()
         release = mc.publish(release, job.output, keep_order=job.keep_order, beside=beside)
     return _Done(release, mc.guarantee(found))
 
 
-def _page(job: _Job, release: "Release", found: "Audit") -> str:
+def _page(job: _Job, original: Any, release: "Release", found: "Audit") -> str:
     """The report, told with the order that rows will have in the file."""
     manifest = release.manifest.as_dict() | {"row_order": "kept" if job.keep_order else "shuffled"}
     name = job.table.name if job.output is None else job.output.name
-    return mc.render(found, "html", manifest=manifest, title=f"Audit of {name}")
+    picture = mc.draw_release(original, release)
+    return mc.render(found, "html", manifest=manifest, title=f"Audit of {name}", picture=picture)
 
 
 def _summarize(job: _Job, release: "Release", *, dry_run: bool) -> Iterator[tuple[str, str]]:
@@ -199,7 +223,7 @@ def _summarize(job: _Job, release: "Release", *, dry_run: bool) -> Iterator[tupl
         yield "written", "nothing: a dry run"
         return
     yield "rows", manifest.row_order
-    for heading, path in zip(("table", "manifest", "report"), job.outputs, strict=False):
+    for heading, path in zip(("table", "manifest", *job.beside), job.outputs, strict=True):
         yield heading, str(path)
 
 

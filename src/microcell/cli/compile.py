@@ -19,12 +19,16 @@ EXAMPLES = ("microcell compile",)
 
 @guarded
 def compile(json: Json = False, quiet: Quiet = False) -> None:  # named as the command is
-    """Compile the kernels of every method ahead, once on this machine."""
+    """Compile the kernels of every method, and of cells as functions, ahead, once on this machine."""
     words, started = Words(quiet), perf_counter()
     people = mc.sample_survey(60)
     with words.progress():
         for name, method in mc.METHODS.items():
             mc.anonymize(people, _schema_for(method), k=3, method=name)
+        for kind in ("power", "balls"):
+            release = mc.anonymize(people, mc.sample_schema(), k=3, method="mdav", cells=kind)
+            mc.assign(release.cells, people)
+        mc.draw_cells(people, mc.Schema(quasi=["age", "bmi"], rest="drop"), k=20, methods=["mdav", "pcl"])
     seconds = round(perf_counter() - started, 1)
     if json:
         print_data(jsons.dumps({"methods": list(mc.METHODS), "seconds": seconds}, indent=2))

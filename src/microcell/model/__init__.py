@@ -1,7 +1,8 @@
 """The nouns: frozen records that the stages hand to each other. Building one checks what it guarantees."""
 
 from microcell.kernels._arrays import Floats, Integers, Mask
-from microcell.model._cells import Encoded, EncodedColumn, Partition
+from microcell.model._cells import Encoded, Partition, Placed
+from microcell.model._encoding import EncodedColumn, Encoding
 from microcell.model._results import Audit, Comparison, Manifest, Measure, Projection, Release
 from microcell.model._schema import PUBLISHED, Column, Kind, Schema
 from microcell.model._tables import Representatives, Storage, Table, Values
@@ -13,6 +14,7 @@ __all__ = [
     "Comparison",
     "Encoded",
     "EncodedColumn",
+    "Encoding",
     "Floats",
     "Integers",
     "Kind",
@@ -20,6 +22,7 @@ __all__ = [
     "Mask",
     "Measure",
     "Partition",
+    "Placed",
     "Projection",
     "Release",
     "Representatives",

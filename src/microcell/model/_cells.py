@@ -1,47 +1,47 @@
 """Points and their cells."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from microcell.errors import GuaranteeError
 from microcell.kernels._arrays import Floats, Integers
+from microcell.model._encoding import Encoding
 
-__all__ = ["Encoded", "EncodedColumn", "Partition"]
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedColumn:
-    """The dimensions ``first`` to ``last - 1`` of the matrix that one quasi-identifier became.
-
-    value = ``centre`` + ``scale`` * coordinate, for numeric and datetime columns and the axes of a location;
-    for indicators, coordinate = scaled indicator less its mean.
-    """
-
-    name: str
-    kind: str
-    first: int
-    last: int
-    centre: Floats
-    scale: Floats
-
-    @property
-    def constant(self) -> bool:
-        """True if the column has one value only, and so carries no distance."""
-        return self.first == self.last
+__all__ = ["Encoded", "Partition", "Placed"]
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Records as points: a finite, C-contiguous float64 matrix, and how to read its columns back."""
+    """Records as points: a finite, C-contiguous float64 matrix, how it was made, and the records' sampling weights."""
 
     matrix: Floats
-    columns: tuple[EncodedColumn, ...]
+    encoding: Encoding
     weights: Floats | None = None
 
     def __post_init__(self) -> None:
-        if not (self.matrix.flags.c_contiguous and np.isfinite(self.matrix).all()):
-            raise ValueError("An encoded matrix is finite and C-contiguous.")
+        _check_matrix(self.matrix)
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Further records as points of an encoding: a finite, C-contiguous float64 matrix.
+
+    ``strange`` says, by column, how many records have a category that the encoding does not know; columns without
+    one are not in it.
+    """
+
+    matrix: Floats
+    strange: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        _check_matrix(self.matrix)
+
+
+def _check_matrix(matrix: Floats) -> None:
+    if not (matrix.flags.c_contiguous and np.isfinite(matrix).all()):
+        raise ValueError("An encoded matrix is finite and C-contiguous.")
 
 
 @dataclass(frozen=True, eq=False)

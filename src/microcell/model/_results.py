@@ -54,6 +54,7 @@ class Release:
 
     ``table`` is in the frame type that came in, rows in their order; ``published`` is the same as a :class:`Table`.
     ``row_order`` is the order in which rows go to a file, known only to who has the original; ``source`` the file read.
+    ``cells`` are the cells as a function (:class:`microcell.Cells`), if they were asked for.
     """
 
     table: Any
@@ -63,6 +64,7 @@ class Release:
     published: Table
     row_order: Integers
     source: Path | None = None
+    cells: Any = None
 
 
 ALWAYS_ZERO = (

@@ -3,24 +3,38 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
-from numbers import Integral
 from pkgutil import iter_modules
-from time import monotonic
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from microcell.errors import DataError, OptionError, TooFewRecordsError
+from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels._jit import predicate
 from microcell.kernels.cells import sum_of_squares, total_sum_of_squares
 from microcell.kernels.rules import Rule
 from microcell.model import Floats, Integers, Partition
+from microcell.partitioning._input import as_points, as_reals, as_weights, check_k, varying
+from microcell.partitioning._making import carry_out, choose_method
 from microcell.partitioning._registry import METHODS, Method, select
-from microcell.partitioning.auto import Choice, check_effort, choose
+from microcell.partitioning.auto import Choice, check_effort
+from microcell.partitioning.quantization import MOST_POWER_CELLS, Quantization, pcl, power_cells
 from microcell.partitioning.refinement import ROUNDS, refine_labels
 
-__all__ = ["METHODS", "Method", "check_k", "check_method", "distortion", "partition", "partition_within", "refine"]
+__all__ = [
+    "METHODS",
+    "MOST_POWER_CELLS",
+    "Method",
+    "Quantization",
+    "check_k",
+    "check_method",
+    "distortion",
+    "partition",
+    "partition_within",
+    "pcl",
+    "power_cells",
+    "refine",
+]
 
 _MODULES = [  # every file here registers its methods: a new one needs no line elsewhere
     import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)
@@ -72,8 +86,8 @@ def partition_within(
     """
     check_k(k)
     check_method(method, {**options, "refine": refine})
-    points = _as_points(X)
-    each = _as_weights(weights, len(points))
+    points = as_points(X)
+    each = as_weights(weights, len(points))
     parts = _split(strata, len(points))
     if min(map(len, parts)) < k:
         raise TooFewRecordsError(
@@ -82,11 +96,11 @@ def partition_within(
         )
     labels, done, told, most = np.empty(len(points), dtype=np.int64), 0, Choice(method, "asked for"), 0
     for rows in parts:
-        own = _varying(points if len(parts) == 1 else points[rows])
-        choice = _choose(own, int(k), method, options, len(points))
+        own = varying(points if len(parts) == 1 else points[rows])
+        choice = choose_method(own, int(k), method, options, len(points))
         if refine and choice.method != "univariate":  # which cannot be improved
             choice = replace(choice, rounds=ROUNDS)
-        labels[rows] = done + _carry_out(own, int(k), choice, None if each is None else each[rows], seed)
+        labels[rows] = done + carry_out(own, int(k), choice, None if each is None else each[rows], seed)
         done = int(labels[rows].max()) + 1
         if len(rows) > most:
             told, most = choice, len(rows)
@@ -100,25 +114,6 @@ def _split(strata: Integers | None, n: int) -> list[Integers]:
     if len(strata) != n:
         raise OptionError(f"strata must be {n} numbers, one a row, not {len(strata)}.")
     return np.split(np.argsort(strata, kind="stable"), np.cumsum(np.bincount(strata))[:-1])
-
-
-def _choose(points: Floats, k: int, method: str, options: Mapping[str, Any], of: int) -> Choice:
-    if method == "auto":
-        return choose(points, k, **options, of=of)
-    seconds = options.get("seconds")
-    if not isinstance(seconds, (int, float, np.integer, np.floating)):
-        return Choice(method, "asked for", options)
-    share = float(seconds) * len(points) / of
-    why = "asked for; its time is limited, so another run may differ"
-    return Choice(method, why, {**options, "seconds": share}, seconds=share)
-
-
-def _carry_out(points: Floats, k: int, choice: Choice, weights: Floats | None, seed: int) -> Integers:
-    deadline = monotonic() + choice.seconds
-    labels = select(choice.method).function(points, k, weights=weights, seed=seed, **choice.options)
-    if choice.rounds:
-        labels = refine_labels(points, labels, k, weights=weights, seed=seed, rounds=choice.rounds, deadline=deadline)
-    return labels
 
 
 def refine(
@@ -145,11 +140,11 @@ def refine(
     True
     """
     check_k(k)
-    points = _varying(_as_points(X))
+    points = varying(as_points(X))
     start = Partition(np.asarray(labels), int(k))
     if len(start.labels) != len(points):
         raise OptionError(f"labels must be {len(points)} cell numbers, one a row, not {len(start.labels)}.")
-    each, rule = _as_weights(weights, len(points)), _as_rule(traits, allowed, start.labels)
+    each, rule = as_weights(weights, len(points)), _as_rule(traits, allowed, start.labels)
     found = refine_labels(points, start.labels, int(k), weights=each, seed=seed, rule=rule)
     return Partition(found, int(k), method="refine", why="asked for")
 
@@ -160,7 +155,7 @@ def _as_rule(traits: ArrayLike | None, allowed: Callable[[Floats], bool] | None,
         return None
     if traits is None or allowed is None:
         raise OptionError("traits and allowed go together: allowed is a function of the traits of a cell's members.")
-    values = np.ascontiguousarray(_as_reals(traits, "traits must be a matrix of numbers, one row a record."))
+    values = np.ascontiguousarray(as_reals(traits, "traits must be a matrix of numbers, one row a record."))
     if values.ndim != 2 or len(values) != len(labels) or values.shape[1] == 0:
         raise OptionError(f"traits must be a matrix of {len(labels)} rows, one a record.")
     try:
@@ -183,22 +178,14 @@ def distortion(X: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = N
     >>> round(distortion([[0.0], [1.0], [10.0], [11.0]], [0, 0, 1, 1]), 4)
     0.0099
     """
-    points = _as_points(X)
+    points = as_points(X)
     cells = np.asarray(labels, dtype=np.int64)
     if cells.shape != (len(points),) or (len(cells) and cells.min() < 0):
         raise OptionError(f"labels must be {len(points)} cell numbers of 0 or more, one a row.")
-    given = _as_weights(weights, len(points))
+    given = as_weights(weights, len(points))
     each = np.ones(len(points)) if given is None else given
     total = total_sum_of_squares(points, each)
     return 0.0 if total == 0 else sum_of_squares(points, cells, each) / total
-
-
-def check_k(k: object) -> None:
-    """Refuse a k that is not a whole number of 2 or more."""
-    if isinstance(k, bool) or not isinstance(k, Integral):
-        raise OptionError(f"k must be a whole number of 2 or more, not {k!r}.")
-    if int(k) < 2:
-        raise OptionError(f"k must be 2 or more, not {k}: a record alone in its cell has no protection.")
 
 
 def check_method(method: str, options: Mapping[str, Any]) -> None:
@@ -214,50 +201,3 @@ def check_method(method: str, options: Mapping[str, Any]) -> None:
         check_effort(value)
     if not isinstance(options.get("refine", False), bool):
         raise OptionError("refine must be true or false.")
-
-
-def _as_points(X: ArrayLike) -> Floats:
-    """The matrix in float64, scaled down where squares would overflow or vanish; cells do not depend on scale."""
-    points = _as_reals(X, "Points must be numbers. For a table with other columns use anonymize.")
-    points = points[:, np.newaxis] if points.ndim == 1 else points
-    if points.ndim != 2:
-        raise DataError(f"Points must be a matrix of records by columns, not an array of {points.ndim} dimensions.")
-    if not np.isfinite(points).all():
-        row, column = np.argwhere(~np.isfinite(points))[0]
-        raise DataError(
-            f"Points must be finite: row {row + 1}, column {column + 1} is missing or infinite, the first of "
-            f"{(~np.isfinite(points)).sum()} such entries. Remove or impute them."
-        )
-    largest = float(np.abs(points).max(initial=0.0))
-    if largest > 1e100 or 0 < largest < 1e-100:
-        points = points / largest
-    return np.ascontiguousarray(points)
-
-
-def _varying(points: Floats) -> Floats:
-    """The points without constant columns, which carry no distance."""
-    if len(points) == 0:
-        return points
-    varying = points.min(axis=0) < points.max(axis=0)
-    return points if varying.all() else np.ascontiguousarray(points[:, varying])
-
-
-def _as_weights(weights: ArrayLike | None, rows: int) -> Floats | None:
-    if weights is None:
-        return None
-    out = np.ascontiguousarray(_as_reals(weights, "Weights must be numbers, one a record."))
-    if out.shape != (rows,) or not (np.isfinite(out).all() and (out > 0).all()):
-        raise DataError(f"Weights must be {rows} positive numbers, one a record.")
-    largest = float(out.max(initial=1.0))
-    return out if 1e-50 < largest < 1e50 else out / largest  # only their ratios matter
-
-
-def _as_reals(given: ArrayLike, message: str) -> Floats:
-    """The array in float64; complex numbers, text and the like are refused without showing them."""
-    try:
-        array = np.asarray(given)
-        if array.dtype.kind == "c":
-            raise TypeError
-        return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        raise DataError(message) from None

@@ -24,6 +24,7 @@ def render(
     *,
     manifest: Mapping[str, Any] | None = None,
     title: str = "Audit of a published table",
+    picture: bytes | None = None,
 ) -> str:
     """The report of an audit as "text", "json" or "html".
 
@@ -33,6 +34,8 @@ def render(
         How the release was made, if known; told in the report.
     title
         The heading of text and page.
+    picture
+        A figure of the cells (SVG), for the page.
 
     Examples
     --------
@@ -43,5 +46,5 @@ def render(
     """
     if form not in FORMS:
         raise OptionError(f"No report form {form!r}; choose one of {', '.join(FORMS)}.")
-    compose = cast("Callable[[Audit, Mapping[str, Any] | None, str], str]", import_module(FORMS[form]).compose)
-    return compose(audit, manifest, title)
+    compose = cast("Callable[..., str]", import_module(FORMS[form]).compose)
+    return compose(audit, manifest, title, **({} if picture is None or form != "html" else {"picture": picture}))

@@ -1,5 +1,6 @@
 """The report as one self-contained HTML page."""
 
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from microcell.reporting.sentences import amount, direction, facts, guarantee, i
 __all__ = ["compose"]
 
 
-def compose(audit: Audit, manifest: Mapping[str, Any] | None, title: str) -> str:
+def compose(audit: Audit, manifest: Mapping[str, Any] | None, title: str, picture: bytes | None = None) -> str:
     """The audit as a page with figures inside it: no script, and nothing fetched from anywhere."""
     templates = Environment(
         loader=PackageLoader("microcell.reporting"),
@@ -35,5 +36,6 @@ def compose(audit: Audit, manifest: Mapping[str, Any] | None, title: str) -> str
         making=making(manifest),
         classes=draw_classes(audit) if len(audit.class_sizes) else None,
         columns=[draw_comparison(item, place) for place, item in enumerate(audit.comparisons)],
+        cells=None if picture is None else b64encode(picture).decode("ascii"),
         projection=None if audit.projection is None else draw_projection(audit.projection),
     )

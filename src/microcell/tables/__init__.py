@@ -1,5 +1,7 @@
 """Tables in and out: the only place that knows frames and file formats."""
 
+from microcell.tables._adding import add_columns
+from microcell.tables._cells import replace_by_cells, values_of_cells
 from microcell.tables._digest import digest, file_digest
 from microcell.tables._origin import Dialect, Origin
 from microcell.tables._publishing import publish, take
@@ -9,6 +11,7 @@ from microcell.tables._writing import check_suffix, check_writable, read_back, w
 __all__ = [
     "Dialect",
     "Origin",
+    "add_columns",
     "check_suffix",
     "check_writable",
     "digest",
@@ -16,6 +19,8 @@ __all__ = [
     "publish",
     "read",
     "read_back",
+    "replace_by_cells",
     "take",
+    "values_of_cells",
     "write",
 ]

@@ -1,0 +1,121 @@
+"""Power cells: the nearest centroid, each at a cost of its own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from microcell.cells._arrays import COSTS, NUMBERS_FROM_0
+from microcell.cells._base import Cells
+from microcell.errors import DataError
+from microcell.kernels.transport import choose_cells
+from microcell.model import Floats, Integers
+
+__all__ = ["PowerCells"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PowerCells(Cells, kind="power", holds_records=False):
+    """Cells of a power diagram: a point x is in the cell q of least ||x - centroid_q||^2 + cost_q.
+
+    They are convex polytopes, and adding a constant to all costs changes nothing; PCL finds the costs that give cells
+    of wanted sizes. ``centroids`` are the points of this rule, which PCL brings to the means of the cells but for what
+    its tolerance leaves. Where the table was split first, ``chooser`` finds the macrocell of x, and the least is sought
+    among the cells whose ``group`` is that macrocell. Assigning takes O(n G m) time, less with a chooser.
+
+    Examples
+    --------
+    >>> cells = PowerCells(centroids=[[0.0], [4.0]], sizes=[3, 5], k=3, costs=[0.0, 8.0])
+    >>> cells.assign([[2.5], [3.5]])
+    array([0, 1])
+    """
+
+    costs: Floats = field(metadata=COSTS)
+    group: Integers | None = field(default=None, metadata=NUMBERS_FROM_0)
+    chooser: "PowerCells | None" = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.costs) != len(self):
+            raise DataError(f"{len(self.costs)} costs were given for {len(self)} cells, expected one a cell.")
+        if (self.group is None) != (self.chooser is None):
+            raise DataError("group and chooser belong together: give both, or neither.")
+        if self.group is not None and self.chooser is not None:
+            _check_chooser(self, self.group, self.chooser)
+
+    @classmethod
+    def within(cls, chooser: "PowerCells", parts: Sequence["PowerCells"]) -> Self:
+        """The cells of all parts, numbered through, part i within macrocell i of the chooser.
+
+        Parts may have choosers of their own, which then decide after the one given.
+
+        Examples
+        --------
+        >>> halves = PowerCells(centroids=[[0.0], [8.0]], sizes=[4, 4], k=4, costs=[0.0, 0.0])
+        >>> left = PowerCells(centroids=[[-1.0], [1.0]], sizes=[2, 2], k=2, costs=[0.0, 0.0])
+        >>> right = PowerCells(centroids=[[7.0], [9.0]], sizes=[2, 2], k=2, costs=[0.0, 0.0])
+        >>> PowerCells.within(halves, [left, right]).assign([0.5, 3.9, 4.1, 20.0])
+        array([1, 1, 2, 3])
+        """
+        if len(parts) != len(chooser):
+            raise DataError(f"{len(parts)} parts were given for {len(chooser)} macrocells, expected one for each.")
+        group = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        if any(part.chooser is not None for part in parts):
+            middle = [_as_one(part) if part.chooser is None else part.chooser for part in parts]
+            firsts = np.cumsum([0, *(len(cells) for cells in middle)])
+            own = [np.zeros(len(part), dtype=np.int64) if part.group is None else part.group for part in parts]
+            group, chooser = firsts[group] + np.concatenate(own), cls.within(chooser, middle)
+        return cls(
+            centroids=np.concatenate([part.centroids for part in parts]),
+            sizes=np.concatenate([part.sizes for part in parts]),
+            k=min(part.k for part in parts),
+            costs=np.concatenate([part.costs for part in parts]),
+            group=group,
+            chooser=chooser,
+        )
+
+    def contents(self) -> dict[str, Any]:
+        """The arrays as plain lists, those of the chooser under its name."""
+        chooser = self.chooser
+        inner = None if chooser is None else {"k": chooser.k, **chooser.contents()}
+        return {**super().contents(), "chooser": inner}
+
+    @classmethod
+    def from_contents(cls, contents: Mapping[str, Any], **facts: Any) -> Self:
+        """The cells that :meth:`contents` was made of."""
+        chooser = contents.get("chooser") if isinstance(contents, Mapping) else None
+        if isinstance(chooser, Mapping):
+            own = {name: entry for name, entry in chooser.items() if name != "k"}
+            contents = {**contents, "chooser": cls.from_contents(own, k=chooser.get("k"))}
+        return super().from_contents(contents, **facts)
+
+    def _place(self, points: Floats) -> Integers:
+        if self.group is None or self.chooser is None:
+            # Copies: kernels are compiled once more for arrays that are read-only.
+            return choose_cells(points, self.centroids.copy(), self.costs.copy())
+        macrocells = self.chooser._place(points)
+        out = np.empty(len(points), dtype=np.int64)
+        for macrocell in np.unique(macrocells):
+            rows, cells = np.flatnonzero(macrocells == macrocell), np.flatnonzero(self.group == macrocell)
+            out[rows] = cells[choose_cells(points[rows], self.centroids[cells], self.costs[cells])]
+        return out
+
+
+def _as_one(cells: PowerCells) -> PowerCells:
+    """The cells as a single macrocell."""
+    size = int(cells.sizes.sum())
+    mean = np.average(cells.centroids, axis=0, weights=cells.sizes)
+    return PowerCells(centroids=mean[np.newaxis], sizes=np.array([size]), k=cells.k, costs=np.zeros(1))
+
+
+def _check_chooser(cells: PowerCells, group: Integers, chooser: PowerCells) -> None:
+    if not isinstance(chooser, PowerCells) or chooser.dimensions != cells.dimensions:
+        raise DataError(f"The chooser must be PowerCells of {cells.dimensions} dimensions, as the cells have.")
+    if chooser.encoding is not None or chooser.representatives is not None:
+        raise DataError("A chooser has no encoding and no representatives: give them to the cells.")
+    if len(group) != len(cells) or not np.array_equal(np.unique(group), np.arange(len(chooser))):
+        raise DataError(
+            f"group must name, for each of the {len(cells)} cells, one of the chooser's {len(chooser)} macrocells, "
+            "and each macrocell at least once."
+        )

@@ -1,0 +1,73 @@
+"""``microcell draw``: the cells of methods side by side, in two dimensions."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+import microcell as mc
+from microcell.cli._console import Words
+from microcell.cli._failures import guarded
+from microcell.cli._options import Quiet, SchemaFile, takes_reading
+from microcell.errors import OptionError
+from microcell.staging import Staging, check_target
+
+__all__ = ["EXAMPLES", "draw"]
+
+EXAMPLES = (
+    "microcell draw people.csv -s schema.toml -k 20 --columns age,bmi -o cells.svg",
+    "microcell draw people.csv -s schema.toml -k 20 --columns age,bmi --methods mdav,pcl,auto -o cells.png",
+)
+
+_FIGURES = {".svg": "svg", ".png": "png", ".pdf": "pdf"}
+
+
+@guarded
+@takes_reading
+def draw(
+    *,
+    reading: Mapping[str, Any],
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="The file to draw.", show_default=False)],
+    schema: SchemaFile,
+    k: Annotated[int, typer.Option("-k", help="The least number of records in a cell.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The figure: .svg, .png or .pdf.")],
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help="Two quasi-identifiers, where the schema has more.",
+            show_default=False,
+        ),
+    ] = None,
+    methods: Annotated[str, typer.Option(metavar="NAME,NAME,...", help="See microcell methods.")] = "mdav,pcl",
+    seed: Annotated[int, typer.Option(help="For what chance decides.")] = 0,
+    missing: Annotated[
+        Literal["error", "drop", "impute"],
+        typer.Option(help="What to do with records that lack a quasi-identifier."),
+    ] = "error",
+    quiet: Quiet = False,
+) -> None:
+    """Draw records and the cells that methods make of them; the picture shows the records, and is not for release."""
+    words = Words(quiet)
+    if output.suffix.lower() not in _FIGURES:
+        raise OptionError(f"--output takes a name that ends in {', '.join(_FIGURES)}, not {output.name!r}.")
+    check_target(output, sources=(table, schema))
+    with words.progress():
+        figure = mc.draw_cells(
+            mc.read(table, **reading),
+            mc.load_schema(schema),
+            k=k,
+            methods=_split(methods),
+            columns=None if columns is None else _split(columns),
+            form=_FIGURES[output.suffix.lower()],
+            seed=seed,
+            missing=missing,
+        )
+        with Staging() as staging:
+            staging.path(output).write_bytes(figure)
+    words.list([("figure", str(output))])
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

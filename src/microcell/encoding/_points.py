@@ -1,0 +1,81 @@
+"""The stage itself: read every quasi-identifier, fit it, place it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from microcell.encoding._fitting import fit_column
+from microcell.encoding._placing import place_column
+from microcell.encoding._reading import Reading, check_parts, read_again, read_column
+from microcell.errors import DataError
+from microcell.model import Encoded, EncodedColumn, Encoding, Floats, Placed, Schema, Table
+
+__all__ = ["encode", "fit", "place"]
+
+
+def encode(table: Table, schema: Schema) -> Encoded:
+    """The records as points: one block of dimensions for each quasi-identifier of the (resolved) schema.
+
+    Numbers, dates and ranks: standardized to mean 0 and population variance 1. Nominal values: indicators scaled by
+    1/sqrt(2), so that a mismatch has distance 1. Codes: a place on a line, the farther apart the earlier two codes
+    differ. Locations: unit vectors, scaled to variance 2, as two columns have. A column's weight multiplies its
+    squared distances. A missing value stands at the column's mean, where it pulls to no side. Constant columns have
+    no dimension. Time and memory O(n m).
+    """
+    readings = _read_all(table, schema)
+    encoding = _fit_all(schema, readings)
+    placed = _place_all(encoding, readings, table.rows)
+    return Encoded(placed.matrix, encoding, _sampling_weights(table, schema))
+
+
+def fit(table: Table, schema: Schema) -> Encoding:
+    """How the records of the table become points: what :func:`encode` does, to be done to further records."""
+    return _fit_all(schema, _read_all(table, schema))
+
+
+def place(table: Table, encoding: Encoding) -> Placed:
+    """The records of a table as points of an encoding; those that it was fitted to, as :func:`encode` has them.
+
+    A category that the encoding does not know is counted as strange. A nominal one has no indicator; a number of an
+    ordinal column lies midway between its neighbours, or at the end; other ordinal values stand at the mean; a code
+    stands where the known code does that shares the longest prefix with it, the first of those. Missing values
+    stand at the mean. Raises :class:`SchemaError` for a column that is not there or that holds values of another
+    type, :class:`DataError` for infinite numbers and impossible degrees. Time and memory O(n m).
+    """
+    check_parts(table, encoding)
+    readings = [read_again(column, table) for column in encoding.columns]
+    return _place_all(encoding, readings, table.rows)
+
+
+def _read_all(table: Table, schema: Schema) -> list[Reading]:
+    return [read_column(str(column.kind), column.parts, table) for column in schema.quasi]
+
+
+def _fit_all(schema: Schema, readings: Sequence[Reading]) -> Encoding:
+    columns: list[EncodedColumn] = []
+    for column, reading in zip(schema.quasi, readings, strict=True):
+        columns.append(fit_column(column, reading, first=columns[-1].last if columns else 0))
+    return Encoding(tuple(columns))
+
+
+def _place_all(encoding: Encoding, readings: Sequence[Reading], rows: int) -> Placed:
+    matrix = np.empty((rows, encoding.dimensions))
+    pairs = zip(encoding.columns, readings, strict=True)
+    strange = {
+        column.name: place_column(column, reading, matrix[:, column.first : column.last]) for column, reading in pairs
+    }
+    return Placed(matrix, {name: count for name, count in strange.items() if count})
+
+
+def _sampling_weights(table: Table, schema: Schema) -> Floats | None:
+    if schema.weight is None:
+        return None
+    values = table.columns[schema.weight]
+    weights = values.reals() if values.is_number else np.full(table.rows, np.nan)
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    if len(wrong):
+        raise DataError(
+            f"Weight column {schema.weight!r} must hold positive numbers; {len(wrong)} rows do not, the first is row "
+            f"{wrong[0] + 1}."
+        )
+    return weights

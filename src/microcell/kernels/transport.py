@@ -1,0 +1,335 @@
+"""Points to cells of given sizes at the least sum of squared distances: a transportation problem and its prices.
+
+A cell q has a site and a cost; a point goes to the cell of least squared distance plus cost. Where the cells are then
+too large or too small, single points are pushed along the shortest paths in the graph of cells, whose arc q -> r weighs
+what it costs to move the cheapest member of q to r. The costs are the prices (dual variables) of the problem, and stay
+so with every push: no other assignment of these sizes has a smaller sum.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from microcell.kernels._arrays import Floats, Integers, Mask
+from microcell.kernels._jit import inlined_kernel, inner_kernel, kernel
+
+__all__ = ["centre_costs", "choose_again", "choose_cells", "choose_two", "push_excess"]
+
+_TIE = 1e-12
+"""Two cells tie for a point if they differ by less than this share of what distance and cost add up from."""
+
+
+@inner_kernel
+def _measure(point: Floats, across: Floats, costs: Floats, out: Floats) -> None:
+    """Squared distance plus cost of each cell, side by side (OUT: ``out``); ``across`` has a column a site."""
+    for q in range(len(costs)):
+        out[q] = costs[q]
+    for j in range(len(point)):
+        value, row = point[j], across[j]
+        for q in range(len(costs)):
+            difference = value - row[q]
+            out[q] += difference * difference
+
+
+@kernel
+def choose_cells(X: Floats, sites: Floats, costs: Floats) -> Integers:
+    """The cell of least squared distance plus cost for each point; ties to the lowest cell. O(n Q m)."""
+    across = np.ascontiguousarray(sites.T)
+    labels, sums = np.empty(len(X), dtype=np.int64), np.empty(len(costs))
+    for i in range(len(X)):
+        _measure(X[i], across, costs, sums)
+        labels[i] = np.argmin(sums)
+    return labels
+
+
+@kernel
+def choose_again(X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers) -> int:
+    """Move every point whose cell is not of least squared distance plus cost; how many moved (OUT: ``labels``).
+
+    A point stays where its cell ties with the best; one that moves to cells that tie prefers a cell below its target,
+    so that equal points spread. O(n Q m).
+    """
+    count, moved = len(costs), 0
+    across, sums, sizes = np.ascontiguousarray(sites.T), np.empty(count), np.zeros(count, dtype=np.int64)
+    for i in range(len(X)):
+        sizes[labels[i]] += 1
+    for i in range(len(X)):
+        _measure(X[i], across, costs, sums)
+        own, best = labels[i], int(np.argmin(sums))
+        slack = _TIE * (abs(sums[own] - costs[own]) + abs(costs[own]) + abs(costs[best]))
+        if sums[best] < sums[own] - slack:
+            limit = sums[best] + slack
+            chosen = best
+            for q in range(count):
+                if sums[q] <= limit and sizes[q] < targets[q]:
+                    chosen = q
+                    break
+            sizes[own] -= 1
+            sizes[chosen] += 1
+            labels[i] = chosen
+            moved += 1
+    return moved
+
+
+@kernel
+def choose_two(X: Floats, sites: Floats, costs: Floats, best: Integers, second: Integers, margins: Floats) -> None:
+    """The best cell of each point, the next best, and by how much that is worse (OUT: the last three). O(n Q m)."""
+    across, sums = np.ascontiguousarray(sites.T), np.empty(len(costs))
+    for i in range(len(X)):
+        _measure(X[i], across, costs, sums)
+        first, other, least, next_least = 0, 0, np.inf, np.inf
+        for q in range(len(sums)):
+            if sums[q] < next_least:
+                if sums[q] < least:
+                    first, other, least, next_least = q, first, sums[q], least
+                else:
+                    other, next_least = q, sums[q]
+        best[i], second[i], margins[i] = first, other, next_least - least
+
+
+class _Flow(NamedTuple):
+    """Points in their cells, as linked lists, and the cheapest way out of each cell to each of those near it."""
+
+    X: Floats
+    sites: Floats
+    costs: Floats
+    targets: Integers
+    labels: Integers
+    near: Integers
+    """(Q, A): the cells that arcs lead to."""
+    weights: Floats
+    """(Q, A): the least of ||x - site r||^2 - ||x - site q||^2 over the members x of q."""
+    movers: Integers
+    """(Q, A): the member that it is the least for; -1 if q is empty. It may have left since: see ``_renew``."""
+    heads: Integers
+    after: Integers
+    before: Integers
+    sizes: Integers
+
+
+class _Paths(NamedTuple):
+    """What a search for the shortest path keeps for each cell; clean between searches."""
+
+    distances: Floats
+    parents: Integers
+    arcs: Integers
+    done: Mask
+    frontier: Integers
+    touched: Integers
+
+
+@inlined_kernel
+def _squared_distance(x: Floats, y: Floats) -> float:
+    out = 0.0
+    for j in range(len(x)):
+        difference = x[j] - y[j]
+        out += difference * difference
+    return out
+
+
+@inner_kernel
+def _link(flow: _Flow, i: int, q: int) -> None:
+    """Put a point into a cell's list."""
+    first = flow.heads[q]
+    flow.after[i], flow.before[i] = first, -1
+    if first >= 0:
+        flow.before[first] = i
+    flow.heads[q] = i
+    flow.labels[i] = q
+    flow.sizes[q] += 1
+
+
+@inner_kernel
+def _unlink(flow: _Flow, i: int, q: int) -> None:
+    """Take a point out of its cell's list."""
+    last, following = flow.before[i], flow.after[i]
+    if last >= 0:
+        flow.after[last] = following
+    else:
+        flow.heads[q] = following
+    if following >= 0:
+        flow.before[following] = last
+    flow.sizes[q] -= 1
+
+
+@inner_kernel
+def _lay_arcs(flow: _Flow, q: int) -> None:
+    """Find the cheapest way out of a cell to each one near it, all of them measured at once. O(size A m)."""
+    reach, m = flow.near.shape[1], flow.X.shape[1]
+    across, sums, zeros = np.empty((m, reach)), np.empty(reach), np.zeros(reach)
+    for a in range(reach):
+        for j in range(m):
+            across[j, a] = flow.sites[flow.near[q, a], j]
+    weights, movers = flow.weights[q], flow.movers[q]
+    weights[:] = np.inf
+    movers[:] = -1
+    i = flow.heads[q]
+    while i >= 0:
+        _measure(flow.X[i], across, zeros, sums)
+        own = _squared_distance(flow.X[i], flow.sites[q])
+        for a in range(reach):
+            if sums[a] - own < weights[a]:
+                weights[a], movers[a] = sums[a] - own, i
+        i = flow.after[i]
+
+
+@inner_kernel
+def _welcome(flow: _Flow, i: int, q: int) -> None:
+    """Put a point into a cell; its ways out may be the cheapest now. O(A m)."""
+    _link(flow, i, q)
+    own = _squared_distance(flow.X[i], flow.sites[q])
+    for a in range(flow.near.shape[1]):
+        weight = _squared_distance(flow.X[i], flow.sites[flow.near[q, a]]) - own
+        if weight < flow.weights[q, a]:
+            flow.weights[q, a], flow.movers[q, a] = weight, i
+
+
+@inner_kernel
+def _renew(flow: _Flow, q: int, a: int) -> None:
+    """Find the cheapest way out again if the point that it was for has left. O(size m)."""
+    i = flow.movers[q, a]
+    if i < 0 or flow.labels[i] == q:
+        return
+    site, last = flow.sites[flow.near[q, a]], flow.weights[q, a]
+    least, mover = np.inf, -1
+    other = flow.heads[q]
+    while other >= 0 and least > last:  # none can be cheaper than the one that left
+        weight = _squared_distance(flow.X[other], site) - _squared_distance(flow.X[other], flow.sites[q])
+        if weight < least:
+            least, mover = weight, other
+        other = flow.after[other]
+    flow.weights[q, a], flow.movers[q, a] = least, mover
+
+
+@inner_kernel
+def _find_room(flow: _Flow, paths: _Paths, source: int) -> tuple[int, int]:
+    """The nearest cell below its target, by Dijkstra's rule (-1 if none), and how many cells were touched."""
+    waiting, touched, bound = 1, 1, np.inf
+    paths.distances[source], paths.frontier[0], paths.touched[0] = 0.0, source, source
+    while waiting > 0:
+        place = 0
+        for f in range(1, waiting):
+            if paths.distances[paths.frontier[f]] < paths.distances[paths.frontier[place]]:
+                place = f
+        q = paths.frontier[place]
+        waiting -= 1
+        paths.frontier[place] = paths.frontier[waiting]
+        paths.done[q] = True
+        if flow.sizes[q] < flow.targets[q]:
+            return q, touched
+        base = paths.distances[q] - flow.costs[q]
+        for a in range(flow.near.shape[1]):
+            r = flow.near[q, a]
+            length = max(base + flow.weights[q, a] + flow.costs[r], paths.distances[q])  # below only by rounding
+            if length < min(paths.distances[r], bound) and not paths.done[r]:
+                _renew(flow, q, a)  # until then the weight was at least not too high
+                length = max(base + flow.weights[q, a] + flow.costs[r], paths.distances[q])
+            if length < min(paths.distances[r], bound) and not paths.done[r]:
+                if paths.distances[r] == np.inf:
+                    paths.frontier[waiting], paths.touched[touched] = r, r
+                    waiting, touched = waiting + 1, touched + 1
+                paths.distances[r], paths.parents[r], paths.arcs[r] = length, q, a
+                if flow.sizes[r] < flow.targets[r]:
+                    bound = length
+    return -1, touched
+
+
+@inner_kernel
+def _push(flow: _Flow, paths: _Paths, source: int, target: int) -> None:
+    """Move one point along each arc of the path."""
+    r = target
+    while r != source:
+        q = paths.parents[r]
+        i = flow.movers[q, paths.arcs[r]]
+        _unlink(flow, i, q)
+        _welcome(flow, i, r)
+        r = q
+
+
+@inner_kernel
+def _is_tight(flow: _Flow, paths: _Paths, source: int, target: int) -> bool:
+    """True if another push along the path costs nothing more, as it does where points are equal."""
+    r = target
+    while r != source:
+        q = paths.parents[r]
+        _renew(flow, q, paths.arcs[r])
+        weight, slack = flow.weights[q, paths.arcs[r]], flow.costs[q] - flow.costs[r]
+        if not weight - slack <= _TIE * (abs(weight) + abs(slack)):
+            return False
+        r = q
+    return True
+
+
+@inner_kernel
+def _lay_out(X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers, near: Integers) -> _Flow:
+    """The points in their cells, with the cheapest ways out. O(n A m)."""
+    n, count = len(X), len(sites)
+    weights, movers = np.empty(near.shape), np.empty(near.shape, dtype=np.int64)
+    heads, after, before = np.full(count, -1), np.full(n, -1), np.full(n, -1)
+    sizes = np.zeros(count, dtype=np.int64)
+    flow = _Flow(X, sites, costs, targets, labels, near, weights, movers, heads, after, before, sizes)
+    for i in range(n):
+        _link(flow, i, labels[i])
+    for q in range(count):
+        _lay_arcs(flow, q)
+    return flow
+
+
+@kernel
+def push_excess(X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers, near: Integers) -> int:
+    """Push points out of cells above their targets until none is; how many pushes, or -1 if a path is missing.
+
+    Every point must be in a cell of least squared distance plus cost among those ``near`` its own; that stays so
+    (OUT: ``labels``, ``costs``). A push costs a shortest path among the cells, to the nearest cell with room.
+    """
+    count, pushes = len(sites), 0
+    flow = _lay_out(X, sites, costs, targets, labels, near)
+    distances, done = np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
+    frontier, touched_cells = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    paths = _Paths(distances, np.full(count, -1), np.full(count, -1), done, frontier, touched_cells)
+    for source in range(count):
+        while flow.sizes[source] > targets[source]:
+            target, touched = _find_room(flow, paths, source)
+            if target < 0:
+                return -1
+            for f in range(touched):
+                q = paths.touched[f]
+                if paths.done[q]:
+                    costs[q] += paths.distances[target] - paths.distances[q]
+            _push(flow, paths, source, target)
+            pushes += 1
+            while (
+                flow.sizes[source] > targets[source]
+                and flow.sizes[target] < targets[target]
+                and _is_tight(flow, paths, source, target)
+            ):
+                _push(flow, paths, source, target)
+                pushes += 1
+            for f in range(touched):
+                paths.distances[paths.touched[f]] = np.inf
+                paths.done[paths.touched[f]] = False
+    return pushes
+
+
+@kernel
+def centre_costs(
+    X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers, near: Integers, sweeps: int
+) -> None:
+    """Move costs to the middle of where they may be without changing any point's cell (OUT: ``costs``).
+
+    Pushes leave the points that moved last on the border of two cells, where rounding decides. A cost may lie between
+    the largest c(r) - w(r, q) and the least c(r) + w(q, r), for arcs of weight w; all move a half of the way to the
+    middle at once, so that no bound is passed. O(n A m), and O(Q A) a sweep.
+    """
+    flow = _lay_out(X, sites, costs, targets, labels, near)
+    low, high = np.empty(len(costs)), np.empty(len(costs))
+    for _ in range(sweeps):
+        low[:], high[:] = -np.inf, np.inf
+        for q in range(len(costs)):
+            for a in range(near.shape[1]):
+                r, weight = near[q, a], flow.weights[q, a]
+                high[q] = min(high[q], costs[r] + weight)
+                low[r] = max(low[r], costs[q] - weight)
+        for q in range(len(costs)):
+            if low[q] < high[q] and low[q] > -np.inf and high[q] < np.inf:
+                costs[q] += ((low[q] + high[q]) / 2 - costs[q]) / 2

@@ -1,0 +1,87 @@
+"""The costs of cells adjusted until the cells have their sizes: exactly, or by Newton's method first."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from microcell.kernels.neighbours import find_near_cells
+from microcell.kernels.newton import balance_costs
+from microcell.kernels.transport import centre_costs, choose_again, push_excess
+from microcell.model import Floats, Integers
+
+__all__ = ["ADJUSTMENTS", "Adjustment", "adjust_by_newton", "adjust_exactly", "settle_costs"]
+
+Adjustment = Callable[[Floats, Floats, Floats, Integers, Integers], None]
+"""(points, sites, costs, targets, labels): changes costs and labels in place, until the sizes are the targets."""
+
+MANY_CELLS, NEAR = 1500, 128
+"""With more cells, arcs lead only to so many near ones at first, to twice as many where that does not do."""
+
+NEIGHBOURS = 12
+"""In few dimensions a cell has few neighbours: arcs lead to so many near cells times 2 for each dimension at first."""
+
+SWEEPS = 100
+"""In which costs move to the middle of what they may be."""
+
+
+def adjust_exactly(X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers) -> None:
+    """Find costs under which the cells have their sizes (OUT: ``costs``, ``labels``): the least distortion there is.
+
+    Warm-started from costs and labels. Targets may add up to more than there are points: then they are limits, and
+    costs must be 0 at the start. Time O(n Q m) and a shortest path among the Q cells for each point too many.
+    """
+    count = len(sites)
+    reach = _reach(sites)
+    while True:
+        choose_again(X, sites, costs, targets, labels)
+        if (np.bincount(labels, minlength=count) <= targets).all():
+            return
+        push_excess(X, sites, costs, targets, labels, _near(sites, reach))
+        if reach == count - 1:
+            return
+        reach = min(count - 1, 2 * reach)
+
+
+def adjust_by_newton(X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers) -> None:
+    """The same, by Newton's method first: what that leaves over is then pushed along shortest paths."""
+    costs[:] = balance_costs(X, sites, costs, targets)
+    adjust_exactly(X, sites, costs, targets, labels)
+
+
+def settle_costs(X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers) -> Floats:
+    """Costs for the same cells that leave no point on a border, as far as can be, the least of them 0."""
+    count = len(sites)
+    if count == 1:
+        return np.zeros(1)
+    settled = costs.copy()
+    reach = _reach(sites)
+    centre_costs(X, sites, settled, targets, labels, _near(sites, reach), SWEEPS)
+    if reach < count - 1 and choose_again(X, sites, settled, targets, labels.copy()) > 0:
+        settled = costs  # a cell beyond the near ones would have come out
+    return np.asarray(settled - settled.min())
+
+
+ADJUSTMENTS: dict[str, Adjustment] = {
+    "exact": adjust_exactly,
+    "newton": adjust_by_newton,
+    "noisy": adjust_exactly,  # once the cloud has collapsed to the points
+}
+"""By name, as they are asked for."""
+
+
+def _reach(sites: Floats) -> int:
+    """To how many near cells arcs lead at first."""
+    count, m = sites.shape
+    most = count - 1 if count <= MANY_CELLS else NEAR
+    return int(min(most, NEIGHBOURS * 2 ** min(m, 10)))
+
+
+def _near(sites: Floats, reach: int) -> Integers:
+    """The cells that arcs lead to from each cell: all others, or so many with the nearest sites."""
+    count = len(sites)
+    if reach == count - 1:
+        others = np.arange(count - 1)
+        return others + (others >= np.arange(count)[:, np.newaxis])
+    near = np.empty((count, reach), dtype=np.int64)
+    find_near_cells(sites, np.ones(count), near)
+    return near

@@ -1,0 +1,251 @@
+"""Probability-constrained Lloyd: cells of prescribed sizes and least distortion, which are a power diagram."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from microcell import progress
+from microcell.cells import PowerCells
+from microcell.errors import DataError, OptionError
+from microcell.kernels.cells import centroids, total_sum_of_squares
+from microcell.model import Floats, Integers, Partition
+from microcell.partitioning._costs import ADJUSTMENTS
+from microcell.partitioning._input import as_points, as_reals, as_weights
+from microcell.partitioning._lloyd import Descent, Found, Problem, descend
+from microcell.partitioning._quantizing import How, Solved, as_solved, solve
+from microcell.partitioning._registry import METHODS, partitioner
+from microcell.partitioning._sizes import as_targets
+
+__all__ = ["MOST_POWER_CELLS", "Quantization", "pcl", "power_cells"]
+
+MOST_POWER_CELLS = 20_000
+"""The costs of more cells would take too long to find at once."""
+
+_POLISH = Descent(speed=1.0, tolerance=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Quantization:
+    """What :func:`pcl` found: the partition, its power cells, and the distortions on the way, which never rise.
+
+    ``history`` is that of the best start, an entry an iteration: squared distances to the sites over those to the mean.
+    """
+
+    partition: Partition
+    cells: PowerCells
+    history: tuple[float, ...]
+
+    @property
+    def labels(self) -> Integers:
+        """The cell of each point."""
+        return self.partition.labels
+
+
+def pcl(
+    X: ArrayLike,
+    k: int | None = None,
+    *,
+    sizes: ArrayLike | None = None,
+    probabilities: ArrayLike | None = None,
+    start: Any = "mdav",
+    fixed: bool = False,
+    adjust: str = "exact",
+    speed: float = 1.0,
+    iterations: int = 200,
+    tolerance: float = 3e-5,
+    shakes: int | None = None,
+    restarts: int = 1,
+    prepartition: int | None = None,
+    weights: ArrayLike | None = None,
+    seed: int = 0,
+) -> Quantization:
+    """Cells of the sizes asked for, of little distortion, with the costs that make them a power diagram.
+
+    Given sites xh(q) and costs c(q), a point goes to the cell of least ||x - xh(q)||^2 + c(q). Costs that make the
+    sizes hold give the least distortion for the sites; centroids, the least for the cells. The two steps alternate
+    (Rebollo-Monedero, Forne, Pallares and Parra-Arnau 2013). Time O(n Q m) an iteration for Q cells.
+
+    Parameters
+    ----------
+    X
+        Points, one a row, used as they are.
+    k, sizes, probabilities
+        One of them: floor(n / k) cells as equal as possible; the size of each cell, adding up to n; or its share of the
+        points, adding up to 1.
+    start
+        "mdav", "auto" or another registered method, "random" for points drawn at random, or a matrix of centroids, one
+        a cell.
+    fixed
+        True to keep the centroids given: an allocation of points to places of given capacity.
+    adjust
+        How costs are found: "exact", by shortest paths; "newton", by Newton's method and then exactly, for large cells;
+        "noisy", on clouds of noisy copies first, for small ones.
+    speed, iterations, tolerance
+        How far sites move to the centroids each time (above 0, at most 1; the papers take 1/2, which was slower and no
+        better), how often, and the relative gain that is the last.
+    shakes
+        Rounds beforehand in which sites also take random steps, ever shorter, to find a better valley; fewer for large
+        tables if left out.
+    restarts
+        So many starts, of which the best is kept: the one asked for and others from random points.
+    prepartition
+        Make the cells within so many macrocells, each on its own and side by side; if left out, done with more than
+        2,000 cells.
+    weights
+        One positive number a point, for the means.
+    seed
+        For what chance decides. The same seed gives the same cells.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> found = pcl(X, sizes=[50, 30, 20])
+    >>> found.partition.sizes
+    array([50, 30, 20])
+    >>> bool((found.cells.assign(X) == found.labels).all())
+    True
+    """
+    points = _unscaled(X)
+    targets = as_targets(len(points), k, sizes, probabilities)
+    how = _as_how(
+        points, targets, start, fixed,
+        Descent(adjust, speed, iterations, tolerance), shakes, restarts, prepartition, seed,
+    )  # fmt: skip
+    each = as_weights(weights, len(points))
+    solved = solve(Problem(points, targets, np.ones(len(points)) if each is None else each), how)
+    return _as_quantization(points, each, solved)
+
+
+def power_cells(X: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> Quantization:
+    """A partition polished into power cells of the same sizes: a function of the points, of no more distortion.
+
+    For the sites, the centroids of the cells, the costs that give the same sizes are found, points assigned anew, and
+    so on until nothing changes. Assignment knows no ``weights``, so that with them the distortion may rise. Time as
+    :func:`pcl`; up to 20,000 cells.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> found = power_cells(X, np.arange(60) % 3)
+    >>> found.partition.sizes, bool((found.cells.assign(X) == found.labels).all())
+    (array([20, 20, 20]), True)
+    """
+    points = _unscaled(X)
+    given = Partition(np.asarray(labels), 1)
+    if len(given.labels) != len(points):
+        raise OptionError(f"labels must be {len(points)} cell numbers, one a row, not {len(given.labels)}.")
+    if len(given) > MOST_POWER_CELLS:
+        raise OptionError(
+            f"{len(given):,} cells are too many to find the costs of at once; at most {MOST_POWER_CELLS:,}. Use "
+            "method='pcl', which makes cells within macrocells and yields their function."
+        )
+    each = as_weights(weights, len(points))
+    problem = Problem(points, given.sizes.copy(), np.ones(len(points)) if each is None else each)
+    sites = centroids(points, given.labels, problem.weights)
+    begin = Found(given.labels, sites, np.zeros(len(sites)), (float(problem.losses(sites, given.labels).sum()),))
+    progress.report("finding power cells")
+    found = descend(problem, begin, _POLISH)
+    return _as_quantization(points, each, as_solved(problem, found))
+
+
+@partitioner(
+    "pcl",
+    summary="probability-constrained Lloyd: convex cells of equal sizes, and costs that make them a function",
+    sizes="n / floor(n/k), rounded down or up",
+    cost="n^2 / k distances an iteration (n beyond 2,000 cells)",
+    source="Rebollo-Monedero, Forne, Pallares and Parra-Arnau 2013",
+    chance=True,
+)
+def pcl_labels(
+    X: Floats,
+    k: int,
+    *,
+    weights: Floats | None,
+    seed: int,
+    restarts: int = 1,
+    start: str = "mdav",
+    adjust: str = "exact",
+    shakes: int | None = None,
+    prepartition: int | None = None,
+) -> Integers:
+    """Labels by probability-constrained Lloyd, as :func:`pcl` makes them for k, for its most used options."""
+    found = pcl(
+        X, k, start=start, adjust=adjust, shakes=shakes, restarts=restarts, prepartition=prepartition,
+        weights=weights, seed=seed,
+    )  # fmt: skip
+    return found.labels
+
+
+# ---------------------------------------------------------------------------------------------- what was asked for
+
+
+def _unscaled(X: ArrayLike) -> Floats:
+    """The points; refused where their squares would overflow or vanish, as sites and costs must be in their units."""
+    points = as_points(X)
+    given = float(np.abs(np.asarray(X, dtype=np.float64)).max(initial=0.0))
+    if float(np.abs(points).max(initial=0.0)) != given:
+        raise DataError("Points must lie within 1e-100 and 1e100 in size. Give them in another unit.")
+    if len(points) == 0:
+        raise DataError("There are no points.")
+    return points
+
+
+def _as_how(
+    points: Floats, targets: Integers, start: Any, fixed: bool, descent: Descent,
+    shakes: Any, restarts: Any, prepartition: Any, seed: int,
+) -> How:  # fmt: skip
+    begin = _as_start(start, points, targets)
+    given = not isinstance(begin, str)
+    _check_count("restarts", restarts, 1)
+    _check_count("iterations", descent.iterations, 1)
+    _check_count("shakes", shakes, 0, optional=True)
+    _check_count("prepartition", prepartition, 1, optional=True)
+    if descent.adjust not in ADJUSTMENTS:
+        raise OptionError(f"adjust must be one of {', '.join(ADJUSTMENTS)}, not {descent.adjust!r}.")
+    if not (isinstance(descent.speed, (int, float)) and 0 < descent.speed <= 1):
+        raise OptionError(f"speed must be a number above 0 and at most 1, not {descent.speed!r}.")
+    if not (isinstance(descent.tolerance, (int, float)) and 0 <= descent.tolerance < 1):
+        raise OptionError(f"tolerance must be a number of 0 or more and below 1, not {descent.tolerance!r}.")
+    if fixed and not given:
+        raise OptionError("fixed is for centroids that are given: give them as start.")
+    if fixed and (restarts > 1 or (shakes or 0) > 0):
+        raise OptionError("With fixed centroids there is one best assignment: restarts and shakes have nothing to do.")
+    if given and (prepartition or 1) > 1:
+        raise OptionError("prepartition does not go with centroids that are given.")
+    if prepartition is not None and prepartition > len(targets):
+        raise OptionError(f"prepartition must be at most the {len(targets)} cells, not {prepartition}.")
+    return How(begin, fixed, descent, shakes, int(restarts), prepartition, seed)
+
+
+def _check_count(name: str, value: Any, least: int, *, optional: bool = False) -> None:
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise OptionError(f"{name} must be a whole number of {least} or more, not {value!r}.")
+
+
+def _as_start(start: Any, points: Floats, targets: Integers) -> str | Floats:
+    if isinstance(start, str):
+        known = ["random", "auto", *(name for name in METHODS if name != "pcl")]
+        if start not in known:
+            raise OptionError(f"start must be one of {', '.join(known)}, or a matrix of centroids, not {start!r}.")
+        return start
+    sites = as_reals(start, "start must be the name of a method, or a matrix of centroids, one a cell.")
+    sites = sites[:, np.newaxis] if sites.ndim == 1 and points.shape[1] == 1 else sites
+    if sites.ndim != 2 or sites.shape != (len(targets), points.shape[1]):
+        raise OptionError(
+            f"start must have a centroid of {points.shape[1]} dimensions for each of the {len(targets)} cells, not "
+            f"the shape {' x '.join(map(str, sites.shape))}."
+        )
+    if not np.isfinite(sites).all():
+        raise DataError("Centroids must be finite numbers.")
+    return np.ascontiguousarray(sites)
+
+
+def _as_quantization(points: Floats, weights: Floats | None, solved: Solved) -> Quantization:
+    total = total_sum_of_squares(points, np.ones(len(points)) if weights is None else weights)
+    history = tuple(0.0 if total == 0 else loss / total for loss in solved.history)
+    partition = Partition(solved.labels, int(np.bincount(solved.labels).min()), method="pcl", why="asked for")
+    return Quantization(partition, solved.cells, history)

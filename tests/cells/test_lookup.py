@@ -1,0 +1,123 @@
+"""Lookup cells, and the search for the nearest of known points that they rest on."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from microcell.cells import LookupCells, lookup_cells
+from microcell.errors import DataError, GuaranteeError
+from microcell.kernels.trees import MOST_TREE_DIMENSIONS, nearest_rows
+from microcell.partitioning import partition
+
+MANY = MOST_TREE_DIMENSIONS + 3
+
+
+def nearest_oracle(points, queries):
+    """The first of the nearest points of each query, one at a time, sums over the columns in order."""
+    out = []
+    for query in queries:
+        sums = np.zeros(len(points))
+        for j in range(points.shape[1]):
+            sums += (points[:, j] - query[j]) ** 2
+        out.append(int(np.argmin(sums)))
+    return np.array(out, dtype=np.int64)
+
+
+@st.composite
+def searches(draw, values):
+    m, n, q = draw(st.sampled_from([1, 2, 3, 5, MOST_TREE_DIMENSIONS, MANY])), draw(st.integers(1, 40)), 12
+    return tuple(draw(arrays(np.float64, (rows, m), elements=values)) for rows in (n, q))
+
+
+@settings(max_examples=150, deadline=None)
+@given(searches(st.sampled_from([-1.0, 0.0, 1.0, 2.0])))
+def test_the_lowest_of_the_nearest_rows_where_many_tie(search):
+    np.testing.assert_array_equal(nearest_rows(*search), nearest_oracle(*search))
+
+
+@settings(max_examples=150, deadline=None)
+@given(searches(st.floats(-1e100, 1e100)))
+def test_the_nearest_rows_of_any_numbers(search):
+    np.testing.assert_array_equal(nearest_rows(*search), nearest_oracle(*search))
+
+
+@pytest.mark.parametrize("m", [1, 2, 7, MOST_TREE_DIMENSIONS, MOST_TREE_DIMENSIONS + 1, 25])
+@pytest.mark.parametrize("decimals", [1, 15])
+def test_the_nearest_rows_of_larger_tables(m, decimals):
+    random = np.random.default_rng(m)
+    points, queries = (random.normal(size=(n, m)).round(decimals) for n in (700, 300))
+    queries[:50] = points[-50:]
+    queries[50:60] = (points[:10] + points[10:20]) / 2
+    np.testing.assert_array_equal(nearest_rows(points, queries), nearest_oracle(points, queries))
+
+
+def test_the_nearest_row_without_columns_or_queries():
+    assert nearest_rows(np.empty((3, 0)), np.empty((2, 0))).tolist() == [0, 0]
+    for m in (1, MANY):
+        assert nearest_rows(np.zeros((3, m)), np.empty((0, m))).shape == (0,)
+
+
+# ---------------------------------------------------------------------------------------------- cells
+
+
+@pytest.mark.parametrize("m", [1, 3, MANY])
+def test_records_are_in_their_cells_again_and_new_ones_in_that_of_the_nearest(m):
+    random = np.random.default_rng(m)
+    X, new = random.normal(size=(200, m)), random.normal(size=(50, m))
+    labels = partition(X, 4, method="mdav").labels
+    cells = lookup_cells(X, labels, 4)
+    np.testing.assert_array_equal(cells.assign(X), labels)
+    np.testing.assert_array_equal(cells.assign(new), labels[nearest_oracle(X, new)])
+    np.testing.assert_array_equal(cells.sizes, np.bincount(labels))
+    for cell, centroid in enumerate(cells.centroids):
+        np.testing.assert_allclose(centroid, X[labels == cell].mean(axis=0), rtol=1e-12, atol=1e-14)
+    assert (cells.kind, cells.holds_records) == ("lookup", True)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 3).flatmap(lambda m: arrays(np.float64, (24, m), elements=st.integers(0, 2))), st.integers(1, 5))
+def test_equal_records_share_a_cell_and_every_cell_has_k(X, k):
+    labels = np.arange(24) * (24 // k) // 24
+    cells = lookup_cells(X, labels, k)
+    found = cells.assign(X)
+    assert cells.sizes.min() >= k
+    np.testing.assert_array_equal(np.bincount(found), cells.sizes)
+    np.testing.assert_array_equal(found, cells.labels)
+
+
+def test_a_plain_list_of_numbers_is_one_column():
+    assert lookup_cells([0.0, 1.0, 8.0, 9.0], [0, 0, 1, 1], 2).assign([0.4, 7.0]).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "X, labels, k, error, words",
+    [
+        ([[0.0], [1.0]], [0, 1], 2, GuaranteeError, "2 of 2 cells have fewer than k = 2"),
+        ([[0.0], [1.0], [2.0]], [0, 0], 2, DataError, "2 labels were given for 3 rows"),
+        ([[0.0], [np.nan]], [0, 0], 2, DataError, "row 2, column 1"),
+        ([[0.0], [1.0]], [0.0, 0.0], 2, GuaranteeError, "whole cell numbers"),
+    ],
+)
+def test_partitions_that_are_none_are_refused(X, labels, k, error, words):
+    with pytest.raises(error, match=words):
+        lookup_cells(X, labels, k)
+
+
+@pytest.mark.parametrize(
+    "fields, words",
+    [
+        ({"records": [[0.0], [1.0]]}, "2 by 1, expected one row for each of the 3 labels"),
+        ({"records": [[0.0, 1.0]] * 3}, "3 by 2"),
+        ({"records": [[0.0], [np.inf], [1.0]]}, "records must be"),
+        ({"labels": [0, 0, 0]}, "as often as their sizes say"),
+        ({"labels": [0, 0, 2]}, "as often as their sizes say"),
+        ({"labels": [0, 0, -1]}, "labels must be"),
+    ],
+)
+def test_lookup_cells_that_are_not_whole_are_refused(fields, words):
+    whole = {"centroids": [[0.0], [1.0]], "sizes": [2, 1], "k": 1, "records": [[0.0], [0.1], [1.0]]}
+    assert len(LookupCells(**whole, labels=[0, 0, 1])) == 2
+    with pytest.raises(DataError, match=words):
+        LookupCells(**{**whole, "labels": [0, 0, 1], **fields})

@@ -1,0 +1,177 @@
+"""``microcell allocate``: the files, what is printed, and what is refused."""
+
+import errno
+import json
+import re
+import shlex
+from importlib import import_module
+
+import numpy as np
+import polars as pl
+import pytest
+
+import microcell as mc
+from microcell.reporting import FIGURE_FORMS
+from microcell.staging import Staging
+
+module = import_module("microcell.cli.allocate")
+BASE = ("allocate", "patients.csv", "hospitals.csv", "-o", "out.csv")
+PLANE = ("--columns", "x,y")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name, n in (("patients", 60), ("hospitals", 4)):
+        table = pl.DataFrame(
+            {
+                "latitude": rng.normal(41.4, 0.1, n),
+                "longitude": rng.normal(2.1, 0.1, n),
+                "x": rng.normal(size=n),
+                "y": rng.normal(size=n),
+            }
+        )
+        if name == "hospitals":
+            more = {"hospital": ["Mar", "Vall", "Nord", "Pau"], "places": [16, 17, 18, 19]}
+            table = table.with_columns(pl.Series(key, values) for key, values in more.items())
+        table.write_csv(f"{name}.csv")
+    pl.DataFrame({"a": rng.normal(size=20), "b": rng.normal(size=20)}).write_csv("documents.csv")
+    reviewers = {"reviewer": ["p", "q"], "load": [10, 12], "a": [0.0, 1.0], "b": [1.0, 0.0]}
+    pl.DataFrame(reviewers).write_csv("reviewers.csv")
+    return tmp_path
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_table_and_the_summary_are_those_of_the_library(folder, run):
+    outcome = run(*BASE, *PLANE, "--name", "hospital")
+    assert outcome.code == 0, outcome.stderr
+    found = mc.allocate("patients.csv", "hospitals.csv", columns=["x", "y"], name="hospital")
+    assert pl.read_csv("out.csv")["centre"].to_list() == found.table["centre"].to_list()
+    assert pl.read_csv("out.csv")["distance"].to_list() == pytest.approx(found.distances.tolist())
+    assert "60 points to 4 centres of 70 places" in outcome.stdout
+    assert f"mean {found.summary.distances.mean:.4g}" in outcome.stdout
+    assert f"mean {found.summary.nearest.mean:.4g}" in outcome.stdout
+    rows = [line.split() for line in outcome.stdout.splitlines()]
+    for centre in found.summary.centres:
+        expected = [centre.name, centre.load, centre.places, f"{centre.mean_distance:.4g}", f"{centre.price:.4g}"]
+        assert list(map(str, expected)) in rows
+    assert "price: the most that one more place would save" in outcome.stderr
+    assert "out.csv" in outcome.stderr
+
+
+def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
+    outcome = run(*BASE, "--location", "latitude, longitude", "--json", "--quiet")
+    told = json.loads(outcome.stdout)
+    assert outcome.stderr == ""
+    assert set(told) == {"points", "places", "columns", "unit", "distances", "nearest", "centres"}
+    assert (told["unit"], told["columns"]) == ("km", ["latitude", "longitude"])
+    assert set(told["distances"]) == set(told["nearest"]) == {"mean", "median", "p90", "max"}
+    assert [centre["name"] for centre in told["centres"]] == [1, 2, 3, 4]
+    assert sum(centre["load"] for centre in told["centres"]) == 60
+
+
+@pytest.mark.parametrize("form", FIGURE_FORMS)
+def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
+    outcome = run(*BASE, *PLANE, "--figure", f"map.{form.upper()}")
+    assert outcome.code == 0, outcome.stderr
+    start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[form]
+    assert (folder / f"map.{form.upper()}").read_bytes().startswith(start)
+    assert f"map.{form.upper()}" in outcome.stderr
+
+
+def test_the_forms_are_those_of_the_library():
+    assert tuple(module._FIGURES.values()) == FIGURE_FORMS
+
+
+def test_reading_options_are_for_the_text_files(folder, run):
+    text = (folder / "patients.csv").read_text(encoding="utf-8")
+    (folder / "odd.csv").write_text(text.replace(",", "|"), encoding="utf-8")
+    pl.read_csv("hospitals.csv").write_parquet("hospitals.parquet")
+    words = ("-o", "out.csv", *PLANE, "--json", "--delimiter", "|")
+    odd = run("allocate", "odd.csv", "hospitals.parquet", *words)
+    assert odd.code == 0, odd.stderr
+    assert json.loads(odd.stdout) == json.loads(run(*BASE, *PLANE, "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--location", "latitude"), "location takes two columns"),
+        (("--columns", "x,nonsense"), "no column 'nonsense'"),
+        (("--columns", ","), "columns must name columns"),
+        ((), "Give location"),
+        ((*PLANE, "--places", "x"), "whole numbers"),
+        ((*PLANE, "--name", "nonsense"), "no column 'nonsense'"),
+        ((*PLANE, "--figure", "map.bmp"), ".svg, .png, .pdf"),
+        ((*PLANE, "--figure", "nowhere/map.svg"), "does not exist"),
+        ((*PLANE, "-o", "out.nonsense"), "cannot be written"),
+        ((*PLANE, "-o", "hospitals.csv"), "also an input"),
+        ((*PLANE, "-o", "patients.csv"), "also an input"),
+        (("--location", "latitude,longitude", "--standardize"), "leave out columns and standardize"),
+    ],
+    ids=lambda item: " ".join(item) if isinstance(item, tuple) else "",
+)
+def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, told):
+    before = contents(folder)
+    outcome = run(*BASE, *words)
+    assert outcome.code == 2, outcome.stderr
+    (line,) = outcome.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert told in line
+    assert outcome.stdout == ""
+    assert contents(folder) == before
+
+
+def test_errors_show_no_value(folder, run):
+    (folder / "patients.csv").write_text("x,y\n918273,1\n918273,\nZqxwv,2\n", encoding="utf-8")
+    for words in (PLANE, ("--columns", "y"), ("--location", "y,y"), ("--location", "x,y")):
+        outcome = run(*BASE, *words)
+        assert outcome.code == 2
+        assert "918273" not in outcome.stderr + outcome.stdout
+        assert "Zqxwv" not in outcome.stderr + outcome.stdout
+
+
+def test_too_few_places_say_how_many_are_short(folder, run):
+    pl.read_csv("hospitals.csv").with_columns(places=pl.Series([1, 2, 3, 4])).write_csv("hospitals.csv")
+    outcome = run(*BASE, *PLANE)
+    assert outcome.code == 2
+    assert "60 points do not fit in 10 places: 50 are short" in outcome.stderr
+    assert not (folder / "out.csv").exists()
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_a_disk_that_fills_up_leaves_everything_as_it_was(folder, run, monkeypatch, old):
+    def fail(self):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for name in ("out.csv", "map.svg") if old else ():
+        (folder / name).write_text("old", encoding="utf-8")
+    before = contents(folder)
+    monkeypatch.setattr(Staging, "_commit", fail)
+    outcome = run(*BASE, *PLANE, "--figure", "map.svg")
+    assert outcome.code == 2
+    assert "No space left on device" in outcome.stderr
+    assert contents(folder) == before
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_no_table(folder, run, monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    before = contents(folder)
+    monkeypatch.setattr(mc, "draw_allocation", fail)
+    assert run(*BASE, *PLANE, "--figure", "map.svg").code == 2
+    assert contents(folder) == before
+
+
+def test_the_examples_of_the_help_run(folder, run):
+    told = re.sub(r"[\s│]+", " ", run("allocate", "--help").stdout)
+    for line in module.EXAMPLES:
+        assert line in told
+        outcome = run(*shlex.split(line)[1:])
+        assert outcome.code == 0, (line, outcome.stderr)
+    assert {"allocated.csv", "map.svg", "reviews.csv"} <= set(contents(folder))

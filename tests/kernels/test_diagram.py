@@ -1,0 +1,200 @@
+"""Polygons of cells: power cells against the rule that defines them, and hulls."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from microcell.kernels.diagram import clip_diagram, hulls
+
+UNIT = np.array([0.0, 0.0, 1.0, 1.0])
+
+
+def shapes(polygons):
+    return [polygons.vertices[a:b] for a, b in zip(polygons.starts, polygons.starts[1:], strict=False)]
+
+
+def area(shape):
+    x, y = (shape - shape[:1]).T
+    return float(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1))) / 2 if len(shape) else 0.0
+
+
+def total(polygons):
+    return sum(area(shape) for shape in shapes(polygons))
+
+
+def depths(shape, points):
+    """How far inside each point is of the nearest edge; negative outside."""
+    edges = np.roll(shape, -1, axis=0) - shape
+    normals = np.stack([-edges[:, 1], edges[:, 0]], axis=1) / np.hypot(*edges.T)[:, None]
+    return ((points[:, None] - shape) * normals).sum(axis=2).min(axis=1)
+
+
+def turns(shape):
+    edges = np.roll(shape, -1, axis=0) - shape
+    after = np.roll(edges, -1, axis=0)
+    return edges[:, 0] * after[:, 1] - edges[:, 1] * after[:, 0]
+
+
+def grid(box, side=60):
+    x, y = (np.linspace(box[j] + 1e-6, box[2 + j] - 1e-6, side) for j in (0, 1))
+    return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+
+
+def check(centroids, costs, box):
+    """The plain oracle: each point of a grid lies in the polygon of the cell that is nearest by the rule."""
+    found, points = clip_diagram(centroids, costs, box), grid(box)
+    powers = ((points[:, None] - centroids) ** 2).sum(axis=2) + costs
+    owners = powers.argmin(axis=1)
+    for cell, shape in enumerate(shapes(found)):
+        mine = points[owners == cell]
+        if len(shape) == 0:
+            assert len(mine) == 0
+            continue
+        assert len(mine) == 0 or depths(shape, mine).min() > -1e-9
+        others = points[(powers[:, cell] > powers.min(axis=1) + 1e-9)]
+        assert len(others) == 0 or depths(shape, others).max() < 1e-9
+        assert turns(shape).min() > -1e-12
+        assert area(shape) > 0
+    assert total(found) == pytest.approx((box[2] - box[0]) * (box[3] - box[1]), rel=1e-9)
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 40, 200])
+@pytest.mark.parametrize("spread", [0.0, 1e-3, 0.1])
+def test_random_cells_follow_the_rule(count, spread):
+    rng = np.random.default_rng(count)
+    check(rng.random((count, 2)), rng.random(count) * spread, np.array([-0.2, 0.1, 1.1, 0.9]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(-2, 6), st.integers(-2, 6), st.integers(-3, 3)), min_size=1, max_size=25, unique=True
+    )
+)
+def test_cells_on_a_grid_follow_the_rule(cells):
+    """Collinear and cocircular centroids, several in one place, and some outside the box."""
+    cells = np.array(cells, dtype=float)
+    check(cells[:, :2], cells[:, 2], np.array([0.0, 0.0, 4.0, 3.0]))
+
+
+def test_one_cell_has_the_whole_box():
+    found = clip_diagram(np.array([[5.0, 5.0]]), np.array([7.0]), np.array([1.0, 2.0, 4.0, 3.0]))
+    assert found.vertices.tolist() == [[1, 2], [4, 2], [4, 3], [1, 3]]
+    assert found.starts.tolist() == [0, 4]
+
+
+def test_no_cell_has_nothing():
+    found = clip_diagram(np.empty((0, 2)), np.empty(0), UNIT)
+    assert found.vertices.shape == (0, 2)
+    assert found.starts.tolist() == [0]
+
+
+def test_a_dear_cell_is_hidden():
+    centroids = np.array([[0.2, 0.5], [0.5, 0.5], [0.8, 0.5]])
+    assert np.diff(clip_diagram(centroids, np.array([0.0, 0.2, 0.0]), UNIT).starts).tolist() == [4, 0, 4]
+
+
+def test_a_dear_cell_may_leave_its_own_centroid_outside():
+    found = check(np.array([[0.3, 0.5], [0.5, 0.5]]), np.array([0.0, 0.1]), UNIT)
+    assert depths(shapes(found)[1], np.array([[0.5, 0.5]]))[0] < 0
+
+
+def test_a_far_cell_of_low_cost_cuts_although_many_are_nearer():
+    rng = np.random.default_rng(0)
+    centroids = np.vstack([rng.random((60, 2)) * 0.2, [[3.0, 3.0]]])
+    found = check(centroids, np.append(np.zeros(60), -16.0), UNIT)
+    assert area(shapes(found)[-1]) > 0.1
+
+
+def test_a_cell_outside_the_box_is_empty():
+    centroids = np.array([[0.5, 0.5], [5.0, 0.5]])
+    assert np.diff(clip_diagram(centroids, np.zeros(2), UNIT).starts).tolist() == [4, 0]
+
+
+@pytest.mark.parametrize("costs, kept", [([0.0, 0.0, 0.0], 0), ([0.1, 0.0, 0.0], 1), ([0.1, 0.1, 0.0], 2)])
+def test_of_cells_in_one_place_the_cheapest_is_kept_then_the_first(costs, kept):
+    centroids = np.array([[0.3, 0.3]] * 3 + [[0.7, 0.7]])
+    found = clip_diagram(centroids, np.array([*costs, 0.0]), UNIT)
+    assert [cell for cell in range(3) if len(shapes(found)[cell])] == [kept]
+    assert total(found) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-9, 1.0, 1e9, 1e150])
+def test_the_scale_does_not_matter(scale):
+    rng = np.random.default_rng(3)
+    centroids, costs = rng.random((50, 2)), rng.random(50) * 0.01
+    found = clip_diagram(centroids * scale, costs * scale * scale, UNIT * scale)
+    plain = clip_diagram(centroids, costs, UNIT)
+    assert found.starts.tolist() == plain.starts.tolist()
+    assert np.allclose(found.vertices / scale, plain.vertices, atol=1e-12)
+
+
+def test_a_place_far_from_the_origin_does_not_matter():
+    rng = np.random.default_rng(4)
+    centroids = rng.random((50, 2))
+    found = clip_diagram(centroids + 1e6, np.zeros(50), np.array([0.0, 0.0, 1.0, 1.0]) + 1e6)
+    assert total(found) == pytest.approx(1)
+
+
+def test_a_square_lattice_gives_squares():
+    centroids = grid(np.array([0.0, 0.0, 1.0, 1.0]), side=20)
+    found = clip_diagram(centroids, np.zeros(400), UNIT)
+    assert set(np.diff(found.starts).tolist()) == {4}
+
+
+def test_a_cell_may_have_very_many_neighbours():
+    angles = np.linspace(0, 2 * np.pi, 500, endpoint=False)
+    ring = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    found = clip_diagram(np.vstack([ring, [[0.0, 0.0]]]), np.zeros(501), np.array([-2.0, -2.0, 2.0, 2.0]))
+    assert len(shapes(found)[-1]) == 500
+    assert total(found) == pytest.approx(16)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-3])
+def test_two_thousand_cells(spread):
+    rng = np.random.default_rng(5)
+    found = clip_diagram(rng.random((2000, 2)), rng.random(2000) * spread, UNIT)
+    assert total(found) == pytest.approx(1, rel=1e-9)
+    assert all(turns(shape).min() > -1e-12 for shape in shapes(found) if len(shape))
+    assert found.vertices.min() == 0
+    assert found.vertices.max() == 1
+
+
+def test_neighbours_share_their_corners():
+    rng = np.random.default_rng(6)
+    found = clip_diagram(rng.random((100, 2)), np.zeros(100), UNIT)
+    inner = found.vertices[((found.vertices > 1e-9) & (found.vertices < 1 - 1e-9)).all(axis=1)]
+    together = (np.abs(inner[:, None] - inner) < 1e-9).all(axis=2).sum(axis=1)
+    assert together.min() >= 3
+
+
+def test_hulls_hold_their_points():
+    rng = np.random.default_rng(7)
+    points, labels = rng.normal(size=(600, 2)), rng.integers(0, 12, 600)
+    for cell, shape in enumerate(shapes(hulls(points, labels))):
+        own = points[labels == cell]
+        assert {tuple(vertex) for vertex in shape} <= {tuple(point) for point in own}
+        assert depths(shape, own).min() > -1e-12
+        assert turns(shape).min() > 0
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_hulls_of_few_points(scale):
+    points = np.array([[1, 1], [0, 0], [2, 2], [3, 3], [5, 5], [5, 5], [7, 8], [9, 9], [8, 9.0]]) * scale
+    found = shapes(hulls(points, np.array([0, 0, 0, 0, 2, 2, 3, 3, 3])))
+    assert [len(shape) for shape in found] == [2, 0, 1, 3]
+    assert found[0].tolist() == (np.array([[0, 0], [3, 3]]) * scale).tolist()
+    assert found[2].tolist() == [[5 * scale, 5 * scale]]
+
+
+def test_hulls_of_points_that_repeat():
+    square = np.array([[0, 0], [1, 0], [1, 1], [0, 1.0]])
+    points = np.repeat(np.vstack([square, square / 2, [[0.5, 0.0]]]), 3, axis=0)
+    assert shapes(hulls(points, np.zeros(len(points), dtype=np.int64)))[0].tolist() == square.tolist()
+
+
+def test_hulls_of_nothing():
+    found = hulls(np.empty((0, 2)), np.empty(0, dtype=np.int64))
+    assert found.starts.tolist() == [0]
