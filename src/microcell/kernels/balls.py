@@ -22,7 +22,7 @@ _ALONG = (0.0, 3.0, 2.5, 2.0, 0.25, 0.5, 1.5, 0.75, 1.25)
 """Where centres are tried on the line from the centroid (0) to the anchor (1)."""
 
 _BESIDE = 0.25
-"""How far beside the line, relative to the nearer of these two: the anchor cannot be calculated back."""
+"""How far beside the line, relative to the nearer of these two: from the line the anchor could be calculated."""
 
 _OF_THE_GAP = 0.225
 """A centre so near the anchor, relative to the gap around its ball, separates as the anchor does."""
