@@ -71,7 +71,7 @@ def assign(cells: Cells | str | Path, source: Any, *, keep: Sequence[str] = (), 
         raise OptionError("These cells were made of points, not of records. Use their own assign for points.")
     if missing not in ("error", "impute"):
         raise OptionError(f"missing must be error or impute, not {missing!r}.")
-    if isinstance(keep, str):
+    if isinstance(keep, str) or not isinstance(keep, Sequence):
         raise OptionError("keep must be a list of column names.")
     progress.report("reading")
     table = tables.read(source)

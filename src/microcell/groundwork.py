@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from microcell import auditing, configuration, encoding, partitioning, progress, roles, tables
-from microcell.cells import Cells, ball_cells, lookup_cells
+from microcell.cells import Cells, PowerCells, ball_cells, lookup_cells
 from microcell.errors import OptionError, SchemaError, TooFewRecordsError
 from microcell.model import Encoded, Floats, Integers, Partition, Schema, Table
 
@@ -116,6 +116,8 @@ def make_function(prepared: Prepared, request: Request, kind: str) -> Made:
     points, weights, k = prepared.encoded.matrix, prepared.encoded.weights, request.k
     if len(np.unique(prepared.strata)) > 1:
         raise OptionError("Cells as a function do not go with strata yet. Anonymize each stratum on its own.")
+    if "cell" in prepared.schema.keys:
+        raise OptionError("A quasi-identifier is named 'cell', as the column that assigning adds. Rename it.")
     if points.shape[1] == 0:
         raise OptionError("No quasi-identifier varies, so that there is nothing that cells could be a function of.")
     if kind == "power" and request.method != "pcl" and len(points) // (2 * k - 1) > partitioning.MOST_POWER_CELLS:
@@ -128,6 +130,8 @@ def make_function(prepared: Prepared, request: Request, kind: str) -> Made:
         made = Made(Partition(found.labels, k, method="pcl", why="asked for"), found.cells)
     else:
         made = _function_of(make_cells(prepared, request), points, weights, kind)
+    if isinstance(made.cells, PowerCells):
+        made = replace(made, cells=partitioning.unpin(made.cells, points, made.partition.labels.copy()))
     assert made.cells is not None
     return replace(made, cells=replace(made.cells, k=k, encoding=prepared.encoded.encoding))
 

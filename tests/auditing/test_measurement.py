@@ -26,7 +26,7 @@ RELEASED = table(age=[21, 21, 42, 42], sex=["f", "f", "m", "m"], tsh=[1.0, 2.0, 
 
 def test_measures_in_their_order():
     found = audit(ORIGINAL, RELEASED, SCHEMA)
-    assert {name: round(measure.value, 6) for name, measure in found.measures.items()} == {
+    expected = {
         "k": 2,
         "classes": 2,
         "records": 4,
@@ -36,10 +36,20 @@ def test_measures_in_their_order():
         "columns_missing": 0,
         "columns_unexpected": 0,
         "values_changed": 0,
+        "records_below_2k": 1.0,
+        "prosecutor_worst": 0.5,
+        "prosecutor_average": 0.5,
+        "l_diversity": 2,
+        "l_diversity.tsh": 2,
+        "t_closeness": round(1 / 3, 6),
+        "disclosed_bits": 1.0,
+        "homogeneous_classes": 0,
+        "linkage": 0.5,
         "distortion": round((10 / 451 + 1) / 2, 6),
         "distortion.age": round(10 / 451, 6),
         "distortion.sex": 1.0,
     }
+    assert {name: round(found[name], 6) for name in expected} == expected
     assert list(found.measures)[:2] == ["k", "classes"]
     assert list(found.measures)[5:9] == ["identifiers_left", "columns_missing", "columns_unexpected", "values_changed"]
     assert list(found.measures)[-2:] == ["distortion.age", "distortion.sex"]

@@ -409,3 +409,40 @@ def test_probabilities_become_the_nearest_sizes():
     assert as_targets(10, None, None, [1 / 3, 1 / 3, 1 / 3]).tolist() == [4, 3, 3]
     assert as_targets(7, None, None, np.full(7, 1 / 7)).tolist() == [1] * 7
     assert as_targets(11, 3, None, None).tolist() == [4, 4, 3]
+
+
+# ---------------------------------------------------------------------------------------------- what cells give away
+
+
+def borders(cells):
+    """Where the cells of one dimension meet, in the units of the table."""
+    order = np.argsort(cells.centroids[:, 0])
+    sites, costs = cells.centroids[order, 0], cells.costs[order]
+    middle = (np.diff(sites**2) + np.diff(costs)) / (2 * np.diff(sites))
+    column = cells.encoding.columns[0]
+    return middle * column.scale[0] + column.centre[0] + column.origin
+
+
+@pytest.mark.parametrize("method", ["mdav", "pcl", "auto"])
+@pytest.mark.parametrize("twins", [True, False])
+def test_borders_of_a_release_are_no_values_of_records(method, twins):
+    chance = np.random.default_rng(3)
+    income = np.round(np.exp(chance.normal(10, 1, 300)), 2)
+    if twins:
+        income[::7] = income[1::7][: len(income[::7])]
+    release = mc.anonymize({"income": income}, mc.Schema(quasi=["income"]), k=5, method=method, cells=True)
+    assert not np.isin(np.round(borders(release.cells), 2), income).any()
+
+
+def test_no_site_is_a_point_that_it_started_from():
+    X = gaussian(500)
+    for asked in ({"k": 5}, {"k": 5, "restarts": 3}, {"sizes": [500]}):
+        found = mc.pcl(X, **asked, start="random", iterations=1, shakes=0)
+        assert squares(X, found.cells.centroids).min() > 1e-12
+
+
+def test_an_outlier_leaves_the_function_as_the_labels_are():
+    X = gaussian(1000)
+    X[0, 0] = 1e3
+    found = mc.pcl(X, 5, shakes=5)
+    assert (found.cells.assign(X) == found.labels).all()

@@ -8,7 +8,9 @@ import numpy as np
 from microcell.auditing.alignment import align
 from microcell.auditing.anonymity import class_labels
 from microcell.auditing.comparisons import compare_columns
+from microcell.auditing.disclosure import measure_disclosure, worst_of
 from microcell.auditing.distortion import ColumnDistortion, average, distort_columns
+from microcell.auditing.linkage import measure_linkage, read_linkage_points
 from microcell.auditing.notes import (
     missing_columns,
     naming_notes,
@@ -18,6 +20,7 @@ from microcell.auditing.notes import (
     unreadable_notes,
 )
 from microcell.auditing.projection import project
+from microcell.auditing.risk import measure_risk
 from microcell.errors import SchemaError
 from microcell.model import Audit, Integers, Measure, Schema, Table
 
@@ -86,9 +89,11 @@ def audit(
     matched = align(original, released, schema, pairs=pairs)
     columns: tuple[ColumnDistortion, ...] = ()
     projection = None
+    links: tuple[Measure, ...] = ()
     if matched.pairs is not None and released.rows:
         columns = distort_columns(original, released, schema, pairs=matched.pairs)
         projection = project(original, released, schema, pairs=matched.pairs, classes=labels)
+        links = _links(original, released, schema, labels, matched.pairs)
     faults = {
         "records_unaccounted": max(0, released.rows - original.rows),
         "identifiers_left": len(surplus_columns(released, schema)),
@@ -97,7 +102,14 @@ def audit(
         "values_changed": matched.changed,
         **({} if contradictions is None else {"manifest_contradictions": len(contradictions)}),
     }
-    measures = (*_counts(original, released, sizes), *_faults(faults), *_distortions(columns))
+    measures = (
+        *_counts(original, released, sizes),
+        *_faults(faults),
+        *measure_risk(sizes),
+        *_disclosures(released, schema, labels),
+        *links,
+        *_distortions(columns),
+    )
     return Audit(
         keys=(*(column.name for column in schema.quasi), *schema.strata),
         rows_original=original.rows,
@@ -141,6 +153,25 @@ def _counts(original: Table, released: Table, sizes: Integers) -> tuple[Measure,
 def _faults(found: Mapping[str, int]) -> Iterator[Measure]:
     for name, count in found.items():
         yield Measure(name, count, _FAULTS[name].unit, True, _FAULTS[name].meaning)
+
+
+def _links(original: Table, released: Table, schema: Schema, labels: Integers, pairs: Integers) -> tuple[Measure, ...]:
+    """How many records an outsider finds again who knows the original's quasi-identifiers."""
+    points = read_linkage_points(original, released, schema, pairs)
+    return measure_linkage(
+        points.before, points.after, labels, columns=points.names, blocks=points.blocks, unchanged=points.unchanged
+    )
+
+
+def _disclosures(released: Table, schema: Schema, labels: Integers) -> tuple[Measure, ...]:
+    """What classes tell of the confidential columns: the worst of them, then each."""
+    columns = []
+    for name in schema.confidential:
+        if name in released.columns and released.rows:
+            values = released.columns[name]
+            ordered = values.is_number or values.is_time or values.ordered
+            columns.append(measure_disclosure(labels, values, name, ordered=ordered))
+    return (*worst_of(columns), *(measure for column in columns for measure in column))
 
 
 def _distortions(columns: Sequence[ColumnDistortion]) -> Iterator[Measure]:

@@ -277,12 +277,12 @@ def _lay_out(X: Floats, sites: Floats, costs: Floats, targets: Integers, labels:
 
 @kernel
 def push_excess(X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers, near: Integers) -> int:
-    """Push points out of cells above their targets until none is; how many pushes, or -1 if a path is missing.
+    """Push points out of cells above their targets until none is; how many arcs were looked at, -1 if no path.
 
     Every point must be in a cell of least squared distance plus cost among those ``near`` its own; that stays so
     (OUT: ``labels``, ``costs``). A push costs a shortest path among the cells, to the nearest cell with room.
     """
-    count, pushes = len(sites), 0
+    count, looks = len(sites), 0
     flow = _lay_out(X, sites, costs, targets, labels, near)
     distances, done = np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
     frontier, touched_cells = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
@@ -297,39 +297,63 @@ def push_excess(X: Floats, sites: Floats, costs: Floats, targets: Integers, labe
                 if paths.done[q]:
                     costs[q] += paths.distances[target] - paths.distances[q]
             _push(flow, paths, source, target)
-            pushes += 1
+            looks += touched * near.shape[1]
             while (
                 flow.sizes[source] > targets[source]
                 and flow.sizes[target] < targets[target]
                 and _is_tight(flow, paths, source, target)
             ):
                 _push(flow, paths, source, target)
-                pushes += 1
             for f in range(touched):
                 paths.distances[paths.touched[f]] = np.inf
                 paths.done[paths.touched[f]] = False
-    return pushes
+    return looks
 
 
 @kernel
 def centre_costs(
-    X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers, near: Integers, sweeps: int
+    X: Floats,
+    sites: Floats,
+    costs: Floats,
+    targets: Integers,
+    labels: Integers,
+    near: Integers,
+    steps: Floats,
+    sweeps: int,
 ) -> None:
-    """Move costs to the middle of where they may be without changing any point's cell (OUT: ``costs``).
+    """Move costs to about the middle of where they may be without changing any point's cell (OUT: ``costs``).
 
-    Pushes leave the points that moved last on the border of two cells, where rounding decides. A cost may lie between
-    the largest c(r) - w(r, q) and the least c(r) + w(q, r), for arcs of weight w; all move a half of the way to the
-    middle at once, so that no bound is passed. O(n A m), and O(Q A) a sweep.
+    Pushes leave the points that moved last on the border of two cells, where rounding decides, and where the border
+    would tell their value. A cost may lie between the largest c(r) - w(r, q) and the least c(r) + w(q, r), for arcs of
+    weight w. One after the other goes to the middle, there and back; in the end each takes a random step, of ``steps``
+    (within 1) times a quarter of the way to the nearer end. O(n A m), and O(Q A) a sweep.
     """
     flow = _lay_out(X, sites, costs, targets, labels, near)
-    low, high = np.empty(len(costs)), np.empty(len(costs))
-    for _ in range(sweeps):
-        low[:], high[:] = -np.inf, np.inf
-        for q in range(len(costs)):
-            for a in range(near.shape[1]):
-                r, weight = near[q, a], flow.weights[q, a]
-                high[q] = min(high[q], costs[r] + weight)
-                low[r] = max(low[r], costs[q] - weight)
-        for q in range(len(costs)):
-            if low[q] < high[q] and low[q] > -np.inf and high[q] < np.inf:
-                costs[q] += ((low[q] + high[q]) / 2 - costs[q]) / 2
+    count, reach = near.shape
+    starts = np.zeros(count + 1, dtype=np.int64)
+    for q in range(count):
+        for a in range(reach):
+            starts[near[q, a] + 1] += 1
+    starts = np.cumsum(starts)
+    places, sources, arcs = starts[:-1].copy(), np.empty(count * reach, dtype=np.int64), np.empty(count * reach)
+    for q in range(count):
+        for a in range(reach):
+            r = near[q, a]
+            sources[places[r]], arcs[places[r]] = q, flow.weights[q, a]
+            places[r] += 1
+    for sweep in range(sweeps + 1):
+        room = costs.copy()
+        for turn in range(count):
+            q = turn if sweep % 2 == 0 else count - 1 - turn
+            low, high = -np.inf, np.inf
+            for a in range(reach):
+                high = min(high, costs[near[q, a]] + flow.weights[q, a])
+            for a in range(starts[q], starts[q + 1]):
+                low = max(low, costs[sources[a]] - arcs[a])
+            free = low < high and low > -np.inf and high < np.inf
+            if free and sweep < sweeps:
+                costs[q] = low / 2 + high / 2
+            room[q] = max(0.0, min(high - costs[q], costs[q] - low)) if free else 0.0
+        if sweep == sweeps:
+            for q in range(count):
+                costs[q] += steps[q] * room[q] / 4

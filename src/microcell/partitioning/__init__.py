@@ -18,7 +18,7 @@ from microcell.partitioning._input import as_points, as_reals, as_weights, check
 from microcell.partitioning._making import carry_out, choose_method
 from microcell.partitioning._registry import METHODS, Method, select
 from microcell.partitioning.auto import Choice, check_effort
-from microcell.partitioning.quantization import MOST_POWER_CELLS, Quantization, pcl, power_cells
+from microcell.partitioning.quantization import MOST_POWER_CELLS, Quantization, pcl, power_cells, unpin
 from microcell.partitioning.refinement import ROUNDS, refine_labels
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "pcl",
     "power_cells",
     "refine",
+    "unpin",
 ]
 
 _MODULES = [  # every file here registers its methods: a new one needs no line elsewhere

@@ -1,18 +1,19 @@
 """The costs of cells adjusted until the cells have their sizes: exactly, or by Newton's method first."""
 
 from collections.abc import Callable
+from hashlib import sha256
 
 import numpy as np
 
 from microcell.kernels.neighbours import find_near_cells
 from microcell.kernels.newton import balance_costs
 from microcell.kernels.transport import centre_costs, choose_again, push_excess
-from microcell.model import Floats, Integers
+from microcell.model import Floats, Integers, Mask
 
 __all__ = ["ADJUSTMENTS", "Adjustment", "adjust_by_newton", "adjust_exactly", "settle_costs"]
 
-Adjustment = Callable[[Floats, Floats, Floats, Integers, Integers], None]
-"""(points, sites, costs, targets, labels): changes costs and labels in place, until the sizes are the targets."""
+Adjustment = Callable[[Floats, Floats, Floats, Integers, Integers], int]
+"""(points, sites, costs, targets, labels): changes costs and labels until the sizes are the targets; how many looks."""
 
 MANY_CELLS, NEAR = 1500, 128
 """With more cells, arcs lead only to so many near ones at first, to twice as many where that does not do."""
@@ -20,43 +21,53 @@ MANY_CELLS, NEAR = 1500, 128
 NEIGHBOURS = 12
 """In few dimensions a cell has few neighbours: arcs lead to so many near cells times 2 for each dimension at first."""
 
-SWEEPS = 100
+SWEEPS = 200
 """In which costs move to the middle of what they may be."""
 
 
-def adjust_exactly(X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers) -> None:
+def adjust_exactly(X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers) -> int:
     """Find costs under which the cells have their sizes (OUT: ``costs``, ``labels``): the least distortion there is.
 
     Warm-started from costs and labels. Targets may add up to more than there are points: then they are limits, and
     costs must be 0 at the start. Time O(n Q m) and a shortest path among the Q cells for each point too many.
     """
     count = len(sites)
-    reach = _reach(sites)
+    reach, looks = _reach(sites), 0
     while True:
         choose_again(X, sites, costs, targets, labels)
+        looks += X.size * count
         if (np.bincount(labels, minlength=count) <= targets).all():
-            return
-        push_excess(X, sites, costs, targets, labels, _near(sites, reach))
+            return looks
+        looks += max(0, push_excess(X, sites, costs, targets, labels, _near(sites, reach)))
         if reach == count - 1:
-            return
+            return looks
         reach = min(count - 1, 2 * reach)
 
 
-def adjust_by_newton(X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers) -> None:
+def adjust_by_newton(X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers) -> int:
     """The same, by Newton's method first: what that leaves over is then pushed along shortest paths."""
     costs[:] = balance_costs(X, sites, costs, targets)
-    adjust_exactly(X, sites, costs, targets, labels)
+    return adjust_exactly(X, sites, costs, targets, labels)
 
 
-def settle_costs(X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers) -> Floats:
-    """Costs for the same cells that leave no point on a border, as far as can be, the least of them 0."""
+def settle_costs(
+    X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers, *, unpinned: bool = False
+) -> Floats:
+    """Costs for the same cells that leave no point on a border, as far as can be, the least of them 0.
+
+    Random steps, drawn from a digest of the points, keep these from being calculated from where borders lie. Equal
+    points in two cells hold a border where they are, which tells their value: ``unpinned``, they have no say, and all
+    of them may come to lie on one side of it.
+    """
     count = len(sites)
     if count == 1:
         return np.zeros(1)
-    settled = costs.copy()
-    reach = _reach(sites)
-    centre_costs(X, sites, settled, targets, labels, _near(sites, reach), SWEEPS)
-    if reach < count - 1 and choose_again(X, sites, settled, targets, labels.copy()) > 0:
+    settled, reach = costs.copy(), _reach(sites)
+    rows = np.flatnonzero(~_split_equals(X, labels)) if unpinned else np.arange(len(X))
+    points, cells = np.ascontiguousarray(X[rows]), labels[rows]
+    steps = np.random.default_rng(int(sha256(X.tobytes()).hexdigest(), 16)).uniform(-1.0, 1.0, size=count)
+    centre_costs(points, sites, settled, targets, cells, _near(sites, reach), steps, SWEEPS)
+    if reach < count - 1 and choose_again(points, sites, settled, targets, cells) > 0:
         settled = costs  # a cell beyond the near ones would have come out
     return np.asarray(settled - settled.min())
 
@@ -67,6 +78,15 @@ ADJUSTMENTS: dict[str, Adjustment] = {
     "noisy": adjust_exactly,  # once the cloud has collapsed to the points
 }
 """By name, as they are asked for."""
+
+
+def _split_equals(X: Floats, labels: Integers) -> Mask:
+    """True for points that have an equal in another cell."""
+    group = np.unique(X, axis=0, return_inverse=True)[1].ravel()
+    least, most = np.full(int(group.max()) + 1, len(X)), np.full(int(group.max()) + 1, -1)
+    np.minimum.at(least, group, labels)
+    np.maximum.at(most, group, labels)
+    return np.asarray((least < most)[group])
 
 
 def _reach(sites: Floats) -> int:

@@ -1,6 +1,7 @@
 """The descent of probability-constrained Lloyd: costs adjusted, points assigned, sites moved, while that gains."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Event
 
 import numpy as np
 
@@ -18,13 +19,16 @@ WARM, COOL = 0.8, 0.02
 SAMPLED_CELL = 50
 """Where cells are larger, sites are shaken on a sample of about so many points a cell."""
 
+LOOKS, FEWEST = 3e9, 10
+"""Rounds are fewer where they would take more looks at distances and arcs than this, though not below so many."""
+
 CLOUD_CELL, CLOUD = 200, 2_000_000
 """Noisy copies are as many as give a cell so many, and at most so many in all."""
 
 CLOUD_ROUNDS, CLOUD_END = 24, 0.03
 """The noise of the cloud falls to this share in so many rounds."""
 
-_NOTHING = 1e-14
+_NOTHING = 1e-24
 """A sum of squares of this share of all is nothing: cells hold equal points."""
 
 
@@ -35,6 +39,13 @@ class Problem:
     X: Floats
     targets: Integers
     weights: Floats
+    stop: Event = field(default_factory=Event)
+    """Set to end all work on it soon."""
+
+    def check(self) -> None:
+        """Nothing, while the work is to go on."""
+        if self.stop.is_set():
+            raise KeyboardInterrupt
 
     def losses(self, sites: Floats, labels: Integers) -> Floats:
         """The weighted squared distance of each point to the site of its cell."""
@@ -79,6 +90,7 @@ def descend(problem: Problem, start: Found, how: Descent, *, fixed: bool = False
     found: Found | None = None
     nothing = _NOTHING * float(problem.losses(problem.X.mean(axis=0, keepdims=True), np.zeros_like(labels)).sum())
     for _ in range(1 if fixed else how.iterations):
+        problem.check()
         adjust(problem.X, sites, costs, problem.targets, labels)
         loss = float(problem.losses(sites, labels).sum())
         last = np.inf if found is None else found.loss
@@ -98,15 +110,19 @@ def descend(problem: Problem, start: Found, how: Descent, *, fixed: bool = False
 def shake(problem: Problem, start: Found, rounds: int, chance: np.random.Generator) -> Found:
     """A better start: every round sites move to the centroids and a random step beside, ever shorter.
 
-    The steps let sites leave the valley that they are in. Where cells are large a sample of the points will do.
+    The steps let sites leave the valley that they are in. Where cells are large a sample of the points will do; where
+    a round takes long, as with outliers or many equal points, there are fewer.
     """
     if rounds == 0:
         return start
     part, labels = _sample(problem, start.labels, chance)
     sites, costs = start.sites, start.costs.copy()
-    m = max(1, sites.shape[1])
-    for noise in np.geomspace(WARM, COOL, rounds):
-        adjust_exactly(part.X, sites, costs, part.targets, labels)
+    m, passed, looks, done = max(1, sites.shape[1]), 0.0, 0, 0
+    while passed < 1.0:
+        problem.check()
+        noise = WARM * (COOL / WARM) ** passed
+        looks, done = looks + adjust_exactly(part.X, sites, costs, part.targets, labels), done + 1
+        passed += 1.0 / min(rounds, max(FEWEST, LOOKS * done / max(looks, 1)))
         means = centroids(part.X, labels, part.weights)
         spread = np.bincount(labels, weights=part.losses(means, labels)) / part.targets
         sites = means + noise * np.sqrt(spread / m)[:, np.newaxis] * chance.normal(size=means.shape)
@@ -121,7 +137,7 @@ def _sample(problem: Problem, labels: Integers, chance: np.random.Generator) -> 
     shares = targets * (SAMPLED_CELL * len(targets) / n)
     fewer = np.minimum(np.maximum(1, shares.astype(np.int64)), targets)
     rows = np.sort(chance.choice(n, size=int(fewer.sum()), replace=False))
-    part = Problem(np.ascontiguousarray(problem.X[rows]), fewer, problem.weights[rows])
+    part = Problem(np.ascontiguousarray(problem.X[rows]), fewer, problem.weights[rows], problem.stop)
     return part, np.repeat(np.arange(len(fewer)), fewer)
 
 
@@ -137,6 +153,7 @@ def disperse(problem: Problem, start: Found, chance: np.random.Generator) -> Fou
     spread = np.sqrt(problem.losses(start.sites, start.labels).mean() / max(1, m))
     sites, costs, targets = start.sites, start.costs, problem.targets * copies
     for share in np.geomspace(1.0, CLOUD_END, CLOUD_ROUNDS):
+        problem.check()
         points = cloud + share * spread * directions
         costs = balance_costs(points, sites, costs, targets, tolerance=0.02)
         labels = choose_cells(points, sites, costs)

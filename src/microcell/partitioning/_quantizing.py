@@ -13,7 +13,7 @@ from microcell.kernels._jit import thread_count
 from microcell.kernels.cells import centroids
 from microcell.kernels.transport import choose_cells
 from microcell.model import Floats, Integers
-from microcell.partitioning._costs import settle_costs
+from microcell.partitioning._costs import adjust_exactly, settle_costs
 from microcell.partitioning._lloyd import Descent, Found, Problem, descend, disperse, rescue, shake
 from microcell.partitioning._making import carry_out, choose_method
 
@@ -64,7 +64,7 @@ def solve(problem: Problem, how: How) -> Solved:
         macrocells = -(-count // WITHIN) if count > MOST_AT_ONCE and isinstance(how.start, str) else 1
     if macrocells > 1:
         return _solve_within(problem, replace(how, prepartition=None), min(macrocells, MOST_MACROCELLS))
-    tries = _side_by_side(lambda turn: _try(problem, how, turn), list(range(how.restarts)), "starts")
+    tries = _side_by_side(problem, lambda turn: _try(problem, how, turn), list(range(how.restarts)), "starts")
     return as_solved(problem, min(tries, key=lambda found: found.loss))
 
 
@@ -73,10 +73,18 @@ def _try(problem: Problem, how: How, turn: int) -> Found:
     chance = np.random.default_rng([how.seed, turn])
     begin = _begin(problem, how.start if turn == 0 else "random", how, chance)
     if not how.fixed:
+        begin = _leave_points(problem, begin)
         if how.descent.adjust == "noisy":
             begin = disperse(problem, begin, chance)
         begin = shake(problem, begin, _shakes(problem, how), chance)
     return descend(problem, begin, how.descent, fixed=how.fixed)
+
+
+def _leave_points(problem: Problem, begin: Found) -> Found:
+    """The start after one step to the centroids: no site may be a point itself, which files would give away."""
+    costs, labels = begin.costs.copy(), begin.labels.copy()
+    adjust_exactly(problem.X, begin.sites, costs, problem.targets, labels)
+    return Found(labels, centroids(problem.X, labels, problem.weights), costs, ())
 
 
 def _shakes(problem: Problem, how: How) -> int:
@@ -135,17 +143,18 @@ def _solve_within(problem: Problem, how: How, macrocells: int) -> Solved:
     sizes = np.array([problem.targets[part].sum() for part in parts])
     progress.report("making macrocells")
     coarse = solve(
-        Problem(problem.X, sizes, problem.weights),
+        Problem(problem.X, sizes, problem.weights, problem.stop),
         replace(how, start="mdav", descent=_MACRO, shakes=0, restarts=1, prepartition=1),
     )
     rows = np.split(np.argsort(coarse.labels, kind="stable"), np.cumsum(sizes)[:-1])
 
     def solve_part(turn: int) -> Solved:
         own = rows[turn]
-        inner = Problem(problem.X[own], problem.targets[parts[turn]], problem.weights[own])
-        return solve(inner, replace(how, seed=how.seed + turn))
+        inner = Problem(problem.X[own], problem.targets[parts[turn]], problem.weights[own], problem.stop)
+        shakes = _shakes(inner, how) // (1 if how.shakes is not None else macrocells)
+        return solve(inner, replace(how, seed=how.seed + turn, shakes=shakes))
 
-    solved = _side_by_side(solve_part, list(range(macrocells)), "macrocells")
+    solved = _side_by_side(problem, solve_part, list(range(macrocells)), "macrocells")
     labels = np.empty(len(problem.X), dtype=np.int64)
     for own, part, inner in zip(rows, parts, solved, strict=True):
         labels[own] = part[inner.labels]
@@ -164,8 +173,8 @@ def _add_up(solved: Sequence[Solved]) -> tuple[float, ...]:
     return tuple(np.sum(padded, axis=0).tolist())
 
 
-def _side_by_side(work: Callable[[_T], _R], items: list[_T], what: str) -> list[_R]:
-    """What ``work`` makes of each item, on all threads: kernels let others run."""
+def _side_by_side(problem: Problem, work: Callable[[_T], _R], items: list[_T], what: str) -> list[_R]:
+    """What ``work`` makes of each item, on all threads: kernels let others run. Ctrl-C tells all of them to stop."""
     if len(items) == 1:
         return [work(items[0])]
     with ThreadPoolExecutor(thread_count()) as pool:
@@ -176,6 +185,7 @@ def _side_by_side(work: Callable[[_T], _R], items: list[_T], what: str) -> list[
                 progress.report(f"solving {what}", len(done), len(items))
                 done.append(future.result())
         except BaseException:
+            problem.stop.set()
             pool.shutdown(cancel_futures=True)
             raise
         return done

@@ -44,6 +44,8 @@ def _from_sizes(n: int, sizes: Any) -> Integers:
     values = list(np.asarray(sizes).ravel()) if np.ndim(sizes) == 1 else []
     if not values or not all(_is_whole(value) for value in values):
         raise OptionError("sizes must be whole numbers, one a cell, such as [40, 40, 20].")
+    if any(abs(int(value)) > 2**62 for value in values):
+        raise OptionError(f"sizes must add up to the {n} points; one is far larger.")
     out = np.array([int(value) for value in values], dtype=np.int64)
     if (out < 1).any():
         place = int(np.argmax(out < 1))

@@ -1,6 +1,6 @@
 """Probability-constrained Lloyd: cells of prescribed sizes and least distortion, which are a power diagram."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,20 @@ from microcell.cells import PowerCells
 from microcell.errors import DataError, OptionError
 from microcell.kernels.cells import centroids, total_sum_of_squares
 from microcell.model import Floats, Integers, Partition
-from microcell.partitioning._costs import ADJUSTMENTS
+from microcell.partitioning._costs import ADJUSTMENTS, settle_costs
 from microcell.partitioning._input import as_points, as_reals, as_weights
 from microcell.partitioning._lloyd import Descent, Found, Problem, descend
 from microcell.partitioning._quantizing import How, Solved, as_solved, solve
 from microcell.partitioning._registry import METHODS, partitioner
 from microcell.partitioning._sizes import as_targets
 
-__all__ = ["MOST_POWER_CELLS", "Quantization", "pcl", "power_cells"]
+__all__ = ["MOST_POWER_CELLS", "Quantization", "pcl", "power_cells", "unpin"]
 
 MOST_POWER_CELLS = 20_000
 """The costs of more cells would take too long to find at once."""
+
+FARTHEST = 1e100
+"""No centroid may lie farther: squares would overflow."""
 
 _POLISH = Descent(speed=1.0, tolerance=0.0)
 
@@ -96,7 +99,7 @@ def pcl(
     weights
         One positive number a point, for the means.
     seed
-        For what chance decides. The same seed gives the same cells.
+        For what chance decides. The same seed gives the same cells ("noisy": on as many threads of linear algebra).
 
     Examples
     --------
@@ -150,6 +153,22 @@ def power_cells(X: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = 
     return _as_quantization(points, each, as_solved(problem, found))
 
 
+def unpin(cells: PowerCells, X: Floats, labels: Integers) -> PowerCells:
+    """The cells with costs that tell of no single record: no border runs through equal points in two cells.
+
+    Such points may then be assigned to another cell than their label says; all others stay.
+    """
+    if cells.chooser is None or cells.group is None:
+        sites, sizes = cells.centroids.copy(), cells.sizes.copy()
+        return replace(cells, costs=settle_costs(X, sites, cells.costs.copy(), sizes, labels, unpinned=True))
+    costs, macrocells = cells.costs.copy(), cells.group[labels]
+    for macrocell in range(len(cells.chooser)):
+        own, rows = np.flatnonzero(cells.group == macrocell), np.flatnonzero(macrocells == macrocell)
+        places = np.searchsorted(own, labels[rows])
+        costs[own] = settle_costs(X[rows], cells.centroids[own], costs[own], cells.sizes[own], places, unpinned=True)
+    return replace(cells, costs=costs, chooser=unpin(cells.chooser, X, macrocells))
+
+
 @partitioner(
     "pcl",
     summary="probability-constrained Lloyd: convex cells of equal sizes, and costs that make them a function",
@@ -199,10 +218,11 @@ def _as_how(
     begin = _as_start(start, points, targets)
     given = not isinstance(begin, str)
     _check_count("restarts", restarts, 1)
+    _check_count("seed", seed, 0)
     _check_count("iterations", descent.iterations, 1)
     _check_count("shakes", shakes, 0, optional=True)
     _check_count("prepartition", prepartition, 1, optional=True)
-    if descent.adjust not in ADJUSTMENTS:
+    if not isinstance(descent.adjust, str) or descent.adjust not in ADJUSTMENTS:
         raise OptionError(f"adjust must be one of {', '.join(ADJUSTMENTS)}, not {descent.adjust!r}.")
     if not (isinstance(descent.speed, (int, float)) and 0 < descent.speed <= 1):
         raise OptionError(f"speed must be a number above 0 and at most 1, not {descent.speed!r}.")
@@ -239,8 +259,8 @@ def _as_start(start: Any, points: Floats, targets: Integers) -> str | Floats:
             f"start must have a centroid of {points.shape[1]} dimensions for each of the {len(targets)} cells, not "
             f"the shape {' x '.join(map(str, sites.shape))}."
         )
-    if not np.isfinite(sites).all():
-        raise DataError("Centroids must be finite numbers.")
+    if not np.isfinite(sites).all() or np.abs(sites).max(initial=0.0) > FARTHEST:
+        raise DataError("Centroids must be finite numbers within 1e100.")
     return np.ascontiguousarray(sites)
 
 

@@ -82,8 +82,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def amount(measure: Measure) -> str:
-    """A measure's value for people: whole numbers with separators, shares with four digits behind the point."""
-    if measure.unit == "share":
+    """A measure's value for people: whole numbers with separators, shares and the like with four decimals."""
+    if measure.unit in ("share", "probability", "distance", "bits"):
         return f"{measure.value:.4f}" if measure.value < 1e4 else f"{measure.value:.3g}"
     return f"{measure.value:,.12g}"
 

@@ -1,0 +1,299 @@
+"""What a class gives away of a confidential column: diversity, closeness to the table, bits disclosed.
+
+All of it is read off the published table: the class of each record and its confidential value, a missing value being
+a value of its own. The work is done on the sorted pairs of a class and a value that occur, so that memory is O(rows),
+however many classes and values there are.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from microcell.auditing.anonymity import class_labels, combine
+from microcell.errors import OptionError
+from microcell.model import Floats, Integers, Mask, Measure, Table, Values
+
+__all__ = ["list_homogeneous", "measure_disclosure", "worst_of"]
+
+_DECIMALS = 12
+"""Results are rounded to this many, so that four equal shares make an l of 4 and not of 3.9999999999999996."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What is measured: in which unit, which way is better, and what it means for the column {name}."""
+
+    unit: str
+    lower_is_better: bool
+    meaning: str
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "p_sensitivity": _Kind("values", False, "Distinct values of {name} in the class with the fewest: p-sensitivity."),
+    "l_diversity": _Kind(
+        "values", False, "Distinct values of {name} in the class with the fewest: distinct l-diversity."
+    ),
+    "l_entropy": _Kind(
+        "values",
+        False,
+        "Number of equally frequent values that would be as diverse as {name} in the least diverse class, "
+        "exp(entropy): entropy l-diversity.",
+    ),
+    "l_recursive": _Kind(
+        "values",
+        False,
+        "Largest l so that in each class the most frequent value of {name} occurs less than {c:g} times as often as "
+        "the l-th and all rarer ones together, at least 1: recursive ({c:g}, l)-diversity.",
+    ),
+    "t_closeness": _Kind(
+        "distance",
+        True,
+        "Largest earth mover's distance ({ground}) between {name} in a class and in the table, "
+        "from 0, the same distribution, to 1.",
+    ),
+    "t_kullback": _Kind(
+        "bits", True, "Largest Kullback-Leibler divergence of {name} in a class from {name} in the table."
+    ),
+    "delta_disclosure": _Kind(
+        "bits",
+        True,
+        "Largest |log2(share in the class / share in the table)| of a value of {name} that occurs in the class; "
+        "{lacking} of {classes} classes lack some value, which the strict definition counts as infinite.",
+    ),
+    "disclosed_bits": _Kind(
+        "bits", True, "What the class of a record tells of its {name} on average: their mutual information."
+    ),
+    "homogeneous_classes": _Kind("classes", True, "Classes in which all records have the same {name}."),
+    "homogeneous_records": _Kind("records", True, "Records in classes in which all records have the same {name}."),
+}
+"""The measures of a confidential column, in the order in which they are told."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """The pairs of a class and a value that occur, sorted by class and then by value, and how often each does.
+
+    ``sizes`` has an entry a class and ``totals`` one a value of the table, in order; neither holds a 0.
+    """
+
+    classes: Integers
+    codes: Integers
+    counts: Integers
+    sizes: Integers
+    totals: Integers
+
+    @cached_property
+    def records(self) -> int:
+        """The number of records."""
+        return int(self.sizes.sum())
+
+    @cached_property
+    def distinct(self) -> Integers:
+        """The number of distinct values in each class."""
+        return np.bincount(self.classes, minlength=len(self.sizes)).astype(np.int64)
+
+    @cached_property
+    def starts(self) -> Integers:
+        """The first pair of each class."""
+        return np.cumsum(self.distinct) - self.distinct
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The share of its class that each pair has."""
+        return self.counts / self.sizes[self.classes]
+
+    @cached_property
+    def ratios(self) -> Floats:
+        """The share in the class over that in the table, in bits: log2(p_class(v) / p(v)) of each pair."""
+        return np.log2(self.shares * (self.records / self.totals[self.codes]))
+
+    def per_class(self, amounts: Floats) -> Floats:
+        """The sum of the pairs' amounts in each class."""
+        return np.bincount(self.classes, weights=amounts, minlength=len(self.sizes)).astype(np.float64)
+
+
+def measure_disclosure(
+    classes: Integers, values: Values, name: str, *, ordered: bool, c: float = 3
+) -> tuple[Measure, ...]:
+    """What classes disclose of one confidential column, at worst over classes; none for a table without records.
+
+    With p the shares of the values in the table and p_c those in class c: the least number of values (p-sensitivity,
+    Truta and Vinay 2006; distinct l-diversity), min exp(-sum p_c ln p_c) and the recursive (c, l) of Machanavajjhala
+    et al. (2007); max EMD(p_c, p) (t-closeness, Li et al. 2007); max sum p_c log2(p_c / p) (Rebollo-Monedero et al.
+    2010) and its mean over records, the mutual information; max |log2(p_c / p)| where p_c > 0 (Brickell and
+    Shmatikov 2008). Time O(rows log rows), memory O(rows).
+
+    Parameters
+    ----------
+    classes
+        The class of each row, 0 or more.
+    name
+        The column's name; each measure's name ends in ``.{name}``.
+    ordered
+        True for numbers, dates and ordinal columns: values are a step apart from the next that occurs, in the order
+        of their data (text: of its categories), a missing value before them all. Otherwise any two differ by 1.
+    c
+        The constant of recursive diversity, above 0.
+
+    Examples
+    --------
+    >>> salary = Values("integer", np.array([3, 4, 5, 6, 8, 11, 7, 9, 10]), np.zeros(9, dtype=bool))
+    >>> found = measure_disclosure(np.repeat([0, 1, 2], 3), salary, "salary", ordered=True)
+    >>> {measure.name: measure.value for measure in found if measure.name.startswith(("l_d", "t_c"))}
+    {'l_diversity.salary': 3, 't_closeness.salary': 0.375}
+    """
+    if not c > 0:
+        raise OptionError(f"The constant c of recursive diversity must be above 0, not {c}.")
+    if not len(classes):
+        return ()
+    pairs = _pair(classes, values)
+    homogeneous = _homogeneous(pairs)
+    divergences = pairs.per_class(pairs.shares * pairs.ratios)
+    found: Mapping[str, float] = {
+        "p_sensitivity": int(pairs.distinct.min()),
+        "l_diversity": int(pairs.distinct.min()),
+        "l_entropy": _tidy(np.exp(_entropies(pairs).min())),
+        "l_recursive": _recursive(pairs, c),
+        "t_closeness": _tidy((_ordered_distances if ordered else _nominal_distances)(pairs).max()),
+        "t_kullback": _tidy(divergences.max()),
+        "delta_disclosure": _tidy(np.abs(pairs.ratios).max()),
+        "disclosed_bits": _tidy(np.average(divergences, weights=pairs.sizes)),
+        "homogeneous_classes": len(homogeneous),
+        "homogeneous_records": int(homogeneous.sum()),
+    }
+    words = {
+        "name": name,
+        "c": c,
+        "ground": "ordered values" if ordered else "unordered values",
+        "lacking": int((pairs.distinct < len(pairs.totals)).sum()),
+        "classes": len(pairs.sizes),
+    }
+    return tuple(
+        Measure(f"{base}.{name}", found[base], kind.unit, kind.lower_is_better, kind.meaning.format(**words))
+        for base, kind in _KINDS.items()
+    )
+
+
+def list_homogeneous(classes: Integers, values: Values) -> Integers:
+    """The sizes n_c of the classes in which all records have the same value, a missing one being a value too.
+
+    Examples
+    --------
+    >>> disease = Values("text", np.array([0, 0, 0, 1, 1]), np.zeros(5, dtype=bool), categories=("flu", "ulcer"))
+    >>> list_homogeneous(np.array([0, 0, 1, 1, 2]), disease)
+    array([2, 1])
+    """
+    return _homogeneous(_pair(classes, values))
+
+
+def worst_of(columns: Iterable[Iterable[Measure]]) -> tuple[Measure, ...]:
+    """Each measure at its worst over the columns, its name without the column's: least l, largest t and bits.
+
+    The meaning says which column it is; of equals, the first.
+
+    Parameters
+    ----------
+    columns
+        What :func:`measure_disclosure` found, column by column.
+
+    Examples
+    --------
+    >>> classes, known = np.array([0, 0, 1, 1]), np.zeros(4, dtype=bool)
+    >>> age = measure_disclosure(classes, Values("integer", np.array([1, 2, 3, 4]), known), "age", ordered=True)
+    >>> pay = measure_disclosure(classes, Values("integer", np.array([1, 1, 1, 2]), known), "pay", ordered=True)
+    >>> worst_of([age, pay])[1]
+    Measure(name='l_diversity', value=1, unit='values', lower_is_better=False, meaning='Distinct values of pay in the
+    class with the fewest: distinct l-diversity; the worst column is pay.', interval=None)
+    """
+    found: dict[str, list[Measure]] = {}
+    for column in columns:
+        for measure in column:
+            found.setdefault(measure.name.partition(".")[0], []).append(measure)
+    return tuple(_worst(base, measures) for base, measures in found.items())
+
+
+def _worst(base: str, measures: list[Measure]) -> Measure:
+    sign = -1 if measures[0].lower_is_better else 1
+    worst = min(measures, key=lambda measure: sign * measure.value)
+    column = worst.name.partition(".")[2]
+    return replace(worst, name=base, meaning=f"{worst.meaning.removesuffix('.')}; the worst column is {column}.")
+
+
+def _pair(classes: Integers, values: Values) -> _Pairs:
+    """The pairs that occur; classes and values are numbered anew, without gaps and in their order."""
+    classes = combine(np.zeros(len(classes), dtype=np.int64), classes)
+    # A column on its own makes classes of equal values: codes in the order of the values, missing first.
+    codes = class_labels(Table({"": values}, rows=len(values), native=None), [""])
+    sizes, totals = np.bincount(classes).astype(np.int64), np.bincount(codes).astype(np.int64)
+    keys, counts = np.unique(classes * len(totals) + codes, return_counts=True)
+    places, kinds = np.divmod(keys, max(1, len(totals)))
+    return _Pairs(places, kinds, counts.astype(np.int64), sizes, totals)
+
+
+def _tidy(value: float) -> float:
+    """The value without the last digits' noise, and no -0."""
+    return round(float(value), _DECIMALS) + 0.0
+
+
+def _homogeneous(pairs: _Pairs) -> Integers:
+    alone: Mask = pairs.distinct == 1
+    return pairs.sizes[alone]
+
+
+def _entropies(pairs: _Pairs) -> Floats:
+    """The entropy -sum p_c ln p_c of each class."""
+    return -pairs.per_class(pairs.shares * np.log(pairs.shares))
+
+
+def _recursive(pairs: _Pairs, c: float) -> int:
+    """The largest l with r_1 < c (r_l + ... + r_m) in each class, r being its counts from the largest to the least.
+
+    What is left from the l-th on falls with l, so the l of a class is the number of its l that hold. Machanavajjhala
+    et al. take l = 1 as always satisfied, so it is never less.
+    """
+    most = int(pairs.counts.max())
+    keys = pairs.classes * (most + 1) + (most - pairs.counts)
+    counts = most - np.sort(keys) % (most + 1)
+    left = np.cumsum(pairs.sizes)[pairs.classes] - np.cumsum(counts) + counts
+    holds = c * left > counts[pairs.starts][pairs.classes]
+    return max(1, int(np.bincount(pairs.classes[holds], minlength=len(pairs.sizes)).min()))
+
+
+def _nominal_distances(pairs: _Pairs) -> Floats:
+    """The distance sum |p_c - p| / 2 of each class: what p_c has more than p, hence of values in the class only."""
+    excess = pairs.shares - pairs.totals[pairs.codes] / pairs.records
+    return pairs.per_class(np.maximum(excess, 0))
+
+
+def _ordered_distances(pairs: _Pairs) -> Floats:
+    """The distance sum |F_c - F| / (v - 1) of each class, F being the cumulated shares of the v sorted values.
+
+    F_c is constant from a value of the class to the next. There F grows, is below F_c up to a place that one search
+    finds and above it from there on, so prefix sums of F give both parts. Counted in records: F n is whole.
+    """
+    last = len(pairs.totals) - 1
+    if not last:
+        return np.zeros(len(pairs.sizes))
+    reached = np.cumsum(pairs.totals)
+    sums = np.concatenate(([0], np.cumsum(reached)))
+    level = _running(pairs) * pairs.records / pairs.sizes[pairs.classes]
+    first, end = pairs.codes, _following(pairs)
+    middle = np.clip(np.searchsorted(reached, level), first, end)
+    below = level * (middle - first) - (sums[middle] - sums[first])
+    above = (sums[end] - sums[middle]) - level * (end - middle)
+    before = sums[pairs.codes[pairs.starts]]
+    return (pairs.per_class(below + above) + before) / (pairs.records * last)
+
+
+def _running(pairs: _Pairs) -> Integers:
+    """The records of its class that have the pair's value or a lower one."""
+    return np.cumsum(pairs.counts) - (np.cumsum(pairs.sizes) - pairs.sizes)[pairs.classes]
+
+
+def _following(pairs: _Pairs) -> Integers:
+    """The next value in the pair's class; behind the last one, the number of values."""
+    following = np.append(pairs.codes[1:], 0)
+    following[pairs.starts + pairs.distinct - 1] = len(pairs.totals)
+    return following

@@ -1,0 +1,279 @@
+"""What classes disclose of a confidential column: published examples, and plain loops over classes and values."""
+
+import datetime
+from collections import Counter
+from math import exp, log, log2
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from microcell.auditing.disclosure import list_homogeneous, measure_disclosure, worst_of
+from microcell.errors import OptionError
+from microcell.model import Values
+from tests.small_tables import values
+
+NAMES = [
+    "p_sensitivity",
+    "l_diversity",
+    "l_entropy",
+    "l_recursive",
+    "t_closeness",
+    "t_kullback",
+    "delta_disclosure",
+    "disclosed_bits",
+    "homogeneous_classes",
+    "homogeneous_records",
+]
+NUMBER = st.one_of(st.none(), st.integers(-3, 3), st.integers(-100, 100))
+ROWS = st.lists(st.tuples(st.integers(0, 4), NUMBER), min_size=1, max_size=40)
+
+
+def measure(classes, column, *, ordered=True, c=3, name="pay"):
+    column = column if isinstance(column, Values) else values(column)
+    found = measure_disclosure(np.array(classes, dtype=np.int64), column, name, ordered=ordered, c=c)
+    return {item.name.removesuffix(f".{name}"): item.value for item in found}
+
+
+# A plain account of each measure, class by class and value by value.
+
+
+def rank(value):
+    return (value is not None, value or 0)
+
+
+def shares(column, support):
+    return [column.count(value) / len(column) for value in support]
+
+
+def ordered_distance(p, q):
+    gaps = [abs(sum(p[: place + 1]) - sum(q[: place + 1])) for place in range(len(p))]
+    return sum(gaps) / (len(p) - 1) if len(p) > 1 else 0.0
+
+
+def nominal_distance(p, q):
+    return sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2
+
+
+def recursive(column, c):
+    counts = sorted(Counter(column).values(), reverse=True)
+    return max(1, *(level for level in range(len(counts) + 1) if not level or counts[0] < c * sum(counts[level - 1 :])))
+
+
+def expected(classes, column, *, ordered=True, c=3):
+    groups = {label: [v for own, v in zip(classes, column, strict=True) if own == label] for label in set(classes)}
+    support = sorted(set(column), key=rank)
+    q = shares(column, support)
+    spreads = [shares(group, support) for group in groups.values()]
+    ratios = [[(a, log2(a / b)) for a, b in zip(p, q, strict=True) if a] for p in spreads]
+    kullback = [sum(a * ratio for a, ratio in items) for items in ratios]
+    alone = [group for group in groups.values() if len(set(group)) == 1]
+    distance = ordered_distance if ordered else nominal_distance
+    return {
+        "p_sensitivity": min(len(set(group)) for group in groups.values()),
+        "l_diversity": min(len(set(group)) for group in groups.values()),
+        "l_entropy": min(exp(-sum(a * log(a) for a in p if a)) for p in spreads),
+        "l_recursive": min(recursive(group, c) for group in groups.values()),
+        "t_closeness": max(distance(p, q) for p in spreads),
+        "t_kullback": max(kullback),
+        "delta_disclosure": max(abs(ratio) for items in ratios for _, ratio in items),
+        "disclosed_bits": sum(len(g) * bits for g, bits in zip(groups.values(), kullback, strict=True)) / len(column),
+        "homogeneous_classes": len(alone),
+        "homogeneous_records": sum(map(len, alone)),
+    }
+
+
+def close(found):
+    return pytest.approx(found, abs=1e-11)
+
+
+@given(ROWS, st.booleans(), st.sampled_from([0.5, 1, 2, 3]))
+def test_measures_are_those_of_the_plain_account(rows, ordered, c):
+    classes, column = [row[0] for row in rows], [row[1] for row in rows]
+    assert measure(classes, column, ordered=ordered, c=c) == close(expected(classes, column, ordered=ordered, c=c))
+
+
+@given(ROWS, st.booleans(), st.randoms(use_true_random=False))
+def test_neither_the_order_of_rows_nor_the_names_of_classes_matter(rows, ordered, random):
+    mixed = random.sample(rows, len(rows))
+    names = random.sample(range(0, 1000, 7), 5)
+    before = measure([row[0] for row in rows], [row[1] for row in rows], ordered=ordered)
+    assert measure([names[row[0]] for row in mixed], [row[1] for row in mixed], ordered=ordered) == close(before)
+
+
+@given(ROWS)
+def test_a_growing_recoding_changes_nothing_and_a_nominal_column_takes_any(rows):
+    classes, column = [row[0] for row in rows], [row[1] for row in rows]
+    grown = [None if value is None else value**3 / 7 for value in column]
+    turned = [None if value is None else -value for value in column]
+    assert measure(classes, grown) == close(measure(classes, column))
+    assert measure(classes, turned, ordered=False) == close(measure(classes, column, ordered=False))
+
+
+@given(ROWS)
+def test_a_missing_value_is_a_value_before_all_others(rows):
+    classes, column = [row[0] for row in rows], [row[1] for row in rows]
+    filled = [-1000 if value is None else value for value in column]
+    for ordered in (False, True):
+        assert measure(classes, filled, ordered=ordered) == close(measure(classes, column, ordered=ordered))
+
+
+@given(ROWS, st.booleans())
+def test_bounds(rows, ordered):
+    classes, column = [row[0] for row in rows], [row[1] for row in rows]
+    found = measure(classes, column, ordered=ordered)
+    k = min(Counter(classes).values())
+    assert 1 <= found["l_entropy"] <= found["l_diversity"] + 1e-12
+    assert 1 <= found["l_recursive"] <= found["l_diversity"] <= k
+    assert 0 <= found["t_closeness"] <= 1
+    assert 0 <= found["disclosed_bits"] <= found["t_kullback"] + 1e-12
+    assert found["t_kullback"] <= found["delta_disclosure"] + 1e-12
+    assert (found["homogeneous_classes"] > 0) == (found["l_diversity"] == 1)
+
+
+@given(st.lists(NUMBER, min_size=1, max_size=30), st.booleans())
+def test_a_single_class_discloses_nothing(column, ordered):
+    found = measure([5] * len(column), column, ordered=ordered)
+    assert found["t_closeness"] == found["t_kullback"] == found["delta_disclosure"] == found["disclosed_bits"] == 0
+    assert found["l_diversity"] == len(set(column))
+
+
+@pytest.mark.parametrize("column", [[7, 7, 7, 7], [None] * 4, ["a"] * 4], ids=["constant", "missing", "text"])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_column_of_one_value_is_known_from_the_start(column, ordered):
+    found = measure([0, 0, 1, 1], column, ordered=ordered)
+    assert list(found.values()) == [1, 1, 1, 1, 0, 0, 0, 0, 2, 4]
+
+
+# Examples of the papers.
+
+SALARY = [3, 4, 5, 6, 11, 8, 7, 9, 10]
+"""In thousands; Table 3 of Li, Li and Venkatasubramanian (2007), and the 3-diverse Table 4 with classes of three."""
+
+
+def test_salaries_of_the_t_closeness_paper():
+    """EMD 0.375 for {3, 4, 5}, the farthest of the classes, and 0.167 for {6, 8, 11}."""
+    assert measure([0, 0, 0, 1, 1, 1, 2, 2, 2], SALARY)["t_closeness"] == 0.375
+    assert ordered_distance(shares([6, 8, 11], sorted(SALARY)), shares(SALARY, sorted(SALARY))) == pytest.approx(1 / 6)
+
+
+def test_the_0167_close_table_of_the_t_closeness_paper():
+    """{3, 5, 9}, {6, 8, 11} and {4, 7, 10}."""
+    assert measure([0, 2, 0, 1, 1, 1, 2, 0, 2], SALARY)["t_closeness"] == pytest.approx(1 / 6)
+
+
+def test_diseases_of_the_l_diversity_paper():
+    """The 4-anonymous and the 3-diverse inpatient tables of Machanavajjhala et al. (2007)."""
+    anonymous = ["heart", "heart", "viral", "viral", "cancer", "heart", "viral", "viral", *["cancer"] * 4]
+    found = measure(np.repeat([0, 1, 2], 4), anonymous, ordered=False)
+    assert found["l_diversity"] == found["homogeneous_classes"] == 1
+    assert found["homogeneous_records"] == 4
+    diverse = ["heart", "viral", "cancer", "cancer", "cancer", "heart", "viral", "viral"]
+    diverse += ["heart", "viral", "cancer", "cancer"]
+    found = measure(np.repeat([0, 1, 2], 4), diverse, ordered=False)
+    assert found["l_diversity"] == 3
+    assert found["l_entropy"] == pytest.approx(2**1.5)
+    assert found["l_recursive"] == 3
+    assert found["homogeneous_classes"] == 0
+
+
+def test_recursive_diversity_is_strict():
+    """Counts 3, 1: 3 < c (1) only for c above 3. Counts 6, 2, 1: (3, 2) holds as 6 < 9, (3, 3) fails as 6 > 3."""
+    assert measure([0] * 4, [1, 1, 1, 2], c=3)["l_recursive"] == 1
+    assert measure([0] * 4, [1, 1, 1, 2], c=3.5)["l_recursive"] == 2
+    assert measure([0] * 9, [1] * 6 + [2, 2, 3])["l_recursive"] == 2
+
+
+# By hand.
+
+
+def test_a_nominal_column_by_hand():
+    found = measure([0, 0, 1, 1], ["a", "a", "a", "b"], ordered=False)
+    assert found["t_closeness"] == 0.25
+    assert found["t_kullback"] == close(log2(4 / 3))
+    assert found["delta_disclosure"] == close(1.0)
+    assert found["disclosed_bits"] == close((log2(4 / 3) + 0.5 * log2(2 / 3) + 0.5) / 2)
+
+
+def test_equal_shares_make_a_whole_l():
+    for count in range(2, 60):
+        assert measure([0] * count * 3, [*range(count)] * 3)["l_entropy"] == count
+
+
+def test_classes_that_tell_all():
+    found = measure([0, 0, 1, 1], ["a", "a", "b", "b"], ordered=False)
+    assert found["disclosed_bits"] == 1
+    assert found["homogeneous_records"] == 4
+
+
+def test_classes_that_lack_a_value_are_counted():
+    found = measure_disclosure(np.array([0, 0, 1, 1]), values(["a", "b", "a", "a"]), "ill", ordered=False)
+    meaning = next(item.meaning for item in found if item.name == "delta_disclosure.ill")
+    assert "1 of 2 classes lack some value" in meaning
+
+
+def test_dates_are_ordered_and_categories_that_do_not_occur_are_no_steps():
+    days = [datetime.date(2020, 1, 1), datetime.date(2021, 5, 1), datetime.date(2022, 1, 1)]
+    assert measure([0, 1, 1], days)["t_closeness"] == 0.5
+    known = np.zeros(3, dtype=bool)
+    grades = Values("text", np.array([0, 2, 4]), known, categories=("e", "d", "c", "b", "a"), ordered=True)
+    assert measure([0, 1, 1], grades)["t_closeness"] == 0.5
+
+
+def test_data_under_a_missing_mark_means_nothing():
+    column = Values("float", np.array([1.0, 7.0, np.nan]), np.array([True, True, True]))
+    assert measure([0, 0, 1], column)["disclosed_bits"] == 0
+
+
+def test_homogeneous_classes_are_listed_by_size():
+    classes = np.array([4, 4, 4, 2, 2, 9, 0, 0])
+    assert list_homogeneous(classes, values([None, None, None, 1, 2, 5, 3, 3])).tolist() == [2, 3, 1]
+    assert list_homogeneous(np.array([], dtype=np.int64), values([])).tolist() == []
+
+
+def test_no_records_no_measures():
+    assert measure_disclosure(np.array([], dtype=np.int64), values([]), "pay", ordered=True) == ()
+
+
+def test_a_constant_of_zero_is_refused():
+    with pytest.raises(OptionError, match="above 0, not 0"):
+        measure([0], [1], c=0)
+
+
+def test_names_and_sentences():
+    found = measure_disclosure(np.array([0, 0, 1]), values([1, 2, 3]), "a.{b}", ordered=True)
+    assert [item.name for item in found] == [f"{name}.a.{{b}}" for name in NAMES]
+    for item in found:
+        assert item.meaning.endswith(".")
+        assert "a.{b}" in item.meaning
+        assert item.lower_is_better == (item.unit != "values")
+
+
+def test_the_worst_column_is_named():
+    classes = np.array([0, 0, 0, 1, 1, 1])
+    wide = measure_disclosure(classes, values([1, 2, 3, 1, 2, 3]), "wide", ordered=True)
+    low = measure_disclosure(classes, values([1, 1, 1, 2, 2, 2]), "my.low", ordered=True)
+    worst = worst_of([wide, low])
+    assert [item.name for item in worst] == NAMES
+    assert [item.value for item in worst] == [item.value for item in low]
+    assert all(item.meaning.endswith("; the worst column is my.low.") for item in worst)
+    assert [item.value for item in worst_of([low, wide])] == [item.value for item in low]
+    assert worst_of([wide, wide])[0].meaning.endswith("is wide.")
+    assert worst_of([]) == ()
+
+
+def test_each_measure_has_its_own_worst_column():
+    classes = np.array([0, 0, 1, 1])
+    few = measure_disclosure(classes, values(["a", "a", "a", "a"]), "few", ordered=False)
+    told = measure_disclosure(classes, values(["a", "b", "c", "d"]), "told", ordered=False)
+    columns = {item.name: item.meaning.rpartition(" ")[2] for item in worst_of([few, told])}
+    assert columns["l_diversity"] == columns["homogeneous_records"] == "few."
+    assert columns["t_closeness"] == columns["disclosed_bits"] == "told."
+
+
+def test_more_values_than_fit_a_matrix_of_classes():
+    rows = 200_000
+    found = measure(np.arange(rows) // 2, np.arange(rows).tolist())
+    assert found["disclosed_bits"] == close(log2(rows // 2))
+    assert found["l_recursive"] == 2

@@ -1,0 +1,260 @@
+"""Linkage: what an attacker finds again who knows the original quasi-identifiers."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from microcell.auditing.anonymity import class_labels
+from microcell.auditing.linkage import linkage_by_known, measure_linkage, read_linkage_points
+from microcell.errors import DataError
+from microcell.kernels.linkage import distinct_rows
+from microcell.model import Column, Schema
+from tests.small_tables import table
+
+
+def single(dimensions):
+    return [slice(j, j + 1) for j in range(dimensions)]
+
+
+def measured(before, after, blocks=None, classes=None, **options):
+    blocks = single(before.shape[1]) if blocks is None else blocks
+    classes = distinct_rows(after).place if classes is None else classes
+    names = [f"q{at}" for at in range(len(blocks))]
+    found = measure_linkage(before, after, classes, columns=names, blocks=blocks, **options)
+    return {measure.name: measure for measure in found}
+
+
+def cells(n, dimensions, k, seed=0):
+    """Points and the means of k of them that lie together on a line."""
+    before = np.random.default_rng(seed).normal(size=(n, dimensions))
+    before = before[np.argsort(before.sum(axis=1))]
+    return before, np.repeat(before.reshape(n // k, k, dimensions).mean(axis=1), k, axis=0)
+
+
+def link_plainly(before, after):
+    """The expected share of right links, by a loop over all pairs of records."""
+    total = 0.0
+    for at, record in enumerate(before):
+        distances = np.sqrt(((after - record) ** 2).sum(axis=1))
+        nearest = distances <= distances.min() * (1 + 1e-12)
+        total += nearest[at] / nearest.sum()
+    return total / len(before)
+
+
+@st.composite
+def releases(draw):
+    """Records on a grid and any classes, each published at some point of the grid."""
+    n, dimensions = draw(st.integers(1, 25)), draw(st.integers(1, 4))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    before = rng.integers(0, 4, size=(n, dimensions)).astype(float)
+    classes = rng.integers(0, draw(st.integers(1, n)), size=n)
+    return before, rng.integers(0, 7, size=(n, dimensions))[classes] / 2, classes
+
+
+def test_identity_finds_every_record():
+    before, _ = cells(60, 3, 3)
+    found = measured(before, before)
+    assert {name: measure.value for name, measure in found.items()} == dict.fromkeys(
+        ["linkage", "linkage_one", "linkage_two", "linkage_some", "interval_disclosure"], 1.0
+    )
+    assert all(measure.lower_is_better and measure.unit == "share" for measure in found.values())
+
+
+def test_all_alike_finds_one_in_n():
+    before, _ = cells(60, 3, 3)
+    found = measured(before, np.zeros_like(before))
+    for name in ("linkage", "linkage_one", "linkage_two", "linkage_some"):
+        assert found[name].value == pytest.approx(1 / 60)
+
+
+@settings(max_examples=150, deadline=None)
+@given(releases())
+def test_as_the_plain_loop(release):
+    before, after, classes = release
+    found = measured(before, after, classes=classes)
+    m = before.shape[1]
+    assert found["linkage"].value == pytest.approx(link_plainly(before, after))
+    assert found["linkage_one"].value == pytest.approx(
+        max(link_plainly(before[:, [j]], after[:, [j]]) for j in range(m))
+    )
+    if m > 1:
+        pairs = [list(pair) for pair in combinations(range(m), 2)]
+        assert found["linkage_two"].value == pytest.approx(
+            max(link_plainly(before[:, pair], after[:, pair]) for pair in pairs)
+        )
+
+
+@settings(max_examples=100, deadline=None)
+@given(releases())
+def test_never_more_than_classes_over_records(release):
+    before, after, classes = release
+    sizes = np.unique(classes, return_counts=True)[1]
+    for name, measure in measured(before, after, classes=classes).items():
+        if name.startswith("linkage"):
+            assert measure.value <= len(sizes) / len(before) + 1e-12 <= 1 / sizes.min() + 1e-9
+
+
+@settings(max_examples=50, deadline=None)
+@given(releases(), st.randoms(use_true_random=False))
+def test_order_of_rows_and_columns_does_not_matter(release, random):
+    before, after, classes = release
+    rows, columns = list(range(len(before))), list(range(before.shape[1]))
+    random.shuffle(rows)
+    random.shuffle(columns)
+    plain = measured(before, after, classes=classes)
+    moved = measured(before[np.ix_(rows, columns)], after[np.ix_(rows, columns)], classes=classes[rows])
+    for name in set(plain) - {"linkage_some"}:  # its sets are drawn by position
+        assert moved[name].value == pytest.approx(plain[name].value)
+
+
+@pytest.mark.parametrize("dimensions", [2, 12])
+def test_interval_of_a_sample_covers_the_whole(dimensions):
+    before, after = cells(4_000, dimensions, 2)
+    blocks = [slice(0, 1), slice(1, dimensions)]
+    exact = measured(before, after, blocks)
+    covered = 0
+    for seed in range(20):
+        found = measured(before, after, blocks, seed=seed, most=500)
+        low, high = found["linkage"].interval
+        covered += low <= exact["linkage"].value <= high
+        assert 0 <= low <= found["linkage"].value <= high <= 1
+    assert exact["linkage"].interval is None
+    assert covered >= 18
+
+
+def test_the_same_seed_gives_the_same_measures():
+    before, after = cells(600, 5, 3)
+    assert measured(before, after, seed=3, most=100) == measured(before, after, seed=3, most=100)
+
+
+def test_linkage_by_known_ends_in_linkage():
+    before, after = cells(300, 6, 3)
+    by_known = linkage_by_known(before, after, distinct_rows(after).place, blocks=single(6))
+    assert len(by_known) == 6
+    assert by_known[-1] == measured(before, after)["linkage"].value
+    ones = [link_plainly(before[:, [j]], after[:, [j]]) for j in range(6)]
+    assert by_known[0] == pytest.approx(np.mean(ones))
+
+
+def test_interval_disclosure_counts_ranks():
+    before = np.arange(200.0)[:, None]
+    after = before + np.where(np.arange(200) % 2, 2, 3)[:, None]
+    assert measured(before, after)["interval_disclosure"].value == pytest.approx(103 / 200, abs=0.02)
+    assert measured(before, before * 0 - 1)["interval_disclosure"].value == pytest.approx(2 / 200)
+
+
+def test_interval_disclosure_leaves_out_what_is_meant_to_stay():
+    before, after = cells(90, 2, 3)
+    after[:, 1] = before[:, 1]
+    options = {"classes": np.arange(90)}
+    kept = measured(before, after, unchanged=["q1"], **options)["interval_disclosure"].value
+    assert measured(before, after, **options)["interval_disclosure"].value == pytest.approx((kept + 1) / 2)
+
+
+def test_classes_that_do_not_fit_the_points_are_refused():
+    before, after = cells(6, 1, 3)
+    with pytest.raises(DataError, match="one class have different published points"):
+        measured(before, after, classes=np.zeros(6, dtype=int))
+
+
+def test_nothing_of_no_records():
+    nothing = np.zeros((0, 1))
+    assert measured(nothing, nothing) == {}
+    assert not len(linkage_by_known(nothing, nothing, np.zeros(0, dtype=int), blocks=single(1)))
+
+
+def test_points_of_each_kind():
+    original = table(
+        age=[20, 30, 40, 50, None],
+        sex=["f", "m", "f", "m", "f"],
+        job=["a", "b", "c", "a", None],
+        grade=["low", "mid", "high", "mid", "low"],
+        zip=["94110", "94121", "93001", "93002", "10000"],
+        lat=[10.0, 20.0, 30.0, 40.0, 50.0],
+        lon=[0.0, 10.0, 20.0, 30.0, 40.0],
+        same=[1, 1, 1, 1, 1],
+        state=["x", "x", "y", "y", "y"],
+    )
+    released = table(
+        age=["20-30", "20-30", "40-50", "40-50", "?"],
+        sex=["f", "f", "m", "m", "*"],
+        job=["a", "a", "c", "c", "c"],
+        grade=["low", "mid", "mid", "mid", "low"],
+        zip=["941**", "941**", "9300*", "9300*", "*****"],
+        lat=[15.0, 15.0, 35.0, 35.0, None],
+        lon=[5.0, 5.0, 25.0, 25.0, None],
+        same=[1, 1, 1, 1, 1],
+        state=["x", "x", "y", "y", "y"],
+    )
+    quasi = [
+        Column("age", kind="numeric"),
+        Column("sex", kind="nominal"),
+        Column("job", kind="nominal"),
+        Column("grade", kind="ordinal", order=("low", "mid", "high")),
+        Column("zip", kind="code"),
+        Column("place", kind="location", latitude="lat", longitude="lon"),
+        Column("same", kind="numeric"),
+    ]
+    schema = Schema(quasi=quasi, strata=["state"])
+    points = read_linkage_points(original, released, schema, np.arange(5))
+    assert points.names == ("age", "sex", "job", "grade", "zip", "place", "same", "state")
+    assert points.starts == (0, 1, 2, 5, 6, 7, 10, 10, 11)
+    age, sex, job, grade, codes, place, _, state = points.blocks
+    assert points.before[:4, age].std() == pytest.approx(1)
+    np.testing.assert_allclose(points.after[:2, age], points.before[:2, age].mean())
+    assert points.before[4, age] == points.after[4, age] == points.after[4, sex] == 0
+    assert np.linalg.norm(points.before[0, job] - points.before[1, job]) == pytest.approx(1)
+    assert abs(points.before[0, sex] - points.before[1, sex])[0] == pytest.approx(1)
+    assert (points.before[4, job] == 0).all()
+    assert points.after[2, grade] == points.before[1, grade]
+    np.testing.assert_allclose(points.after[0, codes], points.before[:2, codes].mean())
+    np.testing.assert_allclose(points.after[4, codes], 0, atol=1e-12)
+    assert np.square(points.before[:, place]).sum() / 5 == pytest.approx(2)
+    assert (points.before[:, state] == points.after[:, state]).all()
+    found = measure_linkage(
+        points.before,
+        points.after,
+        class_labels(released, schema.keys),
+        columns=points.names,
+        blocks=points.blocks,
+        unchanged=points.unchanged,
+    )
+    assert found[0].value <= 5 / 5
+
+
+def test_published_rows_in_another_order_give_the_same():
+    rng = np.random.default_rng(4)
+    before, after = cells(30, 1, 3)
+    jobs = rng.choice(["a", "b", "c"], size=30)
+    original, schema = (
+        table(x=before[:, 0], job=jobs),
+        Schema(quasi=[Column("x", kind="numeric"), Column("job", kind="nominal")]),
+    )
+    found = []
+    for order in (np.arange(30), rng.permutation(30)):
+        released = table(x=after[order, 0], job=jobs[order])
+        points = read_linkage_points(original, released, schema, order)
+        classes = class_labels(released, schema.keys)
+        found.append(measure_linkage(points.before, points.after, classes, columns=points.names, blocks=points.blocks))
+    assert [m.value for m in found[0]] == pytest.approx([m.value for m in found[1]])
+
+
+def test_strata_are_never_mistaken():
+    original = table(x=[0.0, 1.0, 0.1, 1.1], state=["a", "a", "b", "b"])
+    released = table(x=[0.5, 0.5, 0.6, 0.6], state=["a", "a", "b", "b"])
+    schema = Schema(quasi=[Column("x", kind="numeric")], strata=["state"])
+    points = read_linkage_points(original, released, schema, np.arange(4))
+    found = measured(points.before, points.after, points.blocks)
+    assert found["linkage"].value == 0.5
+    assert found["linkage_one"].value < 0.5 + 1e-12
+
+
+def test_more_categories_than_indicators():
+    names = [f"c{at:03d}" for at in range(80)]
+    original = table(job=[*names, *names[:70]])
+    points = read_linkage_points(original, original, Schema(quasi=[Column("job", kind="nominal")]), np.arange(150))
+    assert points.before.shape == (150, 50)
+    assert (points.before == points.after).all()

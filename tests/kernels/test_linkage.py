@@ -1,0 +1,87 @@
+"""Links to the nearest published points, against a plain loop."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from microcell.kernels.linkage import count_links, distinct_rows
+
+
+def link_plainly(originals, published, sizes, own):
+    """For each record: measure every point, keep the nearest, share the chance among their records."""
+    expected = []
+    for record, mine in zip(originals, own, strict=True):
+        distances = [np.sqrt(((record - point) ** 2).sum()) for point in published]
+        nearest = [at for at, d in enumerate(distances) if d <= min(distances) * (1 + 1e-12)]
+        expected.append(1 / sum(sizes[at] for at in nearest) if mine in nearest else 0.0)
+    return np.array(expected)
+
+
+@st.composite
+def tables(draw):
+    """Points on a small grid, so that there are duplicates and ties; in few dimensions and in many."""
+    dimensions = draw(st.sampled_from([1, 2, 3, 10, 11, 13]))
+    n = draw(st.integers(1, 30))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    step = draw(st.sampled_from([1.0, 0.1, 1 / 3]))
+    originals = rng.integers(0, draw(st.integers(1, 5)), size=(n, dimensions)) * step
+    after = rng.integers(0, draw(st.integers(1, 5)), size=(n, dimensions)) * step / 2
+    return originals, after
+
+
+def link(originals, after, how):
+    distinct = distinct_rows(after)
+    sizes = np.bincount(distinct.place)
+    found = how(originals, after[distinct.first], sizes, distinct.place)
+    return found if how is link_plainly else found.expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(tables())
+def test_as_the_plain_loop(table):
+    np.testing.assert_allclose(link(*table, count_links), link(*table, link_plainly), rtol=1e-12)
+
+
+@settings(max_examples=50, deadline=None)
+@given(tables(), st.randoms(use_true_random=False))
+def test_order_of_rows_and_columns_does_not_matter(table, random):
+    originals, after = table
+    rows, columns = list(range(len(after))), list(range(after.shape[1]))
+    random.shuffle(rows)
+    random.shuffle(columns)
+    moved = link(originals[np.ix_(rows, columns)], after[np.ix_(rows, columns)], count_links)
+    np.testing.assert_allclose(moved, link(originals, after, count_links)[rows], rtol=1e-12)
+
+
+@pytest.mark.parametrize("dimensions", [3, 12])
+def test_many_points_as_the_plain_loop(dimensions):
+    rng = np.random.default_rng(5)
+    originals = rng.normal(size=(900, dimensions))
+    after = np.repeat(originals.reshape(300, 3, dimensions).mean(axis=1), 3, axis=0)
+    found = link(originals, after, count_links)
+    np.testing.assert_allclose(found, link(originals, after, link_plainly))
+    assert 0 < found.mean() <= 1 / 3
+
+
+@pytest.mark.parametrize("dimensions", [2, 12])
+def test_distances_equal_but_for_rounding_tie(dimensions):
+    published = np.zeros((2, dimensions))
+    published[:, 0] = [-0.1, 0.1 * (1 + 1e-14)]
+    found = count_links(np.zeros((1, dimensions)), published, np.array([2, 3]), np.array([1]))
+    assert found.expected.tolist() == [0.2]
+
+
+def test_one_point_no_dimension_and_no_record():
+    assert (
+        count_links(np.ones((2, 1)), np.zeros((1, 1)), np.array([4]), np.array([0, 0])).expected.tolist() == [0.25] * 2
+    )
+    assert (
+        count_links(np.ones((2, 0)), np.zeros((1, 0)), np.array([2]), np.array([0, 0])).expected.tolist() == [0.5] * 2
+    )
+    assert not len(count_links(np.ones((0, 1)), np.zeros((1, 1)), np.array([2]), np.zeros(0, dtype=int)).expected)
+
+
+def test_distinct_rows_without_rows_or_columns():
+    assert distinct_rows(np.zeros((0, 2))).first.tolist() == []
+    assert distinct_rows(np.zeros((3, 0))).place.tolist() == [0, 0, 0]
