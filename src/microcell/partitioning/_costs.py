@@ -62,14 +62,16 @@ def settle_costs(
     count = len(sites)
     if count == 1:
         return np.zeros(1)
-    settled, reach = costs.copy(), _reach(sites)
     rows = np.flatnonzero(~_split_equals(X, labels)) if unpinned else np.arange(len(X))
     points, cells = np.ascontiguousarray(X[rows]), labels[rows]
     steps = np.random.default_rng(int(sha256(X.tobytes()).hexdigest(), 16)).uniform(-1.0, 1.0, size=count)
-    centre_costs(points, sites, settled, targets, cells, _near(sites, reach), steps, SWEEPS)
-    if reach < count - 1 and choose_again(points, sites, settled, targets, cells) > 0:
-        settled = costs  # a cell beyond the near ones would have come out
-    return np.asarray(settled - settled.min())
+    reaches = {_reach(sites), count - 1} if count <= MANY_CELLS else {_reach(sites)}
+    for reach in sorted(reaches):
+        settled = costs.copy()
+        centre_costs(points, sites, settled, targets, cells, _near(sites, reach), steps, SWEEPS)
+        if choose_again(points, sites, settled, targets, cells.copy()) == 0:
+            return np.asarray(settled - settled.min())
+    return np.asarray(costs - costs.min())  # a cell beyond the near ones would have come out
 
 
 ADJUSTMENTS: dict[str, Adjustment] = {

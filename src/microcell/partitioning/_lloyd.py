@@ -19,6 +19,9 @@ WARM, COOL = 0.8, 0.02
 SAMPLED_CELL = 50
 """Where cells are larger, sites are shaken on a sample of about so many points a cell."""
 
+USUAL = 10.0
+"""A cell's spread counts for its steps up to so many times the median."""
+
 LOOKS, FEWEST = 3e9, 10
 """Rounds are fewer where they would take more looks at distances and arcs than this, though not below so many."""
 
@@ -124,9 +127,15 @@ def shake(problem: Problem, start: Found, rounds: int, chance: np.random.Generat
         looks, done = looks + adjust_exactly(part.X, sites, costs, part.targets, labels), done + 1
         passed += 1.0 / min(rounds, max(FEWEST, LOOKS * done / max(looks, 1)))
         means = centroids(part.X, labels, part.weights)
-        spread = np.bincount(labels, weights=part.losses(means, labels)) / part.targets
+        spread = _without_outliers(np.bincount(labels, weights=part.losses(means, labels)) / part.targets)
         sites = means + noise * np.sqrt(spread / m)[:, np.newaxis] * chance.normal(size=means.shape)
     return Found(start.labels, centroids(part.X, labels, part.weights), costs, start.history)
+
+
+def _without_outliers(spread: Floats) -> Floats:
+    """The spreads, none far above the usual: the cell of an outlier must not leap over all others."""
+    positive = spread[spread > 0]
+    return np.minimum(spread, USUAL * np.median(positive)) if len(positive) else spread
 
 
 def _sample(problem: Problem, labels: Integers, chance: np.random.Generator) -> tuple[Problem, Integers]:
