@@ -83,10 +83,6 @@ def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
     assert f"map.{form.upper()}" in outcome.stderr
 
 
-def test_the_forms_are_those_of_the_library():
-    assert tuple(module._FIGURES.values()) == FIGURE_FORMS
-
-
 def test_reading_options_are_for_the_text_files(folder, run):
     text = (folder / "patients.csv").read_text(encoding="utf-8")
     (folder / "odd.csv").write_text(text.replace(",", "|"), encoding="utf-8")

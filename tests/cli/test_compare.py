@@ -9,6 +9,7 @@ from importlib import import_module
 import pytest
 
 import microcell as mc
+from microcell.cli import _options
 from microcell.reporting import FIGURE_FORMS
 from microcell.staging import Staging
 
@@ -129,7 +130,7 @@ def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
 
 
 def test_the_forms_are_those_of_the_library():
-    assert tuple(module._FIGURES.values()) == FIGURE_FORMS
+    assert tuple(_options._FIGURES.values()) == FIGURE_FORMS
 
 
 def contents(folder):

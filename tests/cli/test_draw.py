@@ -56,10 +56,6 @@ def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
     assert f"out.{form.upper()}" in outcome.stderr
 
 
-def test_the_forms_are_those_of_the_library():
-    assert tuple(module._FIGURES.values()) == FIGURE_FORMS
-
-
 def test_the_figure_is_the_librarys(folder, run):
     assert run(*BASE, *TWO, "--methods", "mdav, vmdav", "--seed", 3, "-o", "out.svg").code == 0
     figure = mc.draw_cells(

@@ -18,8 +18,10 @@ __all__ = [
     "Quiet",
     "SchemaFile",
     "epilog",
+    "figure_form",
     "parse_effort",
     "parse_settings",
+    "split_names",
     "takes_reading",
 ]
 
@@ -144,3 +146,25 @@ def _parse_scalar(text: str) -> Any:
         return text
     value = parsed["value"]
     return value if len(parsed) == 1 and isinstance(value, _SCALARS) else text
+
+
+def split_names(text: str) -> list[str]:
+    """The parts of a text with commas between them.
+
+    Examples
+    --------
+    >>> split_names("age, sex,")
+    ['age', 'sex']
+    """
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def figure_form(path: Path, flag: str) -> str:
+    """The form of a figure, by the suffix of its file; refused if it is none, naming the flag."""
+    if path.suffix.lower() not in _FIGURES:
+        raise OptionError(f"{flag} takes a name that ends in {', '.join(_FIGURES)}, not {path.name!r}.")
+    return _FIGURES[path.suffix.lower()]
+
+
+_FIGURES = {".svg": "svg", ".png": "png", ".pdf": "pdf"}
+"""The forms that figures are drawn in."""

@@ -10,8 +10,7 @@ import typer
 import microcell as mc
 from microcell.cli._console import Words, print_data, print_facts, print_table
 from microcell.cli._failures import guarded
-from microcell.cli._options import Json, Quiet, takes_reading
-from microcell.errors import OptionError
+from microcell.cli._options import Json, Quiet, figure_form, split_names, takes_reading
 from microcell.staging import Staging
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ EXAMPLES = (
     "microcell allocate documents.csv reviewers.csv -o reviews.csv --places load --name reviewer --standardize",
 )
 
-_FIGURES = {".svg": "svg", ".png": "png", ".pdf": "pdf"}
 _TEXTS = (".csv", ".tsv", ".txt")
 
 
@@ -87,8 +85,8 @@ def allocate(
         found = mc.allocate(
             mc.read(points, **_for_file(points, reading)),
             mc.read(centres, **_for_file(centres, reading)),
-            columns=None if columns is None else _split(columns),
-            location=None if location is None else _split(location),
+            columns=None if columns is None else split_names(columns),
+            location=None if location is None else split_names(location),
             places=places,
             name=name,
             standardize=standardize,
@@ -106,13 +104,9 @@ def allocate(
     words.list([("table", str(output)), *([] if figure is None else [("figure", str(figure))])])
 
 
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
 def _check_files(output: Path, figure: Path | None, *, sources: tuple[Path, ...]) -> None:
-    if figure is not None and figure.suffix.lower() not in _FIGURES:
-        raise OptionError(f"--figure takes a name that ends in {', '.join(_FIGURES)}, not {figure.name!r}.")
+    if figure is not None:
+        figure_form(figure, "--figure")
     mc.check_outputs(output, beside=[] if figure is None else [figure], sources=sources)
 
 
@@ -125,7 +119,7 @@ def _write(found: "Allocation", output: Path, figure: Path | None) -> None:
     """Write table and figure: both, whole, or none."""
     with Staging() as staging:
         if figure is not None:
-            staging.path(figure).write_bytes(mc.draw_allocation(found, _FIGURES[figure.suffix.lower()]))
+            staging.path(figure).write_bytes(mc.draw_allocation(found, figure_form(figure, "--figure")))
         mc.write(found.allocated, staging.path(output))
 
 

@@ -10,7 +10,7 @@ import typer
 import microcell as mc
 from microcell.cli._console import Words, print_data
 from microcell.cli._failures import guarded
-from microcell.cli._options import Json, Quiet, takes_reading
+from microcell.cli._options import Json, Quiet, split_names, takes_reading
 
 if TYPE_CHECKING:
     from microcell import Assigned, Cells
@@ -48,7 +48,7 @@ def assign(
     """Give further records the cells of an earlier release, and what these publish in place of their values."""
     words = Words(quiet)
     mc.check_outputs(output, sources=(cells, table))
-    names = [] if keep is None else [part.strip() for part in keep.split(",") if part.strip()]
+    names = [] if keep is None else split_names(keep)
     with words.progress():
         found = mc.load_cells(cells)
         done = mc.assign(found, mc.read(table, **reading), keep=names, missing=missing)

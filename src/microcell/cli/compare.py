@@ -11,7 +11,17 @@ import typer
 import microcell as mc
 from microcell.cli._console import Words, print_data, print_table
 from microcell.cli._failures import guarded
-from microcell.cli._options import Effort, Json, Quiet, SchemaFile, parse_effort, parse_settings, takes_reading
+from microcell.cli._options import (
+    Effort,
+    Json,
+    Quiet,
+    SchemaFile,
+    figure_form,
+    parse_effort,
+    parse_settings,
+    split_names,
+    takes_reading,
+)
 from microcell.errors import OptionError
 from microcell.staging import Staging, check_target
 
@@ -26,7 +36,6 @@ EXAMPLES = (
     "microcell compare people.csv -s schema.toml -k 3,10 --methods mdav,bisect --figure methods.svg",
 )
 
-_FIGURES = {".svg": "svg", ".png": "png", ".pdf": "pdf"}
 _KS_A_TABLE = 3
 """So many fit in the width of a terminal; more go to a further table."""
 
@@ -75,7 +84,7 @@ def compare(
             mc.read(table, **reading),
             mc.load_schema(schema),
             k=sizes,
-            methods=None if methods is None else _split(methods),
+            methods=None if methods is None else split_names(methods),
             seed=seed,
             missing=missing,
             options=options,
@@ -88,24 +97,19 @@ def compare(
     words.list(_remarks(trials))
     if figure is not None:
         with Staging() as staging:
-            staging.path(figure).write_bytes(mc.draw_trials(trials, _FIGURES[figure.suffix.lower()]))
+            staging.path(figure).write_bytes(mc.draw_trials(trials, figure_form(figure, "--figure")))
         words.list([("figure", str(figure))])
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _parse_sizes(text: str) -> list[int]:
     try:
-        return [int(part) for part in _split(text)]
+        return [int(part) for part in split_names(text)]
     except ValueError:
         raise OptionError(f"-k takes whole numbers with commas between them, such as 3,5,10, not {text!r}.") from None
 
 
 def _check_figure(figure: Path, *, sources: Sequence[Path]) -> None:
-    if figure.suffix.lower() not in _FIGURES:
-        raise OptionError(f"--figure takes a name that ends in {', '.join(_FIGURES)}, not {figure.name!r}.")
+    figure_form(figure, "--figure")
     check_target(figure, sources=sources)
 
 

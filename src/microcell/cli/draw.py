@@ -9,8 +9,7 @@ import typer
 import microcell as mc
 from microcell.cli._console import Words
 from microcell.cli._failures import guarded
-from microcell.cli._options import Quiet, SchemaFile, takes_reading
-from microcell.errors import OptionError
+from microcell.cli._options import Quiet, SchemaFile, figure_form, split_names, takes_reading
 from microcell.staging import Staging, check_target
 
 __all__ = ["EXAMPLES", "draw"]
@@ -19,8 +18,6 @@ EXAMPLES = (
     "microcell draw people.csv -s schema.toml -k 20 --columns age,bmi -o cells.svg",
     "microcell draw people.csv -s schema.toml -k 20 --columns age,bmi --methods mdav,pcl,auto -o cells.png",
 )
-
-_FIGURES = {".svg": "svg", ".png": "png", ".pdf": "pdf"}
 
 
 @guarded
@@ -50,24 +47,19 @@ def draw(
 ) -> None:
     """Draw records and the cells that methods make of them; the picture shows the records, and is not for release."""
     words = Words(quiet)
-    if output.suffix.lower() not in _FIGURES:
-        raise OptionError(f"--output takes a name that ends in {', '.join(_FIGURES)}, not {output.name!r}.")
+    form = figure_form(output, "--output")
     check_target(output, sources=(table, schema))
     with words.progress():
         figure = mc.draw_cells(
             mc.read(table, **reading),
             mc.load_schema(schema),
             k=k,
-            methods=_split(methods),
-            columns=None if columns is None else _split(columns),
-            form=_FIGURES[output.suffix.lower()],
+            methods=split_names(methods),
+            columns=None if columns is None else split_names(columns),
+            form=form,
             seed=seed,
             missing=missing,
         )
         with Staging() as staging:
             staging.path(output).write_bytes(figure)
     words.list([("figure", str(output))])
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
