@@ -17,6 +17,9 @@ _ROLES = ("quasi", "confidential", "strata", "keep", "drop", "weight")
 _FIELD_OF_ROLE = {"identifier": "identifiers"} | {role: role for role in _ROLES}
 """The roles as a file names them, in the order of a schema's roles, and the field of :class:`Schema` for each."""
 
+_DETAILED = ("quasi", "confidential")
+"""The roles of which a schema tells more than the name."""
+
 _Noun = TypeVar("_Noun", Schema, Column)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _POSITION = re.compile(r"at (line \d+, column \d+|end of document)")
@@ -276,7 +279,7 @@ def _schema_of(place: _Place, table: Mapping[str, Any]) -> Schema:
         if not isinstance(entry, dict):
             raise columns.wrong(name, f'must be a table, such as [columns.{_key(name)}] with role = "quasi" below')
         role = _role_of(columns.inside(name), entry)
-        roles[_FIELD_OF_ROLE[role]].append(_column_of(place, name, entry) if role == "quasi" else name)
+        roles[_FIELD_OF_ROLE[role]].append(_column_of(place, name, entry) if role in _DETAILED else name)
     weights = roles.pop("weight")
     if len(weights) > 1:
         raise columns.wrong(weights[1], f"is a second weight, after {columns.key(weights[0])}; a schema has one")
@@ -290,8 +293,9 @@ def _role_of(place: _Place, entry: Mapping[str, Any]) -> str:
     _check_choice(place, entry, "role", _FIELD_OF_ROLE)
     role: str = entry["role"]
     more = [name for name in entry if name != "role"]
-    if more and role != "quasi":
-        raise place.wrong(more[0], f"is for the role quasi, and this column's role is {role}; leave it out")
+    if more and role not in _DETAILED:
+        roles = " or ".join(_DETAILED)
+        raise place.wrong(more[0], f"is for the role {roles}, and this column's role is {role}; leave it out")
     return role
 
 

@@ -40,7 +40,8 @@ def resolve(schema: Schema, table: Table) -> Schema:
         )
     return replace(
         schema,
-        quasi=tuple(_resolve_column(column, table) for column in schema.quasi),
+        quasi=tuple(_with_publish(_resolve_column(column, table)) for column in schema.quasi),
+        confidential=tuple(_resolve_column(column, table) for column in schema.confidential),
         keep=(*schema.keep, *(rest if schema.rest == "keep" else ())),
         drop=(*schema.drop, *(rest if schema.rest == "drop" else ())),
     )
@@ -76,7 +77,11 @@ def _resolve_column(column: Column, table: Table) -> Column:
         raise SchemaError(
             f"Column {column.name!r} is ordinal text: give the order of its categories, lowest first, as order = [...]."
         )
-    return replace(column, kind=kind, publish=column.publish or PUBLISHED[kind][0], order=order)
+    return replace(column, kind=kind, order=order)
+
+
+def _with_publish(column: Column) -> Column:
+    return replace(column, publish=column.publish or PUBLISHED[str(column.kind)][0])
 
 
 def _kind_of(column: Column, values: Values) -> Kind:

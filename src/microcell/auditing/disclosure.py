@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 
 from microcell.auditing.anonymity import class_labels, combine
-from microcell.errors import OptionError
-from microcell.model import Floats, Integers, Mask, Measure, Table, Values
+from microcell.errors import DataError, OptionError
+from microcell.model import Column, Floats, Integers, Mask, Measure, Table, Values
 
-__all__ = ["list_homogeneous", "measure_disclosure", "worst_of"]
+__all__ = ["in_order", "list_homogeneous", "measure_disclosure", "worst_of"]
 
 _DECIMALS = 12
 """Results are rounded to this many, so that four equal shares make an l of 4 and not of 3.9999999999999996."""
@@ -174,6 +174,29 @@ def measure_disclosure(
         Measure(f"{base}.{name}", found[base], kind.unit, kind.lower_is_better, kind.meaning.format(**words))
         for base, kind in _KINDS.items()
     )
+
+
+def in_order(column: Column, values: Values) -> Values:
+    """The column's values as they are ordered: the ranks of its categories if the schema gives their order.
+
+    Raises :class:`DataError` for a category that is not in the order.
+
+    Examples
+    --------
+    >>> pain = Values("text", np.array([1, 0, 1]), np.zeros(3, dtype=bool), categories=("mild", "none"))
+    >>> in_order(Column("pain", kind="ordinal", order=("none", "mild")), pain).data
+    array([0, 1, 0])
+    """
+    if column.order is None:
+        return values
+    ranks = values.ranks(column.order)
+    strange = (ranks < 0) & ~values.missing
+    if strange.any():
+        raise DataError(
+            f"Column {column.name!r} holds a category that is not in its order, first in row "
+            f"{int(np.argmax(strange)) + 1}. Add it to the order."
+        )
+    return Values("integer", ranks, values.missing)
 
 
 def list_homogeneous(classes: Integers, values: Values) -> Integers:

@@ -8,7 +8,7 @@ import numpy as np
 from microcell.auditing.alignment import align
 from microcell.auditing.anonymity import class_labels
 from microcell.auditing.comparisons import compare_columns
-from microcell.auditing.disclosure import measure_disclosure, worst_of
+from microcell.auditing.disclosure import in_order, measure_disclosure, worst_of
 from microcell.auditing.distortion import ColumnDistortion, average, distort_columns
 from microcell.auditing.linkage import measure_linkage, read_linkage_points
 from microcell.auditing.notes import (
@@ -166,11 +166,10 @@ def _links(original: Table, released: Table, schema: Schema, labels: Integers, p
 def _disclosures(released: Table, schema: Schema, labels: Integers) -> tuple[Measure, ...]:
     """What classes tell of the confidential columns: the worst of them, then each."""
     columns = []
-    for name in schema.confidential:
-        if name in released.columns and released.rows:
-            values = released.columns[name]
-            ordered = values.is_number or values.is_time or values.ordered
-            columns.append(measure_disclosure(labels, values, name, ordered=ordered))
+    for column in schema.confidential:
+        if column.name in released.columns and released.rows:
+            values = in_order(column, released.columns[column.name])
+            columns.append(measure_disclosure(labels, values, column.name, ordered=column.kind != "nominal"))
     return (*worst_of(columns), *(measure for column in columns for measure in column))
 
 

@@ -39,7 +39,7 @@ def role_notes(released: Table, schema: Schema) -> Iterator[str]:
 
 def naming_notes(released: Table, schema: Schema) -> Iterator[str]:
     """A sentence on each column published unchanged whose values nearly all differ, so that they may name people."""
-    for name in (*schema.confidential, *schema.keep):
+    for name in (*(column.name for column in schema.confidential), *schema.keep):
         if name in released.columns and released.columns[name].storage == "text" and _differs(released.columns[name]):
             yield _telling(name, "it may name people")
     if schema.weight is not None and schema.weight in released.columns and _differs(released.columns[schema.weight]):

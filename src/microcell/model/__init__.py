@@ -3,7 +3,17 @@
 from microcell.kernels._arrays import Floats, Integers, Mask
 from microcell.model._cells import Encoded, Partition, Placed
 from microcell.model._encoding import EncodedColumn, Encoding
-from microcell.model._results import Audit, Comparison, Manifest, Measure, Projection, Release
+from microcell.model._results import (
+    Audit,
+    Comparison,
+    Correlations,
+    Judgement,
+    Manifest,
+    Measure,
+    Projection,
+    Quantiles,
+    Release,
+)
 from microcell.model._schema import PUBLISHED, Column, Kind, Schema
 from microcell.model._tables import Representatives, Storage, Table, Values
 
@@ -12,11 +22,13 @@ __all__ = [
     "Audit",
     "Column",
     "Comparison",
+    "Correlations",
     "Encoded",
     "EncodedColumn",
     "Encoding",
     "Floats",
     "Integers",
+    "Judgement",
     "Kind",
     "Manifest",
     "Mask",
@@ -24,6 +36,7 @@ __all__ = [
     "Partition",
     "Placed",
     "Projection",
+    "Quantiles",
     "Release",
     "Representatives",
     "Schema",

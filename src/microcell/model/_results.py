@@ -1,7 +1,7 @@
 """What comes out: a release with its manifest, and an audit with its measures."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,17 @@ from microcell.model._cells import Partition
 from microcell.model._schema import Schema
 from microcell.model._tables import Table
 
-__all__ = ["Audit", "Comparison", "Manifest", "Measure", "Projection", "Release"]
+__all__ = [
+    "Audit",
+    "Comparison",
+    "Correlations",
+    "Judgement",
+    "Manifest",
+    "Measure",
+    "Projection",
+    "Quantiles",
+    "Release",
+]
 
 
 @dataclass(frozen=True)
@@ -122,11 +132,54 @@ class Projection:
 
 
 @dataclass(frozen=True, eq=False)
+class Quantiles:
+    """A column's values at the same ``shares`` of its records, before and after; ``unit`` as in a comparison."""
+
+    name: str
+    shares: Floats
+    before: Floats
+    after: Floats
+    unit: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Correlations:
+    """The correlations of the columns that have an order, before and after: a row and a column for each name."""
+
+    names: tuple[str, ...]
+    before: Floats
+    after: Floats
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A measure beside the limit that it is to meet."""
+
+    measure: Measure
+    limit: float
+
+    @property
+    def met(self) -> bool:
+        """True if the measure meets the limit."""
+        return self.measure.meets(self.limit)
+
+    @property
+    def bound(self) -> str:
+        """The side of the limit: "at most" or "at least"."""
+        return "at most" if self.measure.lower_is_better else "at least"
+
+    def __str__(self) -> str:
+        return f"{self.measure.name} is {self.measure.value:.6g}, required {self.bound} {self.limit:.6g}."
+
+
+@dataclass(frozen=True, eq=False)
 class Audit:
     """What an outsider finds who compares two tables under a schema.
 
     ``measures`` by name; ``class_sizes``, one entry an equivalence class of the published table; ``notes``, what
-    could not be measured and why.
+    could not be measured and why. For the eye: ``comparisons``, ``quantiles`` and ``correlations`` of columns before
+    and after, a ``projection`` of the records, ``linkage_by_known``, the share of records found again by who knows
+    1, 2, ... columns, and ``homogeneous``, the sizes of the classes that share one value of each confidential column.
     """
 
     keys: tuple[str, ...]
@@ -137,6 +190,10 @@ class Audit:
     notes: tuple[str, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     projection: Projection | None = None
+    quantiles: tuple[Quantiles, ...] = ()
+    correlations: Correlations | None = None
+    linkage_by_known: Floats | None = None
+    homogeneous: Mapping[str, Integers] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> float:
         """The value of the measure of that name."""
@@ -161,20 +218,20 @@ class Audit:
         Traceback (most recent call last):
         microcell.errors.RequirementError: k is 3, required at least 5.
         """
-        standing = {name: 0.0 for name in ALWAYS_ZERO if name in self.measures}
-        missed = [text for name, limit in {**standing, **limits}.items() if (text := self._missed(name, limit))]
+        missed = [str(item) for item in self.judge(limits) if not item.met]
         if missed:
             raise RequirementError(" ".join(missed))
         return self
 
-    def _missed(self, name: str, limit: float) -> str:
+    def judge(self, limits: Mapping[str, float]) -> tuple[Judgement, ...]:
+        """Each limit beside what was found, after what must be 0 in any case; :class:`OptionError` if not measured."""
+        standing = {name: 0.0 for name in ALWAYS_ZERO if name in self.measures}
+        return tuple(Judgement(self._measure(name), limit) for name, limit in {**standing, **limits}.items())
+
+    def _measure(self, name: str) -> Measure:
         if name not in self.measures:
             raise OptionError(
                 f"No measure {name!r} in this audit; it has {', '.join(self.measures)}."
                 + ("" if not self.notes else " " + " ".join(self.notes))
             )
-        measure = self.measures[name]
-        if measure.meets(limit):
-            return ""
-        bound = "at most" if measure.lower_is_better else "at least"
-        return f"{name} is {measure.value:.6g}, required {bound} {limit:.6g}."
+        return self.measures[name]

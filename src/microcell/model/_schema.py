@@ -27,6 +27,8 @@ PUBLISHED: Mapping[str, tuple[str, ...]] = {
 class Column:
     """A quasi-identifier: its kind, what a cell publishes of it, and how much it weighs.
 
+    A confidential column has a kind, a weight and an order too; it is published unchanged.
+
     Parameters
     ----------
     name
@@ -118,7 +120,8 @@ class Schema:
     quasi
         Quasi-identifiers, names or :class:`Column` records: what an outsider may know. Cells are made of them.
     confidential
-        Columns published unchanged, that an outsider would like to learn.
+        Columns published unchanged, that an outsider would like to learn: names, or :class:`Column` records that tell
+        their kind (numeric, datetime, ordinal with its order, nominal) where it is not that of their type.
     weight
         A sampling-weight column, used in representatives; published unchanged.
     strata
@@ -140,7 +143,7 @@ class Schema:
 
     identifiers: Sequence[str] = ()
     quasi: Sequence[Any] = ()
-    confidential: Sequence[str] = ()
+    confidential: Sequence[Any] = ()
     weight: str | None = None
     strata: Sequence[str] = ()
     keep: Sequence[str] = ()
@@ -150,8 +153,10 @@ class Schema:
     def __post_init__(self) -> None:
         for role in ("identifiers", "quasi", "confidential", "strata", "keep", "drop"):
             object.__setattr__(self, role, _as_names(role, getattr(self, role)))
-        quasi = tuple(item if isinstance(item, Column) else Column(item) for item in self.quasi)
-        object.__setattr__(self, "quasi", quasi)
+        for role in ("quasi", "confidential"):
+            columns = tuple(item if isinstance(item, Column) else Column(item) for item in getattr(self, role))
+            object.__setattr__(self, role, columns)
+        _check_confidential(self.confidential)
         if self.weight is not None and not isinstance(self.weight, str):
             raise SchemaError("weight must be the name of one column.")
         if self.rest not in ("error", "keep", "drop"):
@@ -165,7 +170,9 @@ class Schema:
         for column in self.quasi:
             for part in column.parts:
                 yield part, "quasi"
-        for role in ("confidential", "strata", "keep", "drop"):
+        for column in self.confidential:
+            yield column.name, "confidential"
+        for role in ("strata", "keep", "drop"):
             for name in getattr(self, role):
                 yield name, role
         if self.weight is not None:
@@ -180,7 +187,7 @@ class Schema:
     def unchanged(self) -> tuple[str, ...]:
         """The columns that are published as they are."""
         weight = () if self.weight is None else (self.weight,)
-        return (*self.confidential, *self.strata, *self.keep, *weight)
+        return (*(column.name for column in self.confidential), *self.strata, *self.keep, *weight)
 
     def _check_overlap(self) -> None:
         first: dict[str, str] = {}
@@ -198,6 +205,19 @@ class Schema:
                 raise SchemaError(f"The location {column.name!r} is named like a column. Give it another name.")
 
 
+def _check_confidential(columns: Sequence[Column]) -> None:
+    for column in columns:
+        if column.kind in ("code", "location"):
+            raise SchemaError(
+                f"Column {column.name!r}: a confidential column is numeric, datetime, ordinal or nominal, not "
+                f"{column.kind}."
+            )
+        if column.publish is not None:
+            raise SchemaError(
+                f"Column {column.name!r} is confidential, and so published unchanged: publish is for quasi-identifiers."
+            )
+
+
 def _category_name(item: object) -> str:
     """A category as text, whole numbers without a decimal point: 1.0 and 1 are the same category."""
     return str(int(item)) if isinstance(item, float) and item.is_integer() else str(item)
@@ -205,7 +225,7 @@ def _category_name(item: object) -> str:
 
 def _as_names(role: str, given: Any) -> tuple[Any, ...]:
     items = (given,) if isinstance(given, (str, Column)) else tuple(given)
-    allowed = (str, Column) if role == "quasi" else (str,)
+    allowed = (str, Column) if role in ("quasi", "confidential") else (str,)
     for item in items:
         if not isinstance(item, allowed):
             raise SchemaError(f"{role} must be column names, not {type(item).__name__}.")
