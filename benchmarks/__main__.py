@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import cases
+from benchmarks import auditing, cases
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -16,6 +16,8 @@ PROFILES: dict[str, list[tuple[str, Callable[[], list[cases.Row]]]]] = {
         ("Least distortion", lambda: cases.least_distortion(10_000, 10, ("fast", "balanced"))),
         ("Constrained Lloyd", lambda: cases.constrained_lloyd(8_192)),
         ("Constrained k-means", cases.constrained_k_means),
+        ("Audit of a large table", lambda: auditing.large_audit(100_000)),
+        ("Anonymity against pyCANON", lambda: auditing.anonymity_against_pycanon(5_000)),
         ("Start-up", cases.start_up),
     ],
     "full": [
@@ -28,6 +30,8 @@ PROFILES: dict[str, list[tuple[str, Callable[[], list[cases.Row]]]]] = {
         ("Constrained k-means", cases.constrained_k_means),
         ("Scaling of the default", lambda: cases.scaling_of_auto((100_000, 300_000, 1_000_000, 3_000_000))),
         ("Scaling", lambda: cases.scaling((12_500, 25_000, 50_000, 100_000))),
+        ("Audit of a large table", lambda: auditing.large_audit(1_000_000)),
+        ("Anonymity against pyCANON", lambda: auditing.anonymity_against_pycanon(50_000)),
         ("Start-up", cases.start_up),
     ],
 }

@@ -378,3 +378,26 @@ def test_loading_what_cannot_be_read(load, tmp_path):
     (tmp_path / "bad.toml").write_text("a = = 1")
     with pytest.raises((SchemaError, OptionError), match=r"bad\.toml: not valid TOML at line 1, column 5"):
         load(tmp_path / "bad.toml")
+
+
+def test_requirements_of_a_run():
+    text = 'config_version = 1\n[require]\nk = 7\n"l_diversity.a b" = 3\nt_closeness.pay = 0.25\nt_closeness."x.y" = 1'
+    run = run_from_toml(text)
+    assert run.require == {"k": 7, "l_diversity.a b": 3, "t_closeness.pay": 0.25, "t_closeness.x.y": 1}
+    assert run_from_toml(run_to_toml(run)) == run
+    assert run_from_toml("config_version = 1").require == {}
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('k = "5"', r"require\.k must be a number, not text"),
+        ("k = true", r"require\.k must be a number, not true or false"),
+        ("k = [5]", r"require\.k must be a number, not this list"),
+        ("t_closeness.pay.x = 1", r"require\.t_closeness\.pay must be a number, not a table"),
+        ('"t_closeness.pay" = 1\nt_closeness.pay = 2', r"require\.t_closeness gives a second limit"),
+    ],
+)
+def test_requirements_that_are_none(lines, message):
+    with pytest.raises(OptionError, match=message):
+        run_from_toml(f"config_version = 1\n[require]\n{lines}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from microcell.cells import BallCells, Cells, LookupCells, PowerCells, ball_cells, load_cells, lookup_cells
     from microcell.comparing import Trial, compare, draw_trials
     from microcell.configuration import Run, load_run, load_schema, schema_from_toml, schema_to_toml
+    from microcell.depending import DependencePoint, DependenceSweep, dependence_sweep, draw_dependence
     from microcell.drawing import draw_cells, draw_release
     from microcell.errors import (
         DataError,
@@ -29,13 +30,14 @@ if TYPE_CHECKING:
         TableError,
         TooFewRecordsError,
     )
+    from microcell.exploring import Exploration, Point, draw_exploration, explore
     from microcell.inspection import draft_schema
     from microcell.manifests import find_manifest, manifest_path
     from microcell.model import Audit, Column, Manifest, Measure, Partition, Release, Schema
     from microcell.partitioning import METHODS, Method, Quantization, distortion, partition, pcl, power_cells, refine
     from microcell.pipeline import anonymize, audit, check_outputs, inspect, publish, read, write
     from microcell.progress import listen
-    from microcell.reporting import guarantee, render
+    from microcell.reporting import certify, guarantee, render
     from microcell.sample import sample_schema, sample_survey
 
 __version__ = "0.1.0"
@@ -46,6 +48,7 @@ _HOMES = {
     "cells": ("BallCells", "Cells", "LookupCells", "PowerCells", "ball_cells", "load_cells", "lookup_cells"),
     "comparing": ("Trial", "compare", "draw_trials"),
     "configuration": ("Run", "load_run", "load_schema", "schema_from_toml", "schema_to_toml"),
+    "depending": ("DependencePoint", "DependenceSweep", "dependence_sweep", "draw_dependence"),
     "drawing": ("draw_cells", "draw_release"),
     "errors": (
         "DataError",
@@ -57,13 +60,14 @@ _HOMES = {
         "TableError",
         "TooFewRecordsError",
     ),
+    "exploring": ("Exploration", "Point", "draw_exploration", "explore"),
     "inspection": ("draft_schema",),
     "manifests": ("find_manifest", "manifest_path"),
     "model": ("Audit", "Column", "Manifest", "Measure", "Partition", "Release", "Schema"),
     "partitioning": ("METHODS", "Method", "Quantization", "distortion", "partition", "pcl", "power_cells", "refine"),
     "pipeline": ("anonymize", "audit", "check_outputs", "inspect", "publish", "read", "write"),
     "progress": ("listen",),
-    "reporting": ("guarantee", "render"),
+    "reporting": ("certify", "guarantee", "render"),
     "sample": ("sample_schema", "sample_survey"),
 }
 _MODULE_OF = {name: f"microcell.{module}" for module, names in _HOMES.items() for name in names}
@@ -77,6 +81,9 @@ __all__ = [
     "Cells",
     "Column",
     "DataError",
+    "DependencePoint",
+    "DependenceSweep",
+    "Exploration",
     "GuaranteeError",
     "LookupCells",
     "Manifest",
@@ -85,6 +92,7 @@ __all__ = [
     "MicrocellError",
     "OptionError",
     "Partition",
+    "Point",
     "PowerCells",
     "Quantization",
     "Release",
@@ -100,14 +108,19 @@ __all__ = [
     "assign",
     "audit",
     "ball_cells",
+    "certify",
     "check_outputs",
     "compare",
+    "dependence_sweep",
     "distortion",
     "draft_schema",
     "draw_allocation",
     "draw_cells",
+    "draw_dependence",
+    "draw_exploration",
     "draw_release",
     "draw_trials",
+    "explore",
     "find_manifest",
     "guarantee",
     "inspect",

@@ -2,16 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
-import numpy as np
-
-from microcell import groundwork, partitioning, progress, reporting
-from microcell.errors import OptionError
-from microcell.model import Schema
+from microcell import groundwork, partitioning, reporting, sweeping
+from microcell.model import Encoded, Schema
 
 __all__ = ["Trial", "compare", "draw_trials"]
 
@@ -74,16 +69,10 @@ def compare(
     >>> [(trial.method, trial.used, trial.k, trial.cells) for trial in trials]
     [('mdav', 'mdav', 2, 3), ('mdav', 'mdav', 3, 2), ('auto', 'univariate', 2, 2), ('auto', 'univariate', 3, 2)]
     """
-    sizes, names = _as_sizes(k), _as_methods(methods)
-    own = _share_out(names, options or {})
+    sweep = sweeping.plan(k, methods, options, default=("auto", *partitioning.METHODS), seed=seed)
     groundwork.check_handling(missing, seed)
-    prepared = groundwork.prepare(source, schema, k=max(sizes), missing=missing)
-    _warm_up(names, own)
-    trials: list[Trial] = []
-    for name, size in product(names, sizes):
-        progress.report(f"{name}, k = {size}", len(trials), len(names) * len(sizes))
-        trials.append(_try(prepared, groundwork.Request(size, name, seed, own[name])))
-    return tuple(trials)
+    prepared = groundwork.prepare(source, schema, k=max(sweep.sizes), missing=missing)
+    return tuple(_as_trial(prepared.encoded, attempt) for attempt in sweeping.run(prepared, sweep))
 
 
 def draw_trials(trials: Iterable[Trial], form: str) -> bytes:
@@ -96,76 +85,17 @@ def draw_trials(trials: Iterable[Trial], form: str) -> bytes:
     return reporting.draw_marks(marks, form)
 
 
-def _as_sizes(k: int | Iterable[int]) -> tuple[int, ...]:
-    sizes = list(k) if isinstance(k, Iterable) else [k]
-    for size in sizes:
-        partitioning.check_k(size)
-    if not sizes:
-        raise OptionError("k must be a whole number of 2 or more, or several; there is none.")
-    return tuple(dict.fromkeys(map(int, sizes)))
-
-
-def _as_methods(methods: str | Iterable[str] | None) -> tuple[str, ...]:
-    if methods is None:
-        return ("auto", *partitioning.METHODS)
-    names = tuple(dict.fromkeys([methods] if isinstance(methods, str) else methods))
-    for name in names:
-        partitioning.check_method(name, {})
-    if not names:
-        raise OptionError(f"No method to compare; choose some of auto, {', '.join(partitioning.METHODS)}.")
-    return names
-
-
-def _share_out(names: Iterable[str], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The options for each method: those that it has."""
-    own = {name: {key: value for key, value in options.items() if _takes(name, key, value)} for name in names}
-    for key in options:
-        if not any(key in shared for shared in own.values()):
-            raise OptionError(f"None of the methods {', '.join(own)} has an option {key!r}.")
-    return own
-
-
-def _takes(method: str, option: str, value: Any) -> bool:
-    try:
-        partitioning.check_method(method, {option: value})
-    except OptionError:
-        if option == "refine" or (method, option) == ("auto", "effort"):  # it has it, so it is the value that is wrong
-            raise
-        return False
-    return True
-
-
-def _warm_up(names: Iterable[str], own: Mapping[str, Mapping[str, Any]]) -> None:
-    """Compile what the methods need on a few points, so that compiling counts for none of them.
-
-    Other options than ``refine`` stay out: they may ask for a long search.
-    """
-    points = np.random.default_rng(0).normal(size=(60, 2))
-    refine = any(shared.get("refine", False) for shared in own.values())
-    for name, method in partitioning.METHODS.items():
-        if name in names or "auto" in names:
-            chosen = points[:, :1] if method.dimensions == "1" else points
-            partitioning.partition(chosen, 3, method=name, refine=refine)
-
-
-def _try(prepared: groundwork.Prepared, request: groundwork.Request) -> Trial:
-    started = perf_counter()
-    try:
-        partition = groundwork.make_cells(prepared, request)
-    except OptionError as error:
-        method = partitioning.METHODS.get(request.method)
-        if method is None or method.dimensions == "any":
-            raise
-        return Trial(request.method, request.k, why=str(error))
-    seconds = perf_counter() - started
-    encoded = prepared.encoded
+def _as_trial(encoded: Encoded, attempt: sweeping.Attempt) -> Trial:
+    partition = attempt.partition
+    if partition is None:
+        return Trial(attempt.method, attempt.k, why=attempt.why)
     return Trial(
-        request.method,
-        request.k,
-        why=partition.why,
+        attempt.method,
+        attempt.k,
+        why=attempt.why,
         used=partition.method,
         distortion=partitioning.distortion(encoded.matrix, partition.labels, weights=encoded.weights),
         cells=len(partition),
         smallest=int(partition.sizes.min()),
-        seconds=seconds,
+        seconds=attempt.seconds,
     )

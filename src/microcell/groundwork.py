@@ -1,28 +1,34 @@
 """What releasing and comparing have in common: from a source to points, and from points to cells within strata."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from microcell import auditing, configuration, encoding, partitioning, progress, roles, tables
+from microcell import aggregation, auditing, configuration, encoding, partitioning, progress, roles, tables
 from microcell.cells import Cells, PowerCells, ball_cells, lookup_cells
 from microcell.errors import OptionError, SchemaError, TooFewRecordsError
 from microcell.model import Encoded, Floats, Integers, Partition, Schema, Table
 
 __all__ = [
     "FUNCTIONS",
+    "Block",
     "Made",
     "Prepared",
     "Request",
     "as_schema",
     "check_function",
     "check_handling",
+    "find_dependence_loss",
+    "find_distortion",
+    "make_blocks",
     "make_cells",
     "make_function",
     "prepare",
+    "publish_cells",
     "released_rows",
     "take_rows",
 ]
@@ -41,6 +47,7 @@ class Request:
     method: str
     seed: int
     options: Mapping[str, Any]
+    dependence: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +59,27 @@ class Prepared:
     schema: Schema
     encoded: Encoded
     strata: Integers
+
+    @property
+    def dimensions(self) -> tuple[slice, ...]:
+        """The dimensions of each quasi-identifier."""
+        return tuple(slice(column.first, column.last) for column in self.encoded.encoding.columns)
+
+    @cached_property
+    def confidential(self) -> Floats:
+        """The confidential columns as points; :class:`OptionError` if there is nothing to depend on."""
+        if not self.schema.confidential:
+            raise OptionError("dependence is for confidential columns, and the schema names none. Name some, or use 0.")
+        points = encoding.encode_confidential(self.table, self.schema)
+        if points.shape[1] == 0:
+            raise OptionError("No confidential column has differences, so that nothing depends on them. Use 0.")
+        return points
+
+    def points(self, block: Sequence[int] | None = None) -> Floats:
+        """The points of some quasi-identifiers, by their places; of all if left out."""
+        if block is None:
+            return self.encoded.matrix
+        return np.ascontiguousarray(np.hstack([self.encoded.matrix[:, self.dimensions[place]] for place in block]))
 
 
 def check_handling(missing: str, seed: int) -> None:
@@ -76,11 +104,14 @@ def prepare(source: Any, schema: Schema | str | Path, *, k: int, missing: str) -
     return Prepared(original, table, resolved, encoding.encode(table, resolved), strata)
 
 
-def make_cells(prepared: Prepared, request: Request) -> Partition:
-    """Cells within each stratum, numbered through."""
+def make_cells(prepared: Prepared, request: Request, block: Sequence[int] | None = None) -> Partition:
+    """Cells within each stratum, numbered through: of all quasi-identifiers, or of those of a block."""
+    points = prepared.points(block)
+    if request.dependence > 0:
+        points = partitioning.extend(points, prepared.confidential, request.dependence, prepared.encoded.weights)
     return partitioning.partition_within(
         prepared.strata,
-        prepared.encoded.matrix,
+        points,
         request.k,
         method=request.method,
         weights=prepared.encoded.weights,
@@ -90,11 +121,74 @@ def make_cells(prepared: Prepared, request: Request) -> Partition:
 
 
 @dataclass(frozen=True, eq=False)
+class Block:
+    """Some quasi-identifiers, by their places, and the cells that were made of them alone."""
+
+    columns: tuple[int, ...]
+    partition: Partition
+
+
+@dataclass(frozen=True, eq=False)
 class Made:
-    """A partition, and the cells that yield it as a function of the points, if they were asked for."""
+    """A partition, and the cells that yield it as a function of the points, if they were asked for.
+
+    Of ``blocks``, if there are some, each has cells of its own; the partition is then of the records that share all of
+    them, and its k what that comes to.
+    """
 
     partition: Partition
     cells: Cells | None = None
+    blocks: tuple[Block, ...] = ()
+
+    def parts(self, prepared: Prepared) -> tuple[Block, ...]:
+        """The blocks; all quasi-identifiers as one where there are none."""
+        return self.blocks or (Block(tuple(range(len(prepared.schema.quasi))), self.partition),)
+
+
+def make_blocks(prepared: Prepared, request: Request, blocks: Any) -> Made:
+    """Cells of each block of quasi-identifiers on its own, and what all of them together come to."""
+    places = roles.as_blocks(blocks, prepared.schema.quasi)
+    made = tuple(Block(block, make_cells(prepared, request, block)) for block in places)
+    rows = np.stack([block.partition.labels for block in made], axis=1)
+    _, labels, sizes = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+    first = made[0].partition
+    joint = Partition(labels.reshape(-1), int(sizes.min()), method=first.method, why=first.why)
+    return Made(joint, blocks=made)
+
+
+def publish_cells(prepared: Prepared, made: Made) -> Table:
+    """The table that a release of these cells is."""
+    progress.report("aggregating")
+    table, schema, weights = prepared.table, prepared.schema, prepared.encoded.weights
+    published, dropped = table, (*schema.identifiers, *schema.drop)
+    for block in made.parts(prepared):
+        own = replace(schema, quasi=tuple(schema.quasi[place] for place in block.columns))
+        representatives = aggregation.represent(table, own, block.partition.labels, weights)
+        published = tables.publish(published, block.partition.labels, representatives, dropped)
+        dropped = ()
+    return published
+
+
+def find_distortion(prepared: Prepared, blocks: Sequence[Block]) -> float:
+    """D_X, what is lost of the points of the quasi-identifiers: SSE / SST."""
+    points = [prepared.points(block.columns) for block in blocks]
+    return _mean_distortion(prepared, blocks, points)
+
+
+def find_dependence_loss(prepared: Prepared, blocks: Sequence[Block]) -> float:
+    """D_Y, what the cells do not predict of the points of the confidential columns: SSE / SST."""
+    return _mean_distortion(prepared, blocks, [prepared.confidential] * len(blocks))
+
+
+def _mean_distortion(prepared: Prepared, blocks: Sequence[Block], points: Sequence[Floats]) -> float:
+    """The distortion of some points by the cells of each block, weighted by the variance of the block."""
+    weights = prepared.encoded.weights
+    parts = [prepared.points(block.columns) for block in blocks]
+    spreads = np.array([float(np.square(part - part.mean(axis=0)).sum()) for part in parts])
+    shares = spreads / spreads.sum() if spreads.sum() > 0 else np.full(len(parts), 1 / len(parts))
+    pairs = zip(points, blocks, strict=True)
+    losses = [partitioning.distortion(side, block.partition.labels, weights=weights) for side, block in pairs]
+    return float(shares @ np.array(losses))
 
 
 def check_function(kind: Any) -> str | None:

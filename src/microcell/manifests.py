@@ -1,7 +1,7 @@
 """The account of a release: how it was made, what it says of the tables, and whether that holds."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,15 @@ from microcell.errors import TableError
 from microcell.model import Encoded, Integers, Manifest, Partition, Schema, Table
 
 __all__ = [
+    "describe_blocks",
     "describe_cells",
     "describe_columns",
+    "describe_dependence",
+    "describe_merging",
     "describe_table",
     "find_contradictions",
     "find_manifest",
+    "limits_of",
     "manifest_path",
     "row_order",
     "to_json",
@@ -87,12 +91,61 @@ def describe_cells(partition: Partition, encoded: Encoded) -> dict[str, Any]:
     }
 
 
+def describe_merging(
+    limits: Mapping[str, float], before: Partition, after: Partition, rounds: int, encoded: Encoded
+) -> dict[str, Any]:
+    """What was required, how many cells were merged away for it and in how many rounds, and the distortion before.
+
+    Under ``merged``; nothing where nothing was required.
+    """
+    merged = {
+        "require": dict(limits),
+        "cells_before": len(before),
+        "merged_cells": len(before) - len(after),
+        "distortion_before": partitioning.distortion(encoded.matrix, before.labels, weights=encoded.weights),
+        "rounds": rounds,
+    }
+    return {"merged": merged} if limits else {}
+
+
+def describe_blocks(
+    columns: Sequence[Sequence[str]], cells: Sequence[int], k: int, found: int
+) -> dict[str, Any] | None:
+    """The blocks that cells were made of, their k and what k all of them together came to; None without blocks."""
+    if not columns:
+        return None
+    return {
+        "k": k,
+        "columns": [list(names) for names in columns],
+        "cells": list(cells),
+        "jointly_k_anonymous": found >= k,
+    }
+
+
+def describe_dependence(weight: float, distortion: float, loss: float) -> dict[str, Any]:
+    """The weight of dependence, what the points of both sides lost, and the sum that was minimized."""
+    return {
+        "lambda": weight,
+        "distortion": distortion,
+        "dependence_loss": loss,
+        "weighted": (1 - weight) * distortion + weight * loss,
+    }
+
+
+def limits_of(manifest: Mapping[str, Any]) -> Mapping[str, float]:
+    """The limits that the release had to meet; none if the manifest tells of none."""
+    return _entries(_entries(_entries(manifest, "cells"), "merged"), "require")
+
+
 def row_order(table: Table, manifest: Mapping[str, Any]) -> Integers:
     """An order of the rows that only someone with the original table can work out, even with the manifest at hand.
 
     It differs from release to release of one table, so that two of them cannot be laid side by side.
     """
     making = {name: manifest[name] for name in ("k", "method", "seed", "missing", "columns")}
+    limits = limits_of(manifest)
+    making |= {"require": dict(limits)} if limits else {}
+    making |= {name: manifest[name] for name in ("dependence", "blocks") if manifest.get(name) is not None}
     key = tables.digest(table, key=json.dumps(making, sort_keys=True, default=str).encode())
     return np.random.default_rng(int(key, 16)).permutation(table.rows)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 
 from microcell import (
     __version__,
-    aggregation,
     auditing,
+    enforcing,
     groundwork,
     inspection,
     manifests,
@@ -22,7 +23,7 @@ from microcell import (
     tables,
 )
 from microcell.cells import Cells
-from microcell.errors import DataError, GuaranteeError, TableError
+from microcell.errors import DataError, GuaranteeError, OptionError, RequirementError, TableError
 from microcell.model import Audit, Integers, Manifest, Partition, Release, Schema, Table
 from microcell.staging import Staging, check_target
 
@@ -40,6 +41,9 @@ def anonymize(
     seed: int = 0,
     missing: str = "error",
     cells: bool | str = False,
+    require: Mapping[str, float] | None = None,
+    dependence: float = 0.0,
+    blocks: Any = None,
     **options: Any,
 ) -> Release:
     """A k-anonymous release of a table: cells of k or more records that share the very same quasi-identifiers.
@@ -63,11 +67,30 @@ def anonymize(
         True to have the cells as a function in the release too, which assigns further records and can be saved: power
         cells, to which the method's cells are polished at the same sizes. "balls" suit MDAV and V-MDAV; "lookup" holds
         the records themselves.
+    require
+        Limits that the release is to meet, by measure of the audit: ``{"l_diversity": 3, "t_closeness.income": 0.3}``.
+        Cells that break one are merged with the neighbour (of the same stratum) at which it costs least distortion.
+        That mends sizes and what classes tell of confidential columns; other measures (``distortion``, ``linkage``,
+        ...) are checked on the finished release.
+    dependence
+        How much cells are to preserve of what the confidential columns have to do with the quasi-identifiers: cells
+        minimize (1 - lambda) D_X + lambda D_Y, from 0 (the default), D_X alone, to 1, D_Y alone. Confidential values
+        are published unchanged all the same. :func:`dependence_sweep` shows what to choose.
+    blocks
+        Make cells of blocks of quasi-identifiers, each on its own: of so many columns, or as named in lists. It lowers
+        the distortion, but the release is k-anonymous in each block only, and not as a whole: its k is what all
+        columns together come to, and the manifest says so.
 
     Returns
     -------
     Release
-        The table in the frame type that came in, its partition and manifest. k was counted again on that table.
+        The table in the frame type that came in, its partition and manifest. k was counted again on that table, and
+        so was what is required.
+
+    Raises
+    ------
+    RequirementError
+        What is required cannot be met; the error says which measure, what was reached and what was asked for.
 
     Examples
     --------
@@ -79,29 +102,47 @@ def anonymize(
     """
     started = perf_counter()
     _check_request(k, method, missing, seed, options)
-    function = groundwork.check_function(cells)
+    partitioning.check_dependence(dependence)
+    limits, function = enforcing.check_limits(require), groundwork.check_function(cells)
+    enforcing.check_function(limits, function)
+    _check_together(function, limits, dependence, blocks)
     prepared = groundwork.prepare(source, schema, k=k, missing=missing)
     original, table, schema, encoded = prepared.original, prepared.table, prepared.schema, prepared.encoded
-    made = _make(prepared, groundwork.Request(k, method, seed, options), function)
-    partition = made.partition
-    progress.report("aggregating")
-    representatives = aggregation.represent(table, schema, partition.labels, encoded.weights)
-    published = tables.publish(table, partition.labels, representatives, (*schema.identifiers, *schema.drop))
+    demands = enforcing.read_demands(limits, table, schema, prepared.strata)
+    made = _make(prepared, groundwork.Request(k, method, seed, options, float(dependence)), function, blocks)
+    merged = enforcing.enforce(
+        demands,
+        made.partition,
+        encoded,
+        schema,
+        lambda cells: groundwork.publish_cells(prepared, replace(made, partition=cells)),
+    )
+    before, made, published = made.partition, replace(made, partition=merged.partition), merged.published
+    partition, account = made.partition, _account_of(made, schema, k)
     progress.report("checking")
-    _prove(published, schema, k, table.rows)
+    _prove(published, schema, partition.k, table.rows, limits)
+    _prove_blocks(published, schema, account)
+    _check_audit(prepared, published, missing, demands.checked)
     manifest = Manifest(
         microcell=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        k=int(k),
+        k=partition.k,
         method={"asked": method, "used": partition.method, "why": partition.why, "options": dict(options)},
         seed=int(seed),
         missing=missing,
         columns=manifests.describe_columns(schema, original),
         input=manifests.describe_table(original),
         records={"in": original.rows, "out": table.rows, "dropped": original.rows - table.rows},
-        cells=manifests.describe_cells(partition, encoded) | ({"function": function} if function else {}),
+        cells={
+            **manifests.describe_cells(partition, encoded),
+            **({"distortion": groundwork.find_distortion(prepared, made.blocks)} if made.blocks else {}),
+            **({"function": function} if function else {}),
+            **manifests.describe_merging(limits, before, partition, merged.rounds, encoded),
+        },
         distortion=auditing.average(auditing.distort_columns(table, published, schema, pairs=np.arange(table.rows))),
         seconds=round(perf_counter() - started, 3),
+        dependence=_account_of_dependence(prepared, made, float(dependence)),
+        blocks=account,
     )
     order = manifests.row_order(table, manifest.as_dict())
     told = _with_representatives(made.cells, published, partition, schema)
@@ -129,7 +170,9 @@ def publish(
         tables.write(table, temporary)
         progress.report("checking the file")
         written = tables.read_back(table, temporary)
-        _prove(written, release.schema, release.partition.k, table.rows)
+        limits = manifests.limits_of(release.manifest.as_dict())
+        _prove(written, release.schema, release.partition.k, table.rows, limits)
+        _prove_blocks(written, release.schema, release.manifest.blocks)
         order = "kept" if keep_order else "shuffled"
         manifest = replace(release.manifest, row_order=order, output=manifests.describe_table(written))
         account.write_text(manifests.to_json(manifest), encoding="utf-8")
@@ -168,11 +211,33 @@ def inspect(source: Any) -> inspection.Inspection:
     return inspection.inspect(tables.read(source))
 
 
-def audit(original: Any, released: Any, schema: Schema | str | Path, *, manifest: Any = None) -> Audit:
+def audit(
+    original: Any,
+    released: Any,
+    schema: Schema | str | Path,
+    *,
+    manifest: Any = None,
+    key: str | None = None,
+    population: int | None = None,
+    target: str | None = None,
+    brief: bool = False,
+) -> Audit:
     """What an outsider finds who compares the original table with the released one under the schema.
 
-    ``manifest`` (a record, a mapping or a path; for a released file, the one beside it if left out) tells the order of
-    shuffled rows, without which distortion cannot be measured. What it says is checked against the tables.
+    Parameters
+    ----------
+    manifest
+        A record, a mapping or a path; for a released file, the one beside it if left out. It tells the order of
+        shuffled rows, without which distortion cannot be measured. What it says is checked against the tables.
+    key
+        A column of both tables, different and known in every row, by which rows are matched whatever their order and
+        number. An identifier may serve before it is removed, and counts in ``identifiers_left`` all the same.
+    population
+        The number of people that the released records were sampled from, for the risks of a journalist.
+    target
+        A column published unchanged to learn from the others, on the release and on the original; needs scikit-learn.
+    brief
+        Leave out what takes long and needs both tables: linkage, distortion and other utility, and pictures.
 
     Examples
     --------
@@ -187,10 +252,20 @@ def audit(original: Any, released: Any, schema: Schema | str | Path, *, manifest
     resolved = roles.resolve(groundwork.as_schema(schema), before)
     account = manifests.find_manifest(manifest, after.origin.path)
     if account is None:
-        return auditing.audit(before, after, resolved)
+        return auditing.audit(before, after, resolved, key=key, population=population, target=target, brief=brief)
     contradictions = manifests.find_contradictions(account, before, after, resolved)
-    pairs = _pairs(before, after, resolved, account)
-    return auditing.audit(before, after, resolved, pairs=pairs, contradictions=contradictions)
+    pairs = _pairs(before, after, resolved, account) if key is None else None
+    return auditing.audit(
+        before,
+        after,
+        resolved,
+        pairs=pairs,
+        key=key,
+        population=population,
+        target=target,
+        brief=brief,
+        contradictions=contradictions,
+    )
 
 
 # ---------------------------------------------------------------------------------------------- steps of anonymize
@@ -202,10 +277,53 @@ def _check_request(k: int, method: str, missing: str, seed: int, options: Mappin
     groundwork.check_handling(missing, seed)
 
 
-def _make(prepared: groundwork.Prepared, request: groundwork.Request, function: str | None) -> groundwork.Made:
+def _check_together(function: str | None, limits: Mapping[str, float], dependence: float, blocks: Any) -> None:
+    """Refuse what does not go together."""
+    if function is not None and (dependence > 0 or blocks is not None):
+        raise OptionError(
+            "Cells as a function are a function of the quasi-identifiers: they do not go with dependence, for which "
+            "cells depend on confidential values, nor with blocks, which have cells of their own."
+        )
+    if limits and blocks is not None:
+        raise OptionError(
+            "require does not go with blocks: they have no cells in common that could be merged. Audit the release."
+        )
+
+
+def _make(
+    prepared: groundwork.Prepared, request: groundwork.Request, function: str | None, blocks: Any
+) -> groundwork.Made:
+    if blocks is not None:
+        return groundwork.make_blocks(prepared, request, blocks)
     if function is None:
         return groundwork.Made(groundwork.make_cells(prepared, request))
     return groundwork.make_function(prepared, request, function)
+
+
+def _account_of(made: groundwork.Made, schema: Schema, k: int) -> dict[str, Any] | None:
+    names = [[schema.quasi[place].name for place in block.columns] for block in made.blocks]
+    return manifests.describe_blocks(names, [len(block.partition) for block in made.blocks], int(k), made.partition.k)
+
+
+def _account_of_dependence(
+    prepared: groundwork.Prepared, made: groundwork.Made, dependence: float
+) -> dict[str, Any] | None:
+    if dependence == 0:
+        return None
+    parts = made.parts(prepared)
+    lost, unpredicted = groundwork.find_distortion(prepared, parts), groundwork.find_dependence_loss(prepared, parts)
+    return manifests.describe_dependence(dependence, lost, unpredicted)
+
+
+def _check_audit(prepared: groundwork.Prepared, published: Table, missing: str, limits: Mapping[str, float]) -> None:
+    """Refuse a release that misses a limit which only its audit can judge."""
+    if not limits:
+        return
+    rows = groundwork.released_rows(prepared.original, prepared.schema, missing)
+    found = auditing.audit(prepared.original, published, prepared.schema, pairs=rows)
+    missed = [str(item) for item in found.judge(limits) if not item.met]
+    if missed:
+        raise RequirementError(f"{' '.join(missed)} Merging cells does not mend this. Nothing was released.")
 
 
 def _with_representatives(cells: Cells | None, published: Table, partition: Partition, schema: Schema) -> Cells | None:
@@ -216,8 +334,8 @@ def _with_representatives(cells: Cells | None, published: Table, partition: Part
     return replace(cells, representatives=tables.values_of_cells(published, partition.labels, names))
 
 
-def _prove(published: Table, schema: Schema, k: int, rows: int) -> None:
-    """Count k, the columns and the records of the table that is about to be published, as an outsider would."""
+def _prove(published: Table, schema: Schema, k: int, rows: int, limits: Mapping[str, float]) -> None:
+    """Measure k, the columns, the records and the limits on the table about to be published, as an outsider would."""
     strange = set(published.names) ^ {*schema.keys, *schema.unchanged}
     if strange:
         raise GuaranteeError(f"Columns {sorted(strange)} are not as the schema wants them. Nothing was released.")
@@ -229,6 +347,22 @@ def _prove(published: Table, schema: Schema, k: int, rows: int) -> None:
             f"The finished table has a class of {smallest} records, fewer than k = {k}. Nothing was released; please "
             "report this as a defect."
         )
+    missed = enforcing.find_missed(published, schema, limits)
+    if missed:
+        raise RequirementError(f"{' '.join(map(str, missed))} This is of the finished table. Nothing was released.")
+
+
+def _prove_blocks(published: Table, schema: Schema, blocks: Mapping[str, Any] | None) -> None:
+    """Count the k of each block, which the release promises in place of a k of all columns."""
+    parts = {column.name: column.parts for column in schema.quasi}
+    for names in blocks["columns"] if blocks else ():
+        keys = (*chain.from_iterable(parts[name] for name in names), *schema.strata)
+        smallest = int(auditing.class_sizes(published, keys).min(initial=published.rows))
+        if blocks and smallest < blocks["k"]:
+            raise GuaranteeError(
+                f"The finished table has a class of {smallest} records in a block of columns, fewer than "
+                f"k = {blocks['k']}. Nothing was released; please report this as a defect."
+            )
 
 
 def _pairs(before: Table, after: Table, schema: Schema, manifest: Mapping[str, Any]) -> Integers | None:

@@ -1,14 +1,17 @@
 """A schema meets a table: every column gets a role, every quasi-identifier a kind."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from microcell.errors import SchemaError
+from microcell.errors import OptionError, SchemaError
 from microcell.model import PUBLISHED, Column, Kind, Schema, Table, Values
 
-__all__ = ["resolve"]
+__all__ = ["as_blocks", "resolve"]
 
 KIND_OF_STORAGE: dict[str, Kind] = {
     "integer": "numeric",
@@ -125,3 +128,40 @@ def _is_number(text: str) -> bool:
 def _listing(names: tuple[str, ...] | list[str], most: int = 12) -> str:
     shown = ", ".join(repr(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def as_blocks(blocks: Any, columns: Sequence[Column]) -> tuple[tuple[int, ...], ...]:
+    """The quasi-identifiers of each block, by their places: runs of so many, or the blocks as they are named.
+
+    Examples
+    --------
+    >>> columns = [Column(name) for name in ("age", "sex", "home")]
+    >>> as_blocks(2, columns), as_blocks([["sex"], ["home", "age"]], columns)
+    (((0, 1), (2,)), ((1,), (2, 0)))
+    """
+    if isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool):
+        if blocks < 1:
+            raise OptionError(f"blocks must be 1 column or more, not {blocks}.")
+        return tuple(
+            tuple(range(first, min(first + int(blocks), len(columns)))) for first in range(0, len(columns), int(blocks))
+        )
+    if isinstance(blocks, str) or not isinstance(blocks, Iterable):
+        raise OptionError("blocks must be a number of columns, or lists of the names of quasi-identifiers.")
+    return _named_blocks([[block] if isinstance(block, str) else list(block) for block in blocks], columns)
+
+
+def _named_blocks(blocks: Sequence[Sequence[Any]], columns: Sequence[Column]) -> tuple[tuple[int, ...], ...]:
+    places, named = {column.name: place for place, column in enumerate(columns)}, list(chain.from_iterable(blocks))
+    for name in named:
+        if name not in places:
+            raise OptionError(
+                f"blocks names {name!r}, which is no quasi-identifier; they are {_listing(tuple(places))}."
+            )
+        if named.count(name) > 1:
+            raise OptionError(f"blocks names {name!r} twice. A quasi-identifier is in one block.")
+    left = tuple(name for name in places if name not in named)
+    if left:
+        raise OptionError(f"blocks leave out {_listing(left)}. Each quasi-identifier must be in a block.")
+    if not all(blocks):
+        raise OptionError("A block without a column. Leave it out.")
+    return tuple(tuple(places[name] for name in block) for block in blocks)

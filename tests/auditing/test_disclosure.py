@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from microcell.auditing.disclosure import list_homogeneous, measure_disclosure, worst_of
+from microcell.auditing.disclosure import (
+    class_values,
+    list_homogeneous,
+    make_pairs,
+    measure_disclosure,
+    number_values,
+    tidy,
+    worst_of,
+)
 from microcell.errors import OptionError
 from microcell.model import Values
 from tests.small_tables import values
@@ -277,3 +285,24 @@ def test_more_values_than_fit_a_matrix_of_classes():
     found = measure(np.arange(rows) // 2, np.arange(rows).tolist())
     assert found["disclosed_bits"] == close(log2(rows // 2))
     assert found["l_recursive"] == 2
+
+
+@given(ROWS, st.booleans())
+def test_what_each_class_has_is_what_it_would_have_as_the_worst(rows, ordered):
+    """A class's own values, put together, are the measures; each is that of the plain account of the class alone."""
+    classes, column = [row[0] for row in rows], [row[1] for row in rows]
+    pairs = make_pairs(np.array(classes), number_values(values(column)))
+    found, support = measure(classes, column, ordered=ordered), sorted(set(column), key=rank)
+    each = {name: class_values(name, pairs, ordered=ordered).tolist() for name in NAMES if name != "disclosed_bits"}
+    q, distance = shares(column, support), ordered_distance if ordered else nominal_distance
+    for place, label in enumerate(sorted(set(classes))):
+        group = [value for own, value in zip(classes, column, strict=True) if own == label]
+        p = shares(group, support)
+        assert each["l_diversity"][place] == len(set(group))
+        assert each["l_recursive"][place] == recursive(group, 3)
+        assert each["t_closeness"][place] == close(distance(p, q))
+        assert each["delta_disclosure"][place] == close(max(abs(log2(a / b)) for a, b in zip(p, q, strict=True) if a))
+        assert each["homogeneous_records"][place] == (len(group) if len(set(group)) == 1 else 0)
+    for name, own in each.items():
+        put = sum if name.startswith("homogeneous") else min if name.startswith(("l_", "p_")) else max
+        assert tidy(put(own)) == found[name]

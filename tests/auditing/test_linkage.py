@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from microcell.auditing import attacks
 from microcell.auditing.anonymity import class_labels
-from microcell.auditing.linkage import linkage_by_known, measure_linkage, read_linkage_points
+from microcell.auditing.attacks import link_records
+from microcell.auditing.linkage import ColumnPoints, LinkagePoints, read_linkage_points
 from microcell.errors import DataError
 from microcell.kernels.linkage import distinct_rows
 from microcell.model import Column, Schema
@@ -19,12 +21,19 @@ def single(dimensions):
     return [slice(j, j + 1) for j in range(dimensions)]
 
 
-def measured(before, after, blocks=None, classes=None, **options):
+def linked(before, after, blocks=None, classes=None, unchanged=(), names=None, **options):
     blocks = single(before.shape[1]) if blocks is None else blocks
     classes = distinct_rows(after).place if classes is None else classes
-    names = [f"q{at}" for at in range(len(blocks))]
-    found = measure_linkage(before, after, classes, columns=names, blocks=blocks, **options)
-    return {measure.name: measure for measure in found}
+    names = tuple(f"q{at}" for at in range(len(blocks))) if names is None else tuple(names)
+    rows = np.arange(len(before))
+    columns = [
+        ColumnPoints(np.vstack((before[:, block], after[:, block])), rows, len(before) + rows) for block in blocks
+    ]
+    return link_records(LinkagePoints(names, tuple(columns), tuple(unchanged)), classes, **options)
+
+
+def measured(*points, **options):
+    return {measure.name: measure for measure in linked(*points, **options).measures}
 
 
 def cells(n, dimensions, k, seed=0):
@@ -58,7 +67,7 @@ def test_identity_finds_every_record():
     before, _ = cells(60, 3, 3)
     found = measured(before, before)
     assert {name: measure.value for name, measure in found.items()} == dict.fromkeys(
-        ["linkage", "linkage_one", "linkage_two", "linkage_some", "interval_disclosure"], 1.0
+        ["linkage", "linkage_one", "linkage_two", "linkage_some", "dld", "interval_disclosure"], 1.0
     )
     assert all(measure.lower_is_better and measure.unit == "share" for measure in found.values())
 
@@ -105,8 +114,13 @@ def test_order_of_rows_and_columns_does_not_matter(release, random):
     random.shuffle(rows)
     random.shuffle(columns)
     plain = measured(before, after, classes=classes)
-    moved = measured(before[np.ix_(rows, columns)], after[np.ix_(rows, columns)], classes=classes[rows])
-    for name in set(plain) - {"linkage_some"}:  # its sets are drawn by position
+    moved = measured(
+        before[np.ix_(rows, columns)],
+        after[np.ix_(rows, columns)],
+        classes=classes[rows],
+        names=[f"q{at}" for at in columns],
+    )
+    for name in plain:
         assert moved[name].value == pytest.approx(plain[name].value)
 
 
@@ -125,6 +139,21 @@ def test_interval_of_a_sample_covers_the_whole(dimensions):
     assert covered >= 18
 
 
+def test_a_sample_is_said_to_be_one():
+    before, after = cells(4_000, 2, 2)
+    assert "sample" not in measured(before, after)["linkage"].meaning
+    assert measured(before, after, most=500)["linkage"].meaning.endswith(", by a sample of 500 of them.")
+
+
+def test_no_set_of_columns_is_tried_twice(monkeypatch):
+    tried = []
+    attempt = attacks._try
+    monkeypatch.setattr(attacks, "_try", lambda attack, known: tried.append(known) or attempt(attack, known))
+    linked(*cells(60, 6, 3))
+    assert len(tried) == len(set(tried))
+    assert all(known == tuple(sorted(known)) for known in tried)
+
+
 def test_the_same_seed_gives_the_same_measures():
     before, after = cells(600, 5, 3)
     assert measured(before, after, seed=3, most=100) == measured(before, after, seed=3, most=100)
@@ -132,7 +161,7 @@ def test_the_same_seed_gives_the_same_measures():
 
 def test_linkage_by_known_ends_in_linkage():
     before, after = cells(300, 6, 3)
-    by_known = linkage_by_known(before, after, distinct_rows(after).place, blocks=single(6))
+    by_known = linked(before, after).by_known
     assert len(by_known) == 6
     assert by_known[-1] == measured(before, after)["linkage"].value
     ones = [link_plainly(before[:, [j]], after[:, [j]]) for j in range(6)]
@@ -144,6 +173,20 @@ def test_interval_disclosure_counts_ranks():
     after = before + np.where(np.arange(200) % 2, 2, 3)[:, None]
     assert measured(before, after)["interval_disclosure"].value == pytest.approx(103 / 200, abs=0.02)
     assert measured(before, before * 0 - 1)["interval_disclosure"].value == pytest.approx(2 / 200)
+
+
+@settings(max_examples=100, deadline=None)
+@given(releases())
+def test_interval_disclosure_as_the_plain_loop(release):
+    before, after, classes = release
+    n, shares = len(before), []
+    for j in range(before.shape[1]):
+        places = [
+            [np.sum(before[:, j] < x) + np.sum(before[:, j] <= x) for x in side[:, j]] for side in (before, after)
+        ]
+        shares.append(sum(abs(a - b) / 2 <= 0.01 * n for a, b in zip(*places, strict=True)) / n)
+    found = measured(before, after, classes=classes)["interval_disclosure"].value
+    assert found == pytest.approx(sum(shares) / len(shares))
 
 
 def test_interval_disclosure_leaves_out_what_is_meant_to_stay():
@@ -162,8 +205,8 @@ def test_classes_that_do_not_fit_the_points_are_refused():
 
 def test_nothing_of_no_records():
     nothing = np.zeros((0, 1))
-    assert measured(nothing, nothing) == {}
-    assert not len(linkage_by_known(nothing, nothing, np.zeros(0, dtype=int), blocks=single(1)))
+    assert linked(nothing, nothing).measures == ()
+    assert not len(linked(nothing, nothing).by_known)
 
 
 def test_points_of_each_kind():
@@ -201,28 +244,24 @@ def test_points_of_each_kind():
     schema = Schema(quasi=quasi, strata=["state"])
     points = read_linkage_points(original, released, schema, np.arange(5))
     assert points.names == ("age", "sex", "job", "grade", "zip", "place", "same", "state")
-    assert points.starts == (0, 1, 2, 5, 6, 7, 10, 10, 11)
-    age, sex, job, grade, codes, place, _, state = points.blocks
-    assert points.before[:4, age].std() == pytest.approx(1)
-    np.testing.assert_allclose(points.after[:2, age], points.before[:2, age].mean())
-    assert points.before[4, age] == points.after[4, age] == points.after[4, sex] == 0
-    assert np.linalg.norm(points.before[0, job] - points.before[1, job]) == pytest.approx(1)
-    assert abs(points.before[0, sex] - points.before[1, sex])[0] == pytest.approx(1)
-    assert (points.before[4, job] == 0).all()
-    assert points.after[2, grade] == points.before[1, grade]
-    np.testing.assert_allclose(points.after[0, codes], points.before[:2, codes].mean())
-    np.testing.assert_allclose(points.after[4, codes], 0, atol=1e-12)
-    assert np.square(points.before[:, place]).sum() / 5 == pytest.approx(2)
-    assert (points.before[:, state] == points.after[:, state]).all()
-    found = measure_linkage(
-        points.before,
-        points.after,
-        class_labels(released, schema.keys),
-        columns=points.names,
-        blocks=points.blocks,
-        unchanged=points.unchanged,
+    assert [column.places.shape[1] for column in points.columns] == [1, 1, 3, 1, 1, 3, 0, 1]
+    age, sex, job, grade, codes, place, _, state = (
+        (points.before(np.arange(5), [at]), points.after(np.arange(5), [at])) for at in range(8)
     )
-    assert found[0].value <= 5 / 5
+    assert age[0][:4].std() == pytest.approx(1)
+    np.testing.assert_allclose(age[1][:2], age[0][:2].mean())
+    assert age[0][4] == age[1][4] == sex[1][4] == 0
+    assert np.linalg.norm(job[0][0] - job[0][1]) == pytest.approx(1)
+    assert abs(sex[0][0] - sex[0][1])[0] == pytest.approx(1)
+    assert (job[0][4] == 0).all()
+    assert grade[1][2] == grade[0][1]
+    np.testing.assert_allclose(codes[1][0], codes[0][:2].mean())
+    np.testing.assert_allclose(codes[1][4], 0, atol=1e-12)
+    assert np.square(place[0]).sum() / 5 == pytest.approx(2)
+    assert (state[0] == state[1]).all()
+    np.testing.assert_array_equal(points.before(np.arange(5)), np.hstack([points.before(np.arange(5), range(8))]))
+    found = link_records(points, class_labels(released, schema.keys))
+    assert found.measures[0].value <= 5 / 5
 
 
 def test_published_rows_in_another_order_give_the_same():
@@ -237,8 +276,7 @@ def test_published_rows_in_another_order_give_the_same():
     for order in (np.arange(30), rng.permutation(30)):
         released = table(x=after[order, 0], job=jobs[order])
         points = read_linkage_points(original, released, schema, order)
-        classes = class_labels(released, schema.keys)
-        found.append(measure_linkage(points.before, points.after, classes, columns=points.names, blocks=points.blocks))
+        found.append(link_records(points, class_labels(released, schema.keys)).measures)
     assert [m.value for m in found[0]] == pytest.approx([m.value for m in found[1]])
 
 
@@ -247,14 +285,17 @@ def test_strata_are_never_mistaken():
     released = table(x=[0.5, 0.5, 0.6, 0.6], state=["a", "a", "b", "b"])
     schema = Schema(quasi=[Column("x", kind="numeric")], strata=["state"])
     points = read_linkage_points(original, released, schema, np.arange(4))
-    found = measured(points.before, points.after, points.blocks)
-    assert found["linkage"].value == 0.5
-    assert found["linkage_one"].value < 0.5 + 1e-12
+    found = {item.name: item.value for item in link_records(points, class_labels(released, schema.keys)).measures}
+    assert found["linkage"] == 0.5
+    assert found["linkage_one"] < 0.5 + 1e-12
 
 
 def test_more_categories_than_indicators():
     names = [f"c{at:03d}" for at in range(80)]
     original = table(job=[*names, *names[:70]])
     points = read_linkage_points(original, original, Schema(quasi=[Column("job", kind="nominal")]), np.arange(150))
-    assert points.before.shape == (150, 50)
-    assert (points.before == points.after).all()
+    rows = np.arange(150)
+    assert points.before(rows).shape == (150, 50)
+    assert (points.before(rows) == points.after(rows)).all()
+    # The 50 most frequent are 1 from each other; of the others none is told from the rest.
+    assert len(np.unique(points.before(rows), axis=0)) == 51

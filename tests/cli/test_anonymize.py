@@ -351,3 +351,61 @@ def test_a_report_has_a_picture_of_cells_in_two_dimensions(folder, run, columns,
     page = (folder / "out.html").read_text(encoding="utf-8")
     assert ('<h2 id="cells">' in page) is drawn
     assert ("data:image/svg+xml;base64," in page) is drawn
+
+
+# ---------------------------------------------------------------------------------------------- requirements
+
+LIMITS = ("--require", "l_diversity.anti_tpo_grade=3", "--require", "t_closeness<=0.4")
+
+
+def test_requirements_are_met_and_told(folder, run):
+    outcome = run(*BASE, "-k", 5, "--method", "mdav", "-o", "out.csv", *LIMITS)
+    assert outcome.code == 0, outcome.stderr
+    manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
+    cells, merged = manifest["cells"], manifest["cells"]["merged"]
+    assert merged["require"] == {"l_diversity.anti_tpo_grade": 3, "t_closeness": 0.4}
+    assert 0 < merged["merged_cells"] == 40 - cells["count"]
+    told = " ".join(outcome.stderr.split())
+    assert f"merged {merged['merged_cells']} of 40 cells, to meet what is required" in told
+    assert f"{merged['distortion_before']:.4f} before, {cells['distortion']:.4f} after" in told
+    assert run("audit", "people.csv", "out.csv", "-s", "schema.toml", *LIMITS).code == 0
+    plain = run(*BASE, "-k", 5, "--method", "mdav", "--dry-run", "--require", "t_closeness=1")
+    assert "merged no cell: all 40 meet what is required" in " ".join(plain.stderr.split())
+    assert "merged" not in run(*BASE, "-k", 5, "--method", "mdav", "--dry-run").stderr
+
+
+REQUIRED_WRONG = [
+    (("--require", "l_diversity<=3"), 2, "of l_diversity, more is better. Write l_diversity>=3"),
+    (("--require", "t_closeness.tsh>=0.3"), 2, "of t_closeness.tsh, less is better"),
+    (("--require", "t_closeness"), 2, "--require takes a measure"),
+    (("--require", "t_closeness=nan"), 2, "--require takes a measure"),
+    (("--require", "k=5", "--require", "k=6"), 2, "two limits for 'k'"),
+    (("--require", "nonsense=3"), 2, "No measure 'nonsense'"),
+    (("--require", "t_closeness.age=3"), 2, "no confidential column 'age'"),
+    (("--require", "k=10", "--cells", "cells.json"), 2, "do not go with a limit for k"),
+    (("--method", "vmdav", "--set", "require=3"), 2, "own flag"),
+    (("--require", "l_diversity=100"), 1, "l_diversity cannot be met"),
+    (("--require", "distortion<=0.0001"), 1, "distortion is"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "told"), REQUIRED_WRONG)
+def test_requirements_that_are_wrong_or_not_met_leave_no_file(folder, run, survey_files, words, code, told):
+    outcome = run(*BASE, "-k", 5, "-o", "out.csv", "--report", "out.html", *words)
+    assert outcome.code == code, outcome.stderr
+    assert told in " ".join(outcome.stderr.split())
+    assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == survey_files
+
+
+def test_a_configuration_may_hold_requirements_and_flags_override_them(folder, run):
+    write_config(folder, input="people.csv", schema="schema.toml", k=5, output="out.csv", method="mdav")
+    text = (folder / "run.toml").read_text(encoding="utf-8")
+    text += "[require]\nk = 7\nt_closeness.tsh = 0.5\n"
+    (folder / "run.toml").write_text(text, encoding="utf-8")
+    outcome = run("anonymize", "--config", "run.toml", "--json")
+    assert outcome.code == 0, outcome.stderr
+    assert json.loads(outcome.stdout)["cells"]["merged"]["require"] == {"k": 7, "t_closeness.tsh": 0.5}
+    outcome = run("anonymize", "--config", "run.toml", "--json", "--require", "k>=9", "--require", "l_diversity=2")
+    manifest = json.loads(outcome.stdout)
+    assert manifest["cells"]["merged"]["require"] == {"k": 9, "t_closeness.tsh": 0.5, "l_diversity": 2}
+    assert manifest["cells"]["smallest"] >= 9

@@ -5,6 +5,8 @@ import json
 import polars as pl
 import pytest
 
+import microcell as mc
+
 BASE = ("audit", "people.csv", "out.csv", "-s", "schema.toml")
 
 
@@ -162,6 +164,52 @@ def test_a_report_that_cannot_be_written_is_refused(released, run, name):
     assert {path.name: path.read_bytes() for path in released.iterdir()} == before
 
 
+def with_key(released, change=lambda table: table):
+    """People with different names, and their release as it is before these are removed, but for the change."""
+    people = pl.read_csv(released / "people.csv", infer_schema=False).with_row_index("row")
+    people = people.with_columns(name=pl.format("{} {}", "name", "row")).drop("row")
+    people.write_csv(released / "people.csv")
+    table = mc.anonymize(released / "people.csv", released / "schema.toml", k=5, method="mdav").table
+    change(table.cast(pl.String).with_columns(people["name"])).write_csv(released / "keyed.csv")
+
+
+def test_a_key_matches_rows_in_any_order_and_is_an_identifier_all_the_same(released, run):
+    with_key(released, lambda table: table.reverse())
+    outcome = run("audit", "people.csv", "keyed.csv", "-s", "schema.toml", "--key", "name", "--json")
+    found = json.loads(outcome.stdout)["measures"]
+    assert 0 < found["distortion"]["value"] < 1
+    assert found["values_changed"]["value"] == 0
+    assert outcome.code == 1
+    assert "identifiers_left is 1" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda table: table.drop("name"), "no column 'name'"),
+        (lambda table: table.with_columns(name=pl.lit("Nobody")), "repeats the value of an earlier row"),
+        (lambda table: table.with_columns(name=pl.lit(None)), "missing"),
+        (lambda table: table.with_columns(name="Nobody " + pl.col("name")), "original does not have"),
+    ],
+)
+def test_a_key_that_does_not_match_is_wrong_use(released, run, change, words):
+    with_key(released, change)
+    outcome = run("audit", "people.csv", "keyed.csv", "-s", "schema.toml", "--key", "name")
+    assert outcome.code == 2
+    assert words in outcome.stderr
+    assert "Nobody" not in outcome.stderr
+
+
+def test_a_population_tells_of_journalists(released, run):
+    found = json.loads(run(*BASE, "--population", 100_000, "--json").stdout)["measures"]
+    assert 0 < found["journalist_worst"]["value"] < found["prosecutor_worst"]["value"]
+    assert run(*BASE, "--population", 100_000, "--require", "journalist_worst<=0.5").code == 0
+    outcome = run(*BASE, "--population", 3)
+    assert outcome.code == 2
+    assert "population" in outcome.stderr
+    assert run(*BASE, "--population", "many").code == 2
+
+
 def test_reading_options_are_for_both_tables_as_they_were_written(folder, run):
     text = (folder / "people.csv").read_text(encoding="utf-8").replace(",", "^").replace(".", ",")
     (folder / "odd.csv").write_bytes(text.replace("female", "§").encode("latin-1"))
@@ -173,3 +221,48 @@ def test_reading_options_are_for_both_tables_as_they_were_written(folder, run):
     found = json.loads(outcome.stdout)
     assert found["measures"]["k"]["value"] == 5
     assert 0 < found["measures"]["distortion.sex"]["value"] < 1
+
+
+def test_the_report_has_the_verdict_on_the_limits_and_the_promise(released, run):
+    assert run(*BASE, "--require", "distortion<=0.00001", "--report", "audit.html").code == 1
+    page = (released / "audit.html").read_text(encoding="utf-8")
+    assert "1 of 2 requirements is missed." in page
+    assert "For internal use" in page
+    text = run(*BASE, "--require", "distortion<=0.00001").stdout
+    assert "✓  k           is 5" in text
+    assert "✗  distortion" in text
+
+
+def test_a_report_for_the_public(released, run):
+    outcome = run(*BASE, "--for", "public", "--report", "audit.html", "--json")
+    assert outcome.code == 0, outcome.stderr
+    found = json.loads(outcome.stdout)
+    assert found["audience"] == "public"
+    assert "seed" not in found["manifest"]
+    page = (released / "audit.html").read_text(encoding="utf-8")
+    assert "internal use" not in page
+    assert "SHA-256 of the original" not in page
+    assert "SHA-256 of the original" in run(*BASE).stdout
+    assert "SHA-256 of the original" not in run(*BASE, "--for", "public").stdout
+    assert run(*BASE, "--for", "press").code == 2
+
+
+def test_a_certificate(released, run):
+    outcome = run(*BASE, "--certificate", "audit.pdf", "--report", "audit.html")
+    assert outcome.code == 0
+    assert "audit.pdf" in outcome.stderr
+    assert (released / "audit.pdf").read_bytes().startswith(b"%PDF")
+    assert (released / "audit.html").exists()
+    assert not list(released.glob(".*partial*"))
+
+
+def test_a_certificate_is_written_also_when_a_limit_is_missed(released, run):
+    assert run(*BASE, "--require", "k=6", "--certificate", "audit.pdf").code == 1
+    assert (released / "audit.pdf").exists()
+
+
+@pytest.mark.parametrize("name", ["people.csv", "schema.toml", "out.csv.manifest.json", "nowhere/a.pdf", "both.html"])
+def test_a_certificate_that_cannot_be_written_is_refused(released, run, name):
+    before = {path.name: path.read_bytes() for path in released.iterdir()}
+    assert run(*BASE, "--report", "both.html", "--certificate", name).code == 2
+    assert {path.name: path.read_bytes() for path in released.iterdir()} == before

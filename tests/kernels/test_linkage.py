@@ -64,6 +64,29 @@ def test_many_points_as_the_plain_loop(dimensions):
     assert 0 < found.mean() <= 1 / 3
 
 
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+@pytest.mark.parametrize("step", [None, 0.5])
+@pytest.mark.parametrize("dimensions", [5, 11])
+def test_more_points_than_rivals_as_the_plain_distances(dimensions, step, shift):
+    """So many points that the own one is first held against some of them; on a grid, with ties."""
+    rng = np.random.default_rng(6)
+    shape = (9_000, dimensions)
+    originals = rng.normal(size=shape) if step is None else rng.integers(0, 9, size=shape) * step
+    originals[:, 0] += shift * rng.integers(0, 3, size=9_000)
+    originals = originals[np.lexsort(originals.T)]
+    after = np.repeat(originals.reshape(3_000, 3, dimensions).mean(axis=1), 3, axis=0)
+    published, own, sizes = np.unique(after, axis=0, return_inverse=True, return_counts=True)
+    some = rng.permutation(9_000)[:300]
+    expected = []
+    for record, mine in zip(originals[some], own[some], strict=True):
+        squares = ((published - record) ** 2).sum(axis=1)
+        near = squares <= squares.min() * (1 + 1e-11)
+        expected.append(near[mine] / sizes[near].sum())
+    found = count_links(originals[some], published, sizes, own[some]).expected
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert 0 < np.mean(expected) < 1 / 3
+
+
 @pytest.mark.parametrize("dimensions", [2, 12])
 def test_distances_equal_but_for_rounding_tie(dimensions):
     published = np.zeros((2, dimensions))

@@ -1,9 +1,11 @@
 """The manifest in words."""
 
+import shlex
+
 import pytest
 
 from microcell.reporting import FORMS, render
-from microcell.reporting.accounts import making, roles
+from microcell.reporting.accounts import making, rerun, roles
 from tests.reporting.examples import MANIFEST, example
 
 
@@ -90,3 +92,53 @@ def test_a_damaged_manifest_is_told_as_far_as_it_goes(odd):
 @pytest.mark.parametrize("form", FORMS)
 def test_an_empty_manifest_can_be_reported(form):
     assert "5-anonymous" in render(example(), form, manifest={})
+
+
+MERGED = {"require": {"l_diversity": 3, "t_closeness.tsh": 0.25}, "cells_before": 400, "merged_cells": 4, "rounds": 2}
+
+
+def test_what_was_required_and_merged_is_told():
+    words = told(cells={**MANIFEST["cells"], "merged": MERGED})
+    assert words["Required of the release"] == "l_diversity = 3, t_closeness.tsh = 0.25"
+    assert words["Merging"] == "4 of 400 cells merged away to meet what was required"
+    assert not {"Required of the release", "Merging"} & set(told())
+
+
+def again(**changes):
+    return rerun({**MANIFEST, **changes})
+
+
+def test_the_command_to_run_it_again():
+    start = "microcell anonymize ORIGINAL -s SCHEMA -k 5 --method"
+    assert again() == f"{start} auto --seed 7 --missing drop -o RELEASED"
+    method = {"asked": "vmdav", "options": {"gamma": 0.2, "refine": True, "effort": "best"}}
+    changes = {
+        "method": method,
+        "missing": "error",
+        "row_order": "kept",
+        "cells": {"function": "balls", "merged": MERGED},
+    }
+    assert again(**changes) == (
+        f"{start} vmdav --set gamma=0.2 --set refine=true --effort best --seed 7 --require l_diversity=3 "
+        "--require t_closeness.tsh=0.25 --cells CELLS.json --cells-kind balls --keep-order -o RELEASED"
+    )
+
+
+def test_the_command_is_one_for_a_shell():
+    limits = {"l_diversity.body mass; rm -r": 2}
+    words = shlex.split(again(cells={"merged": {"require": limits}}))
+    assert "l_diversity.body mass; rm -r=2" in words
+
+
+@pytest.mark.parametrize("key", ["k", "seed", "method"])
+@pytest.mark.parametrize("odd", [None, 1.5, "words", [], {}])
+def test_no_command_is_better_than_a_wrong_one(key, odd):
+    assert again(**{key: odd}) == ""
+    assert rerun(None) == ""
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_a_damaged_account_of_merging(odd):
+    told(cells={"merged": odd})
+    again(cells={"merged": {"require": odd}})
+    told(cells={"merged": {"require": {"k": odd}, "merged_cells": odd, "cells_before": odd}})

@@ -1,6 +1,7 @@
 """The page: its structure, and that it keeps to itself."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from microcell.model import Comparison
 from microcell.reporting import guarantee, render
 from microcell.reporting.figures import draw_classes, draw_comparison
-from tests.reporting.examples import MANIFEST, example, pictured
+from tests.reporting.examples import MANIFEST, example, full
 
 VOID = {"meta", "col", "link", "img", "br", "hr", "input"}
 
@@ -42,34 +43,42 @@ class Page(HTMLParser):
         return sum(name == tag and wanted.items() <= attrs.items() for name, attrs in self.tags)
 
 
+LIMITS = {"k": 5, "distortion": 0.05, "t_closeness": 0.4}
+
+
 @pytest.fixture(scope="module")
 def page():
-    return render(pictured(), "html", manifest=MANIFEST, title="A survey")
+    return render(full(), "html", manifest=MANIFEST, title="A survey", require=LIMITS)
+
+
+def told(text):
+    return " ".join(" ".join(Page(text).text).split())
 
 
 def test_structure(page):
     found = Page(page)
     assert page.lstrip().startswith("<!DOCTYPE html>")
     assert found.count("h1") == 1
-    assert found.count("h2") == 9
+    assert found.count("h2") == 13
     assert found.count("main") == 1
     assert found.count("html", lang="en") == 1
     assert found.count("meta", name="viewport") == 1
-    assert found.count("th", scope="row") == 11
-    text = " ".join(" ".join(found.text).split())
-    assert guarantee(pictured()) in text
+    assert found.count("th", scope="row") == len(full().measures) + len(LIMITS)
+    text = told(page)
+    assert guarantee(full()) in text
     assert "For internal use" in text
     assert "mdav (asked for: auto), because 5 dimensions" in text
     assert "sex (nominal: the most frequent value of the cell)" in text
     headings = re.findall(r"<h2[^>]*>([^<]*)", page)
-    assert headings[:3] == ["Guarantee", "Columns and roles", "Measures"]
-    assert "on trust" in text
+    assert headings[:5] == ["Guarantee", "Verdict", "Risk and utility", "Columns and roles", "Measures"]
+    assert "A note that tells" in text
+    assert "microcell anonymize ORIGINAL -s SCHEMA -k 5 --method auto --seed 7 --missing drop -o RELEASED" in text
 
 
 def test_each_figure_is_an_image_with_a_caption(page):
     found = Page(page)
     figures = found.count("figure")
-    assert figures == 1 + 1 + 6
+    assert figures == 1 + 1 + 1 + 7 + 5 + 3
     assert found.count("svg") == found.count("figcaption") == found.count("div", role="img") == figures
     assert all(attrs["aria-label"] for tag, attrs in found.tags if attrs.get("role") == "img")
 
@@ -98,22 +107,23 @@ def test_names_within_the_page_are_unique_and_found(page):
 
 
 def test_the_same_audit_gives_the_same_page(page):
-    assert render(pictured(), "html", manifest=MANIFEST, title="A survey") == page
+    assert render(full(), "html", manifest=MANIFEST, title="A survey", require=LIMITS) == page
 
 
 @pytest.mark.parametrize("hostile", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "]]><b>&amp;"])
 def test_markup_in_names_and_values_is_text(hostile):
-    audit = pictured(label=hostile[:17], name=hostile, keys=(hostile, "age"), notes=(hostile,))
+    audit = full(label=hostile[:17], name=hostile, keys=(hostile, "age"), notes=(hostile,), odd=hostile)
     manifest = {"method": {"used": hostile}, "columns": {hostile: {"role": "quasi", "kind": hostile}}}
-    found = Page(render(audit, "html", manifest=manifest, title=hostile))
+    limits = {f"distortion.{hostile}": 0.1}
+    found = Page(render(audit, "html", manifest=manifest, title=hostile, require=limits))
     assert not {"script", "img", "b"} & {tag for tag, _ in found.tags}
     assert not any("onerror" in attrs for _, attrs in found.tags)
-    assert "".join(found.text).count(hostile) >= 8
+    assert "".join(found.text).count(hostile) >= 11
 
 
 @pytest.mark.parametrize("label", ["$x^$", "$\\frac{$", "漢字", "\U0001f600", "", "a\nb", 'id="q" url(#z)'])
 def test_odd_labels_are_drawn(label):
-    assert "<svg" in render(pictured(label=label, name=label or "x"), "html")
+    assert "<svg" in render(full(label=label, name=label or "x", odd=label), "html")
 
 
 def test_a_dollar_sign_stays_one():
@@ -131,7 +141,64 @@ def test_class_sizes_of_any_spread(sizes):
 def test_a_page_without_figures_or_manifest():
     found = Page(render(example(notes=()), "html"))
     assert found.count("figure") == 1
-    assert found.count("h2") == 4
+    assert found.count("h2") == 6
+
+
+def test_the_verdict_is_told_with_signs_and_words(page):
+    text = told(page)
+    assert "1 of 3 requirements is missed." in text
+    assert "k at least 5 5 ✓ met, just" in text
+    assert "Information lost at most 0.05 0.0625 ✗ missed by 0.0125" in text
+    assert "t-closeness at most 0.4 0.3125 ✓ met, 0.0875 to spare" in text
+    assert "What must be 0 in any release is 0: identifiers left and records unaccounted for." in text
+
+
+def test_what_should_be_0_and_is_not_is_in_the_verdict():
+    text = told(render(example(left=2), "html"))
+    assert "1 of 1 requirement is missed." in text
+    assert "Identifiers left at most 0 2 ✗ missed by 2" in text
+    assert "What must be 0 in any release is 0" not in text
+
+
+def test_risk_and_utility_stand_side_by_side(page):
+    sides = page[page.index('id="sides"') : page.index('id="roles"')]
+    assert [len(re.findall('class="much"', side)) for side in sides.split('class="side"')[1:]] == [9, 8]
+    text = told(f"<section>{sides[sides.index('<div') : sides.index('</section>')]}</section>")
+    assert "Re-identification, at worst 20 % Chance of guessing" in text
+    assert "Records found again 12.3 % By someone" in text
+
+
+def test_no_measure_is_lost_and_each_is_told_once(page):
+    names = re.findall(r'<th scope="row">(?:[^<]*<br><code>)?([^<]*)<', page)
+    assert sorted(names[len(LIMITS) :]) == sorted(full().measures)
+    assert names[-1] == "novelty"
+
+
+def test_measures_of_columns_are_folded(page):
+    folded = "".join(re.findall("<details>.*?</details>", page, re.DOTALL))
+    assert set(re.findall(r"<code>([^<]*)</code>", folded)) == {name for name in full().measures if "." in name}
+
+
+def test_a_sampled_measure_shows_its_interval(page):
+    assert "0.1111 to 0.1333, sampled" in page
+
+
+def test_homogeneous_classes_are_listed_by_size(page):
+    assert "tsh 2 classes of 5 records and 1 class of 7 records remark none" in told(page)
+
+
+def test_every_measure_shown_is_defined(page):
+    words = page[page.index('id="words"') :]
+    names = {name.partition(".")[0] for name in full().measures} - {"k", "novelty"}
+    assert names <= set(re.findall(r"<code>([^<]*)</code>", words))
+
+
+@pytest.mark.parametrize("lacking", ["quantiles", "correlations", "linkage_by_known", "homogeneous", "projection"])
+def test_what_is_absent_leaves_no_heading(lacking):
+    empty = {"quantiles": (), "homogeneous": {}}
+    text = render(replace(full(), **{lacking: empty.get(lacking)}), "html")
+    heading = {"linkage_by_known": "and linkage", "homogeneous": "share one value", "projection": "Records before"}
+    assert heading.get(lacking, f'id="{lacking}"') not in text
 
 
 @pytest.mark.parametrize(

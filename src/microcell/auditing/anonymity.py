@@ -1,8 +1,11 @@
 """Equivalence classes: the records of a table that cannot be told apart by some of its columns."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microcell.errors import SchemaError
 from microcell.model import Integers, Table, Values
@@ -12,12 +15,27 @@ __all__ = ["class_labels", "class_sizes", "combine"]
 _DENSE = 4
 """Codes below this many times the number of rows are counted in an array; beyond it they are sorted."""
 
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(32)
+
+Bits = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """Rows that are alike: one row of each group, and for each row the ``place`` of its group among them."""
+
+    rows: Integers
+    place: Integers
+
 
 def class_labels(table: Table, names: Sequence[str]) -> Integers:
     """The equivalence class 0, 1, 2, ... of each row: rows are in one class if they agree in all columns ``names``.
 
-    A missing value counts as a value, so each row is in exactly one class. Columns are combined pair by pair and
-    numbered anew each time, so that no code passes rows squared. Time O(rows log rows) a column, memory O(rows).
+    Classes are numbered in the order of their values, a missing one first. It counts as a value, so each row is in
+    exactly one class. Rows that are alike are brought together by one sort of a hash of theirs, and only one row of
+    each class is looked at column by column. Time O(rows log rows), and a column O(classes log classes) more (rows,
+    should two classes share a hash); memory O(rows).
 
     Examples
     --------
@@ -26,10 +44,11 @@ def class_labels(table: Table, names: Sequence[str]) -> Integers:
     array([1, 1, 0, 2])
     """
     _check_names(table, names)
-    labels = np.zeros(table.rows, dtype=np.int64)
-    for name in names:
-        labels = combine(labels, _codes(table.columns[name]))
-    return labels
+    columns = [table.columns[name] for name in names]
+    groups = _group(columns) if len(columns) > 1 else None
+    if groups is None:
+        return _numbered(columns, table.rows)
+    return _numbered([_take(values, groups.rows) for values in columns], len(groups.rows))[groups.place]
 
 
 def class_sizes(table: Table, names: Sequence[str]) -> Integers:
@@ -48,6 +67,53 @@ def combine(labels: Integers, codes: Integers) -> Integers:
     """Labels 0, 1, 2, ... that are equal where both the labels and the codes are; codes are 0 or more."""
     span = int(codes.max(initial=0)) + 1
     return _renumber(labels * span + codes)
+
+
+def _numbered(columns: Sequence[Values], rows: int) -> Integers:
+    """The class of each row, the columns combined one by one and numbered anew: no code passes rows squared."""
+    labels = np.zeros(rows, dtype=np.int64)
+    for values in columns:
+        labels = combine(labels, _codes(values))
+    return labels
+
+
+def _group(columns: Sequence[Values]) -> _Groups | None:
+    """The rows that agree in all columns, by a hash that is then checked; None if rows that differ share one."""
+    hashes = np.zeros(len(columns[0]), dtype=np.uint64)
+    for bits in _bits(columns):
+        hashes ^= bits
+        hashes *= _MULTIPLIER
+        hashes ^= hashes >> _SHIFT
+    order = np.argsort(hashes)
+    ordered = hashes[order]
+    same = ordered[1:] == ordered[:-1]
+    for bits in _bits(columns):
+        along = bits[order]
+        if not (along[1:] == along[:-1])[same].all():
+            return None
+    begins = np.ones(len(order), dtype=np.bool_)
+    begins[1:] = ~same
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.cumsum(begins) - 1
+    return _Groups(order[begins].astype(np.int64), place)
+
+
+def _bits(columns: Sequence[Values]) -> Iterator[Bits]:
+    """Of each column 64 bits a row, different where values are; of one with missing values, also which those are.
+
+    Equal values may have different bits, as 0.0 and -0.0 have: their rows are then one class by its numbering.
+    """
+    for values in columns:
+        data: NDArray[Any] = values.data
+        plain = data.astype(np.float64 if data.dtype.kind == "f" else np.int64)
+        if values.missing.any():
+            plain[values.missing] = 0
+            yield values.missing.astype(np.uint64)
+        yield plain.view(np.uint64)
+
+
+def _take(values: Values, rows: Integers) -> Values:
+    return replace(values, data=values.data[rows], missing=values.missing[rows])
 
 
 def _check_names(table: Table, names: Sequence[str]) -> None:

@@ -5,17 +5,29 @@ a value of its own. The work is done on the sorted pairs of a class and a value 
 however many classes and values there are.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microcell.auditing.anonymity import class_labels, combine
 from microcell.errors import DataError, OptionError
 from microcell.model import Column, Floats, Integers, Mask, Measure, Table, Values
 
-__all__ = ["in_order", "list_homogeneous", "measure_disclosure", "worst_of"]
+__all__ = [
+    "Pairs",
+    "class_values",
+    "in_order",
+    "list_homogeneous",
+    "make_pairs",
+    "measure_disclosure",
+    "number_values",
+    "tidy",
+    "worst_of",
+]
 
 _DECIMALS = 12
 """Results are rounded to this many, so that four equal shares make an l of 4 and not of 3.9999999999999996."""
@@ -72,7 +84,7 @@ _KINDS: Mapping[str, _Kind] = {
 
 
 @dataclass(frozen=True, eq=False)
-class _Pairs:
+class Pairs:
     """The pairs of a class and a value that occur, sorted by class and then by value, and how often each does.
 
     ``sizes`` has an entry a class and ``totals`` one a value of the table, in order; neither holds a 0.
@@ -148,20 +160,19 @@ def measure_disclosure(
         raise OptionError(f"The constant c of recursive diversity must be above 0, not {c}.")
     if not len(classes):
         return ()
-    pairs = _pair(classes, values)
-    homogeneous = _homogeneous(pairs)
-    divergences = pairs.per_class(pairs.shares * pairs.ratios)
+    pairs = make_pairs(classes, number_values(values))
+    each = {base: class_values(base, pairs, ordered=ordered, c=c) for base in _OF_CLASSES}
     found: Mapping[str, float] = {
-        "p_sensitivity": int(pairs.distinct.min()),
-        "l_diversity": int(pairs.distinct.min()),
-        "l_entropy": _tidy(np.exp(_entropies(pairs).min())),
-        "l_recursive": _recursive(pairs, c),
-        "t_closeness": _tidy((_ordered_distances if ordered else _nominal_distances)(pairs).max()),
-        "t_kullback": _tidy(divergences.max()),
-        "delta_disclosure": _tidy(np.abs(pairs.ratios).max()),
-        "disclosed_bits": _tidy(np.average(divergences, weights=pairs.sizes)),
-        "homogeneous_classes": len(homogeneous),
-        "homogeneous_records": int(homogeneous.sum()),
+        "p_sensitivity": int(each["p_sensitivity"].min()),
+        "l_diversity": int(each["l_diversity"].min()),
+        "l_entropy": tidy(each["l_entropy"].min()),
+        "l_recursive": int(each["l_recursive"].min()),
+        "t_closeness": tidy(each["t_closeness"].max()),
+        "t_kullback": tidy(each["t_kullback"].max()),
+        "delta_disclosure": tidy(each["delta_disclosure"].max()),
+        "disclosed_bits": tidy(np.average(each["t_kullback"], weights=pairs.sizes)),
+        "homogeneous_classes": int(each["homogeneous_classes"].sum()),
+        "homogeneous_records": int(each["homogeneous_records"].sum()),
     }
     words = {
         "name": name,
@@ -174,6 +185,22 @@ def measure_disclosure(
         Measure(f"{base}.{name}", found[base], kind.unit, kind.lower_is_better, kind.meaning.format(**words))
         for base, kind in _KINDS.items()
     )
+
+
+def class_values(base: str, pairs: Pairs, *, ordered: bool, c: float = 3) -> NDArray[Any]:
+    """What each class on its own has of a measure: its values' number, entropy, distance from the table and so on.
+
+    ``base`` is the measure's name without the column's. The measure of a table is the worst over its classes, or, for
+    the homogeneous ones (1 and the class's records where all agree, else 0), the sum. ``disclosed_bits``, which is of
+    all classes together, is not among them. Not rounded: see :func:`tidy`.
+
+    Examples
+    --------
+    >>> pairs = make_pairs(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]))
+    >>> class_values("l_diversity", pairs, ordered=False), class_values("t_closeness", pairs, ordered=False)
+    (array([2, 1]), array([0.25, 0.25]))
+    """
+    return _OF_CLASSES[base](pairs, ordered, c)
 
 
 def in_order(column: Column, values: Values) -> Values:
@@ -208,7 +235,9 @@ def list_homogeneous(classes: Integers, values: Values) -> Integers:
     >>> list_homogeneous(np.array([0, 0, 1, 1, 2]), disease)
     array([2, 1])
     """
-    return _homogeneous(_pair(classes, values))
+    pairs = make_pairs(classes, number_values(values))
+    alone: Mask = pairs.distinct == 1
+    return pairs.sizes[alone]
 
 
 def worst_of(columns: Iterable[Iterable[Measure]]) -> tuple[Measure, ...]:
@@ -244,34 +273,39 @@ def _worst(base: str, measures: list[Measure]) -> Measure:
     return replace(worst, name=base, meaning=f"{worst.meaning.removesuffix('.')}; the worst column is {column}.")
 
 
-def _pair(classes: Integers, values: Values) -> _Pairs:
-    """The pairs that occur; classes and values are numbered anew, without gaps and in their order."""
+def number_values(values: Values) -> Integers:
+    """The number 0, 1, 2, ... of each row's value, in the order of the values, a missing one before them all.
+
+    Examples
+    --------
+    >>> number_values(Values("integer", np.array([30, 0, 41, 30]), np.array([False, True, False, False])))
+    array([1, 0, 2, 1])
+    """
+    # A column on its own makes classes of equal values.
+    return class_labels(Table({"": values}, rows=len(values), native=None), [""])
+
+
+def make_pairs(classes: Integers, codes: Integers) -> Pairs:
+    """The pairs that occur of a class, 0 or more, and a value, numbered without gaps; classes are numbered anew."""
     classes = combine(np.zeros(len(classes), dtype=np.int64), classes)
-    # A column on its own makes classes of equal values: codes in the order of the values, missing first.
-    codes = class_labels(Table({"": values}, rows=len(values), native=None), [""])
     sizes, totals = np.bincount(classes).astype(np.int64), np.bincount(codes).astype(np.int64)
     keys, counts = np.unique(classes * len(totals) + codes, return_counts=True)
     places, kinds = np.divmod(keys, max(1, len(totals)))
-    return _Pairs(places, kinds, counts.astype(np.int64), sizes, totals)
+    return Pairs(places, kinds, counts.astype(np.int64), sizes, totals)
 
 
-def _tidy(value: float) -> float:
+def tidy(value: float) -> float:
     """The value without the last digits' noise, and no -0."""
     return round(float(value), _DECIMALS) + 0.0
 
 
-def _homogeneous(pairs: _Pairs) -> Integers:
-    alone: Mask = pairs.distinct == 1
-    return pairs.sizes[alone]
-
-
-def _entropies(pairs: _Pairs) -> Floats:
+def _entropies(pairs: Pairs) -> Floats:
     """The entropy -sum p_c ln p_c of each class."""
     return -pairs.per_class(pairs.shares * np.log(pairs.shares))
 
 
-def _recursive(pairs: _Pairs, c: float) -> int:
-    """The largest l with r_1 < c (r_l + ... + r_m) in each class, r being its counts from the largest to the least.
+def _recursive(pairs: Pairs, c: float) -> Integers:
+    """The largest l with r_1 < c (r_l + ... + r_m) of each class, r being its counts from the largest to the least.
 
     What is left from the l-th on falls with l, so the l of a class is the number of its l that hold. Machanavajjhala
     et al. take l = 1 as always satisfied, so it is never less.
@@ -281,16 +315,16 @@ def _recursive(pairs: _Pairs, c: float) -> int:
     counts = most - np.sort(keys) % (most + 1)
     left = np.cumsum(pairs.sizes)[pairs.classes] - np.cumsum(counts) + counts
     holds = c * left > counts[pairs.starts][pairs.classes]
-    return max(1, int(np.bincount(pairs.classes[holds], minlength=len(pairs.sizes)).min()))
+    return np.maximum(1, np.bincount(pairs.classes[holds], minlength=len(pairs.sizes))).astype(np.int64)
 
 
-def _nominal_distances(pairs: _Pairs) -> Floats:
+def _nominal_distances(pairs: Pairs) -> Floats:
     """The distance sum |p_c - p| / 2 of each class: what p_c has more than p, hence of values in the class only."""
     excess = pairs.shares - pairs.totals[pairs.codes] / pairs.records
     return pairs.per_class(np.maximum(excess, 0))
 
 
-def _ordered_distances(pairs: _Pairs) -> Floats:
+def _ordered_distances(pairs: Pairs) -> Floats:
     """The distance sum |F_c - F| / (v - 1) of each class, F being the cumulated shares of the v sorted values.
 
     F_c is constant from a value of the class to the next. There F grows, is below F_c up to a place that one search
@@ -310,13 +344,27 @@ def _ordered_distances(pairs: _Pairs) -> Floats:
     return (pairs.per_class(below + above) + before) / (pairs.records * last)
 
 
-def _running(pairs: _Pairs) -> Integers:
+def _running(pairs: Pairs) -> Integers:
     """The records of its class that have the pair's value or a lower one."""
     return np.cumsum(pairs.counts) - (np.cumsum(pairs.sizes) - pairs.sizes)[pairs.classes]
 
 
-def _following(pairs: _Pairs) -> Integers:
+def _following(pairs: Pairs) -> Integers:
     """The next value in the pair's class; behind the last one, the number of values."""
     following = np.append(pairs.codes[1:], 0)
     following[pairs.starts + pairs.distinct - 1] = len(pairs.totals)
     return following
+
+
+_OF_CLASSES: Mapping[str, Callable[[Pairs, bool, float], NDArray[Any]]] = {
+    "p_sensitivity": lambda pairs, _ordered, _c: pairs.distinct,
+    "l_diversity": lambda pairs, _ordered, _c: pairs.distinct,
+    "l_entropy": lambda pairs, _ordered, _c: np.exp(_entropies(pairs)),
+    "l_recursive": lambda pairs, _ordered, c: _recursive(pairs, c),
+    "t_closeness": lambda pairs, ordered, _c: (_ordered_distances if ordered else _nominal_distances)(pairs),
+    "t_kullback": lambda pairs, _ordered, _c: pairs.per_class(pairs.shares * pairs.ratios),
+    "delta_disclosure": lambda pairs, _ordered, _c: np.maximum.reduceat(np.abs(pairs.ratios), pairs.starts),
+    "homogeneous_classes": lambda pairs, _ordered, _c: (pairs.distinct == 1).astype(np.int64),
+    "homogeneous_records": lambda pairs, _ordered, _c: np.where(pairs.distinct == 1, pairs.sizes, 0),
+}
+"""What each class has of a measure, by the measure's name."""

@@ -11,7 +11,7 @@ from microcell.auditing.anonymity import combine
 from microcell.auditing.readings import FAMILY, NANOSECONDS, read_categories
 from microcell.model import Floats, Integers, Mask, Values
 
-__all__ = ["Match", "are_mixed", "match_rows", "match_values"]
+__all__ = ["Match", "are_mixed", "find_rows", "match_rows", "match_values"]
 
 _VALUE, _MISSING, _ONLY_BEFORE, _ONLY_AFTER = range(4)
 """What stands in a row: a value to compare by its key, none, or one that the other column's storage cannot hold."""
@@ -70,6 +70,30 @@ def match_values(name: str, before: Values, after: Values) -> Match:
     0
     """
     return _closest(name, before, after, _excess)
+
+
+def find_rows(name: str, before: Values, after: Values) -> Integers:
+    """The row of the original that holds each published value; -1 where none does, or the value is missing.
+
+    Values are compared as in :func:`match_rows`. Of several rows of the original that hold a value it is any.
+
+    Examples
+    --------
+    >>> known = np.array([False, False])
+    >>> before, after = (Values("integer", np.array(pair), known) for pair in ([1, 2], [2, 3]))
+    >>> find_rows("x", before, after)
+    array([ 1, -1])
+    """
+    match = match_values(name, before, after)
+    held = np.flatnonzero(match.before.standing == _VALUE)
+    held = held[np.argsort(match.before.keys[held])]
+    sought = np.flatnonzero(match.after.standing == _VALUE)
+    rows = np.full(len(after), -1, dtype=np.int64)
+    if len(held) and len(sought):
+        keys = match.before.keys[held]
+        place = np.minimum(np.searchsorted(keys, match.after.keys[sought]), len(held) - 1)
+        rows[sought] = np.where(keys[place] == match.after.keys[sought], held[place], -1)
+    return rows
 
 
 def are_mixed(matches: Sequence[Match]) -> bool:

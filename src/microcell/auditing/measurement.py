@@ -8,19 +8,17 @@ import numpy as np
 from microcell.auditing.alignment import align
 from microcell.auditing.anonymity import class_labels
 from microcell.auditing.comparisons import compare_columns
-from microcell.auditing.disclosure import in_order, measure_disclosure, worst_of
-from microcell.auditing.distortion import ColumnDistortion, average, distort_columns
-from microcell.auditing.linkage import measure_linkage, read_linkage_points
+from microcell.auditing.dependence import measure_dependence
+from microcell.auditing.disclosure import in_order, list_homogeneous, measure_disclosure, worst_of
 from microcell.auditing.notes import (
     missing_columns,
     naming_notes,
     role_notes,
     surplus_columns,
     unexpected_columns,
-    unreadable_notes,
 )
-from microcell.auditing.projection import project
 from microcell.auditing.risk import measure_risk
+from microcell.auditing.rows import Compared, compare_rows
 from microcell.errors import SchemaError
 from microcell.model import Audit, Integers, Measure, Schema, Table
 
@@ -45,12 +43,24 @@ _FAULTS: Mapping[str, _Fault] = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class _Disclosures:
+    """What classes tell of confidential columns, and the sizes of those that share one value, by column."""
+
+    measures: tuple[Measure, ...]
+    homogeneous: Mapping[str, Integers]
+
+
 def audit(
     original: Table,
     released: Table,
     schema: Schema,
     *,
     pairs: Integers | None = None,
+    key: str | None = None,
+    population: int | None = None,
+    target: str | None = None,
+    brief: bool = False,
     contradictions: Sequence[str] | None = None,
 ) -> Audit:
     """What an outsider finds who compares the two tables: k, classes, records, what is wrong, distortion.
@@ -63,6 +73,14 @@ def audit(
         The row of the original (from 0) that each published row comes from, if known. Otherwise rows are matched by
         position. Where the columns published unchanged do not bear that out, distortion is not measured and a note
         says so.
+    key
+        A column that both tables have, different in every row: rows with the same value are matched.
+    population
+        The number of people that the released records were sampled from, for what a journalist finds.
+    target
+        A column published unchanged, to be learned from the others on the release and on the original.
+    brief
+        Leave out what comes of comparing records: linkage, distortion and other utility, and what is for the eye.
     contradictions
         Sentences on the statements of the release's manifest that do not hold; None if there is no manifest.
 
@@ -71,7 +89,10 @@ def audit(
     SchemaError
         A quasi-identifier or stratum is not in one of the tables, or is stored as something that cannot be compared.
     DataError
-        A value that is no value: an infinity, a negative weight, a category outside its order.
+        A value that is no value: an infinity, a negative weight, a category outside its order; a key that is missing,
+        not unique, or not in the original.
+    OptionError
+        A key that a table does not have; a population smaller than the release; a target that cannot be learned.
 
     Examples
     --------
@@ -86,14 +107,13 @@ def audit(
     _check_columns(original, released, schema)
     labels = class_labels(released, schema.keys)
     sizes = np.bincount(labels).astype(np.int64)
-    matched = align(original, released, schema, pairs=pairs)
-    columns: tuple[ColumnDistortion, ...] = ()
-    projection = None
-    links: tuple[Measure, ...] = ()
-    if matched.pairs is not None and released.rows:
-        columns = distort_columns(original, released, schema, pairs=matched.pairs)
-        projection = project(original, released, schema, pairs=matched.pairs, classes=labels)
-        links = _links(original, released, schema, labels, matched.pairs)
+    risks = measure_risk(sizes, population=population)
+    matched = align(original, released, schema, pairs=pairs, key=key)
+    rows = matched.pairs if released.rows and not brief else None
+    compared = (
+        Compared() if rows is None else compare_rows(original, released, schema, labels, pairs=rows, target=target)
+    )
+    disclosures = _disclose(released, schema, labels)
     faults = {
         "records_unaccounted": max(0, released.rows - original.rows),
         "identifiers_left": len(surplus_columns(released, schema)),
@@ -105,10 +125,10 @@ def audit(
     measures = (
         *_counts(original, released, sizes),
         *_faults(faults),
-        *measure_risk(sizes),
-        *_disclosures(released, schema, labels),
-        *links,
-        *_distortions(columns),
+        *risks,
+        *disclosures.measures,
+        *(measure_dependence(released, schema, labels) if released.rows else ()),
+        *compared.measures,
     )
     return Audit(
         keys=(*(column.name for column in schema.quasi), *schema.strata),
@@ -121,10 +141,14 @@ def audit(
             *matched.notes,
             *role_notes(released, schema),
             *naming_notes(released, schema),
-            *unreadable_notes(columns),
+            *compared.notes,
         ),
-        comparisons=compare_columns(original, released, schema),
-        projection=projection,
+        comparisons=() if brief else compare_columns(original, released, schema),
+        projection=compared.projection,
+        quantiles=compared.quantiles,
+        correlations=compared.correlations,
+        linkage_by_known=compared.linkage_by_known,
+        homogeneous=disclosures.homogeneous,
     )
 
 
@@ -155,34 +179,15 @@ def _faults(found: Mapping[str, int]) -> Iterator[Measure]:
         yield Measure(name, count, _FAULTS[name].unit, True, _FAULTS[name].meaning)
 
 
-def _links(original: Table, released: Table, schema: Schema, labels: Integers, pairs: Integers) -> tuple[Measure, ...]:
-    """How many records an outsider finds again who knows the original's quasi-identifiers."""
-    points = read_linkage_points(original, released, schema, pairs)
-    return measure_linkage(
-        points.before, points.after, labels, columns=points.names, blocks=points.blocks, unchanged=points.unchanged
-    )
-
-
-def _disclosures(released: Table, schema: Schema, labels: Integers) -> tuple[Measure, ...]:
+def _disclose(released: Table, schema: Schema, labels: Integers) -> _Disclosures:
     """What classes tell of the confidential columns: the worst of them, then each."""
-    columns = []
+    columns, homogeneous = [], {}
     for column in schema.confidential:
         if column.name in released.columns and released.rows:
             values = in_order(column, released.columns[column.name])
-            columns.append(measure_disclosure(labels, values, column.name, ordered=column.kind != "nominal"))
-    return (*worst_of(columns), *(measure for column in columns for measure in column))
-
-
-def _distortions(columns: Sequence[ColumnDistortion]) -> Iterator[Measure]:
-    if not columns:
-        return
-    yield Measure(
-        "distortion",
-        average(columns),
-        "share",
-        True,
-        "Information lost in all: 0 is nothing, 1 as much as if all records were published alike.",
-    )
-    for item in columns:
-        name = item.column.name
-        yield Measure(f"distortion.{name}", item.loss.share, "share", True, f"Information lost of {name}.")
+            found = measure_disclosure(labels, values, column.name, ordered=column.kind != "nominal")
+            columns.append(found)
+            # Classes that share one value are rare: they are looked for once more only where there are some.
+            some = any(item.value for item in found if item.name == f"homogeneous_classes.{column.name}")
+            homogeneous[column.name] = list_homogeneous(labels, values) if some else np.zeros(0, dtype=np.int64)
+    return _Disclosures((*worst_of(columns), *(measure for column in columns for measure in column)), homogeneous)

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from microcell.errors import OptionError
 from microcell.model import Integers, Measure
 
@@ -26,11 +28,10 @@ def measure_risk(sizes: Integers, k_required: int | None = None, population: int
     Raises
     ------
     OptionError
-        A k below 1, or a population smaller than the release.
+        A k below 1, or a population that is no whole number or is smaller than the release.
 
     Examples
     --------
-    >>> import numpy as np
     >>> for found in measure_risk(np.array([2, 2, 4]), population=80):
     ...     print(found.name, found.value)
     records_below_2k 0.5
@@ -53,6 +54,8 @@ def measure_risk(sizes: Integers, k_required: int | None = None, population: int
 def _check_options(records: int, k_required: int | None, population: int | None) -> None:
     if k_required is not None and k_required < 1:
         raise OptionError(f"k_required must be 1 or more, not {k_required}.")
+    if population is not None and (isinstance(population, bool) or not isinstance(population, (int, np.integer))):
+        raise OptionError(f"population must be a whole number of people, not a {type(population).__name__}.")
     if population is not None and population < records:
         raise OptionError(
             f"population must be at least the {records} records released, not {population}: it counts the people that "

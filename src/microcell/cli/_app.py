@@ -23,10 +23,14 @@ from microcell.cli.compare import EXAMPLES as COMPARE
 from microcell.cli.compare import compare
 from microcell.cli.compile import EXAMPLES as COMPILE
 from microcell.cli.compile import compile
+from microcell.cli.dependence import EXAMPLES as DEPENDENCE
+from microcell.cli.dependence import dependence
 from microcell.cli.draw import EXAMPLES as DRAW
 from microcell.cli.draw import draw
 from microcell.cli.example import EXAMPLES as EXAMPLE
 from microcell.cli.example import example
+from microcell.cli.explore import EXAMPLES as EXPLORE
+from microcell.cli.explore import explore
 from microcell.cli.inspect import EXAMPLES as INSPECT
 from microcell.cli.inspect import inspect
 from microcell.cli.methods import EXAMPLES as METHODS
@@ -39,6 +43,8 @@ _COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
     anonymize: ANONYMIZE,
     audit: AUDIT,
     compare: COMPARE,
+    explore: EXPLORE,
+    dependence: DEPENDENCE,
     allocate: ALLOCATE,
     draw: DRAW,
     assign: ASSIGN,

@@ -1,25 +1,34 @@
 """The options that commands share, each declared once, and how their texts are read."""
 
+import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from microcell.errors import OptionError
 
 __all__ = [
+    "Audience",
+    "Blocks",
     "Effort",
     "Force",
     "Json",
     "Quiet",
+    "Requirement",
     "SchemaFile",
+    "check_sides",
     "epilog",
     "figure_form",
+    "parse_blocks",
     "parse_effort",
+    "parse_requirements",
     "parse_settings",
     "split_names",
     "takes_reading",
@@ -35,6 +44,19 @@ Effort = Annotated[
     typer.Option(
         metavar="fast|balanced|best|SECONDS",
         help="How much time --method auto takes to lower the distortion. Default: balanced.",
+        show_default=False,
+    ),
+]
+Audience = Annotated[
+    Literal["internal", "public"],
+    typer.Option("--for", help="Who reads the report: the public is shown nothing of the original."),
+]
+Blocks = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|A,B;C",
+        help="Make cells of blocks of quasi-identifiers, each on its own: of N columns, or as named. What is published "
+        "is then k-anonymous in each block, and not as a whole.",
         show_default=False,
     ),
 ]
@@ -69,6 +91,7 @@ _READING_OPTIONS: dict[str, Any] = {
 }
 _TABS = {"tab": "\t", "\\t": "\t"}
 _SCALARS = (bool, int, float, str)
+_REQUIREMENT = re.compile(r"(?P<name>.*[^<>=\s])\s*(?P<operator><=|>=|=)\s*(?P<limit>[^<>=]+)")
 
 
 def epilog(examples: Sequence[str]) -> str:
@@ -102,6 +125,19 @@ def _given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if "delimiter" in given:
         given["delimiter"] = _TABS.get(given["delimiter"], given["delimiter"])
     return given
+
+
+def parse_blocks(text: str | None) -> int | list[list[str]] | None:
+    """Blocks of columns: a number, or names with commas between them and semicolons between blocks.
+
+    Examples
+    --------
+    >>> parse_blocks("2"), parse_blocks("age,sex; home"), parse_blocks(None)
+    (2, [['age', 'sex'], ['home']], None)
+    """
+    if text is None:
+        return None
+    return int(text) if text.strip().isdecimal() else [split_names(block) for block in text.split(";")]
 
 
 def parse_effort(text: str | None) -> dict[str, Any]:
@@ -146,6 +182,57 @@ def _parse_scalar(text: str) -> Any:
         return text
     value = parsed["value"]
     return value if len(parsed) == 1 and isinstance(value, _SCALARS) else text
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A limit for a measure, as the user wrote it."""
+
+    measure: str
+    operator: str
+    limit: float
+
+
+def parse_requirements(texts: Iterable[str]) -> tuple[Requirement, ...]:
+    """Limits from texts such as ``k=5`` or ``distortion<=0.1``.
+
+    Examples
+    --------
+    >>> parse_requirements(["t_closeness<=0.3"])
+    (Requirement(measure='t_closeness', operator='<=', limit=0.3),)
+    """
+    requirements = [_parse_requirement(text) for text in texts]
+    names = [item.measure for item in requirements]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise OptionError(f"--require gives two limits for {twice[0]!r}. Give one.")
+    return tuple(requirements)
+
+
+def _parse_requirement(text: str) -> Requirement:
+    found = _REQUIREMENT.fullmatch(text.strip())
+    try:
+        limit = float(found["limit"]) if found else float("nan")
+    except ValueError:
+        limit = float("nan")
+    if found is None or not isfinite(limit):
+        raise OptionError(
+            f"--require takes a measure, one of = >= <=, and a number, such as k=5 or distortion<=0.1, not {text!r}."
+        )
+    return Requirement(found["name"].strip(), found["operator"], limit)
+
+
+def check_sides(requirements: Iterable[Requirement], lower_is_better: Callable[[str], bool | None]) -> None:
+    """Refuse a limit on the wrong side, which a release could meet by being bad; None is of measures not known."""
+    for item in requirements:
+        lower = lower_is_better(item.measure)
+        right = None if lower is None else "<=" if lower else ">="
+        if right is not None and item.operator not in ("=", right):
+            better = "less" if right == "<=" else "more"
+            raise OptionError(
+                f"--require {item.measure}{item.operator}{item.limit:g}: of {item.measure}, {better} is better. Write "
+                f"{item.measure}{right}{item.limit:g}."
+            )
 
 
 def split_names(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """``microcell anonymize``: from a file to a k-anonymous file with its manifest and report."""
 
 import json as jsons
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from pathlib import Path
@@ -12,8 +12,21 @@ import typer
 import microcell as mc
 from microcell.cli._console import Words, print_data
 from microcell.cli._failures import guarded
-from microcell.cli._options import Effort, Json, Quiet, parse_effort, parse_settings, takes_reading
+from microcell.cli._options import (
+    Audience,
+    Blocks,
+    Effort,
+    Json,
+    Quiet,
+    check_sides,
+    parse_blocks,
+    parse_effort,
+    parse_requirements,
+    parse_settings,
+    takes_reading,
+)
 from microcell.errors import OptionError
+from microcell.requirements import LOWER_IS_BETTER, base_of
 
 if TYPE_CHECKING:
     from microcell import Audit, Release, Schema
@@ -25,6 +38,8 @@ EXAMPLES = (
     "microcell anonymize people.csv -s schema.toml -k 3 --method vmdav --set gamma=0.2 -o people_k3.parquet",
     "microcell anonymize people.csv -s schema.toml -k 10 --effort 5 -o people_k10.csv",
     "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --cells cells.json",
+    "microcell anonymize people.csv -s schema.toml -k 5 -o k5.csv --require l_diversity=3 --require 't_closeness<=.3'",
+    "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --dependence 0.1",
     "microcell anonymize people.csv -s schema.toml -k 10 --dry-run",
 )
 
@@ -51,6 +66,7 @@ def anonymize(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write a page with the guarantee and figures.")
     ] = None,
+    audience: Audience = "internal",
     cells: Annotated[
         Path | None,
         typer.Option(
@@ -64,6 +80,24 @@ def anonymize(
     method: Annotated[
         str | None, typer.Option(metavar="NAME", help="How to make cells; see microcell methods. Default: auto.")
     ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MEASURE=LIMIT",
+            help="A limit that the release is to meet, such as l_diversity=3 or t_closeness<=0.3 (of one column: "
+            "t_closeness.COLUMN); repeatable. Cells that break it are merged; what merging cannot mend is checked.",
+        ),
+    ] = None,
+    dependence: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LAMBDA",
+            help="How much to preserve of what confidential columns have to do with the others, from 0 to 1; see "
+            "microcell dependence. Default: 0.",
+            show_default=False,
+        ),
+    ] = None,
+    blocks: Blocks = None,
     effort: Effort = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of the method; repeatable.")
@@ -94,13 +128,16 @@ def anonymize(
         "method": method,
         "seed": seed,
         "missing": missing,
+        "dependence": dependence,
+        "blocks": blocks,
         "keep_order": keep_order,
         "options": {**parse_settings(settings or ()), **parse_effort(effort)},
+        "require": _parse_limits(require or ()),
         "read": reading,
     }
     words = Words(quiet)
     with words.progress():
-        job = _plan(config, flags, cells_kind, dry_run=dry_run)
+        job = _plan(config, flags, cells_kind, audience, dry_run=dry_run)
         done = _carry_out(job, dry_run=dry_run)
     if json:
         manifest = done.release.manifest.as_dict()
@@ -122,6 +159,7 @@ class _Job:
     keep_order: bool
     making: Mapping[str, Any]
     reading: Mapping[str, Any]
+    audience: str
 
     @property
     def outputs(self) -> tuple[Path, ...]:
@@ -143,12 +181,14 @@ class _Done:
     sentence: str
 
 
-def _plan(config: Path | None, flags: Mapping[str, Any], cells_kind: str | None, *, dry_run: bool) -> _Job:
+def _plan(
+    config: Path | None, flags: Mapping[str, Any], cells_kind: str | None, audience: str, *, dry_run: bool
+) -> _Job:
     """The run that the configuration and the flags describe, refused if a part is missing or could not be written."""
     base = vars(mc.Run() if config is None else mc.load_run(config))
     if flags["method"] not in (None, base["method"]):
         base = base | {"options": {}}  # they are for the method of the file
-    merged = {name: {**base[name], **flags[name]} for name in ("options", "read")}
+    merged = {name: {**base[name], **flags[name]} for name in ("options", "require", "read")}
     run = base | {name: value for name, value in flags.items() if value is not None} | merged
     _check_given(run, dry_run=dry_run)
     if cells_kind is not None and run["cells"] is None:
@@ -164,6 +204,7 @@ def _plan(config: Path | None, flags: Mapping[str, Any], cells_kind: str | None,
         keep_order=bool(run["keep_order"]),
         making=_making(run) | ({} if run["cells"] is None else {"cells": cells_kind or "power"}),
         reading=run["read"],
+        audience=audience,
     )
     if job.output is not None:
         sources = [path for path in (job.table, schema, config) if isinstance(path, Path)]
@@ -184,14 +225,22 @@ def _making(run: Mapping[str, Any]) -> dict[str, Any]:
     for name in run["options"]:
         if name in own:
             raise OptionError(f"{name!r} is not an option of a method. Give it by its own flag, and not by --set.")
-    named = {name: run[name] for name in ("method", "seed", "missing") if run[name] is not None}
-    return {**named, **run["options"]}
+    named = {name: run[name] for name in ("method", "seed", "missing", "dependence") if run[name] is not None}
+    named |= {} if run["blocks"] is None else {"blocks": parse_blocks(str(run["blocks"]))}
+    return {**named, **({"require": run["require"]} if run["require"] else {}), **run["options"]}
+
+
+def _parse_limits(texts: Sequence[str]) -> dict[str, float]:
+    """The limits by measure, refused if one is on the wrong side."""
+    requirements = parse_requirements(texts)
+    check_sides(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
+    return {item.measure: item.limit for item in requirements}
 
 
 def _carry_out(job: _Job, *, dry_run: bool) -> _Done:
     original = mc.read(job.table, **job.reading)
     release = mc.anonymize(original, job.schema, k=job.k, **job.making)
-    found = mc.audit(original, release.published, job.schema)
+    found = mc.audit(original, release.published, job.schema, brief=job.report is None)
     if job.output is not None and not dry_run:
         beside = {} if job.report is None else {job.report: _page(job, original, release, found)}
         if job.cells is not None:
@@ -205,7 +254,15 @@ def _page(job: _Job, original: Any, release: "Release", found: "Audit") -> str:
     manifest = release.manifest.as_dict() | {"row_order": "kept" if job.keep_order else "shuffled"}
     name = job.table.name if job.output is None else job.output.name
     picture = mc.draw_release(original, release)
-    return mc.render(found, "html", manifest=manifest, title=f"Audit of {name}", picture=picture)
+    return mc.render(
+        found,
+        "html",
+        manifest=manifest,
+        title=f"Audit of {name}",
+        picture=picture,
+        require={"k": job.k, **job.making.get("require", {})},
+        audience=job.audience,
+    )
 
 
 def _summarize(job: _Job, release: "Release", *, dry_run: bool) -> Iterator[tuple[str, str]]:
@@ -213,6 +270,12 @@ def _summarize(job: _Job, release: "Release", *, dry_run: bool) -> Iterator[tupl
     cells, records, method = manifest.cells, manifest.records, manifest.method
     sizes = dict.fromkeys((cells["smallest"], cells["largest"]))
     yield "cells", f"{cells['count']:,} of {' to '.join(f'{size:,}' for size in sizes)} records"
+    if "merged" in cells:
+        yield "merged", _tell_merging(cells)
+    if manifest.blocks is not None:
+        yield "blocks", _tell_blocks(manifest.blocks, manifest.k)
+    if manifest.dependence is not None:
+        yield "dependence", _tell_dependence(manifest.dependence)
     yield "method", f"{method['used']}, {method['why']}"
     yield "distortion", f"{manifest.distortion:.4f}"
     for role, names in _by_role(manifest.columns).items():
@@ -225,6 +288,30 @@ def _summarize(job: _Job, release: "Release", *, dry_run: bool) -> Iterator[tupl
     yield "rows", manifest.row_order
     for heading, path in zip(("table", "manifest", *job.beside), job.outputs, strict=True):
         yield heading, str(path)
+
+
+def _tell_merging(cells: Mapping[str, Any]) -> str:
+    """How many cells were merged to meet the requirements, and what it cost."""
+    merged = cells["merged"]
+    if not merged["merged_cells"]:
+        return f"no cell: all {merged['cells_before']:,} meet what is required"
+    return (
+        f"{merged['merged_cells']:,} of {merged['cells_before']:,} cells, to meet what is required; distortion of the "
+        f"points {merged['distortion_before']:.4f} before, {cells['distortion']:.4f} after"
+    )
+
+
+def _tell_blocks(blocks: Mapping[str, Any], k: int) -> str:
+    """What blocks promise, and what not."""
+    promise = f"{blocks['k']}-anonymous in each of {len(blocks['columns'])} blocks of columns on its own"
+    return promise if blocks["jointly_k_anonymous"] else f"{promise}; NOT {blocks['k']}-anonymous as a whole: k is {k}"
+
+
+def _tell_dependence(told: Mapping[str, Any]) -> str:
+    return (
+        f"lambda = {told['lambda']:g}: D_X {told['distortion']:.4f}, D_Y {told['dependence_loss']:.4f}, weighted "
+        f"{told['weighted']:.4f}"
+    )
 
 
 def _by_role(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:

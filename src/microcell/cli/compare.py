@@ -1,10 +1,10 @@
 """``microcell compare``: the distortion and the time of methods on a user's own table."""
 
 import json as jsons
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,8 +22,17 @@ from microcell.cli._options import (
     split_names,
     takes_reading,
 )
-from microcell.errors import OptionError
-from microcell.staging import Staging, check_target
+from microcell.cli._sweeps import (
+    Missing,
+    Seed,
+    Settings,
+    Sizes,
+    TriedTable,
+    check_figure,
+    parse_sizes,
+    remarks,
+)
+from microcell.staging import Staging
 
 if TYPE_CHECKING:
     from microcell import Trial
@@ -45,12 +54,9 @@ _KS_A_TABLE = 3
 def compare(
     *,
     reading: Mapping[str, Any],
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="The file to try methods on.", show_default=False)],
+    table: TriedTable,
     schema: SchemaFile,
-    k: Annotated[
-        str,
-        typer.Option("-k", metavar="K,K,...", help="The least number of records in a cell; several with commas."),
-    ],
+    k: Sizes,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -58,27 +64,21 @@ def compare(
         ),
     ] = None,
     effort: Effort = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="An option, for the methods that have it; repeatable."),
-    ] = None,
+    settings: Settings = None,
     figure: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw distortion against time: .svg, .png or .pdf.", show_default=False),
     ] = None,
-    seed: Annotated[int, typer.Option(help="For what chance decides.")] = 0,
-    missing: Annotated[
-        Literal["error", "drop", "impute"],
-        typer.Option(help="What to do with records that lack a quasi-identifier."),
-    ] = "error",
+    seed: Seed = 0,
+    missing: Missing = "error",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare methods on a table, by the distortion they leave and the time they take; releases nothing."""
     words = Words(quiet)
-    sizes, options = _parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
+    sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
     if figure is not None:
-        _check_figure(figure, sources=(table, schema))
+        check_figure(figure, sources=(table, schema))
     with words.progress():
         trials = mc.compare(
             mc.read(table, **reading),
@@ -94,23 +94,11 @@ def compare(
     else:
         _print_trials(trials)
         words.say("* the least distortion (SSE / SST) of its k")
-    words.list(_remarks(trials))
+    words.list(remarks(trials))
     if figure is not None:
         with Staging() as staging:
             staging.path(figure).write_bytes(mc.draw_trials(trials, figure_form(figure, "--figure")))
         words.list([("figure", str(figure))])
-
-
-def _parse_sizes(text: str) -> list[int]:
-    try:
-        return [int(part) for part in split_names(text)]
-    except ValueError:
-        raise OptionError(f"-k takes whole numbers with commas between them, such as 3,5,10, not {text!r}.") from None
-
-
-def _check_figure(figure: Path, *, sources: Sequence[Path]) -> None:
-    figure_form(figure, "--figure")
-    check_target(figure, sources=sources)
 
 
 def _print_trials(trials: Sequence["Trial"]) -> None:
@@ -139,13 +127,3 @@ def _rows(trials: Sequence["Trial"]) -> list[list[str]]:
             mark = "*" if trial.distortion == least[trial.k] else ""
             row += [f"{trial.distortion:.6f}{mark}", f"{trial.seconds:.3f}"]
     return list(rows.values())
-
-
-def _remarks(trials: Sequence["Trial"]) -> Iterator[tuple[str, str]]:
-    """What "auto" chose, and why a method was skipped, each told once."""
-    told = {
-        (trial.method, f"skipped: {trial.why}" if trial.skipped else f"{trial.used}, {trial.why}"): None
-        for trial in trials
-        if trial.skipped or trial.used != trial.method
-    }
-    yield from told

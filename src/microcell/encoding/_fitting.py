@@ -15,12 +15,6 @@ from microcell.model import Column, EncodedColumn, Floats, Integers
 
 __all__ = ["fit_column", "indicator", "subtract"]
 
-MOST_CATEGORIES = 1000
-"""A nominal column becomes a dimension a category; beyond this it is a name or a code rather than a category."""
-
-FEW_CATEGORIES = 50
-"""So many categories are never too many; more must be at most half as many as the records."""
-
 CODE_BASE = 10.0
 """How much farther apart two codes lie for each further character, from the right, in which they differ."""
 
@@ -107,10 +101,9 @@ def _fit_ordinal(blank: EncodedColumn, column: Column, reading: Reading) -> Enco
     return _fit_places(named, np.arange(len(column.order), dtype=np.float64), ranks[~reading.missing])
 
 
-def _fit_nominal(blank: EncodedColumn, column: Column, reading: Reading) -> EncodedColumn:
+def _fit_nominal(blank: EncodedColumn, _: Column, reading: Reading) -> EncodedColumn:
     counts = np.bincount(reading.codes[~reading.missing], minlength=len(reading.names))
     used = np.flatnonzero(counts)
-    _check_categories(column.name, len(used), len(reading.codes))
     counts = counts[used]
     named = replace(blank, names=tuple(reading.names[code] for code in used.tolist()), counts=counts)
     if len(used) < 2:
@@ -185,17 +178,3 @@ def _exponent(half: float) -> int:
     if half > 2.0**1000:
         return -100
     return 600 if half < 2.0**-900 else 0
-
-
-def _check_categories(name: str, categories: int, records: int) -> None:
-    if categories > MOST_CATEGORIES:
-        raise SchemaError(
-            f"Column {name!r} has {categories} categories, more than {MOST_CATEGORIES}. If it is a code, declare "
-            "it so (kind='code'); if it names people, it is an identifier; otherwise group its categories."
-        )
-    if categories > max(FEW_CATEGORIES, records / 2):
-        raise SchemaError(
-            f"Column {name!r} has {categories} categories in {records} records: the value that a cell would "
-            "publish is one person's own. Declare it code, datetime or ordinal if it is that, or an identifier; or "
-            "group its categories."
-        )

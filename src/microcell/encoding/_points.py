@@ -7,10 +7,16 @@ import numpy as np
 from microcell.encoding._fitting import fit_column
 from microcell.encoding._placing import place_column
 from microcell.encoding._reading import Reading, check_parts, read_again, read_column
-from microcell.errors import DataError
-from microcell.model import Encoded, EncodedColumn, Encoding, Floats, Placed, Schema, Table
+from microcell.errors import DataError, SchemaError
+from microcell.model import Column, Encoded, EncodedColumn, Encoding, Floats, Placed, Schema, Table
 
-__all__ = ["encode", "fit", "place"]
+__all__ = ["encode", "encode_confidential", "fit", "place"]
+
+MOST_CATEGORIES = 1000
+"""A nominal column becomes a dimension a category; beyond this it is a name or a code rather than a category."""
+
+FEW_CATEGORIES = 50
+"""So many categories are never too many; more must be at most half as many as the records."""
 
 
 def encode(table: Table, schema: Schema) -> Encoded:
@@ -22,15 +28,34 @@ def encode(table: Table, schema: Schema) -> Encoded:
     squared distances. A missing value stands at the column's mean, where it pulls to no side. Constant columns have
     no dimension. Time and memory O(n m).
     """
-    readings = _read_all(table, schema)
-    encoding = _fit_all(schema, readings)
+    readings = _read_all(table, schema.quasi)
+    encoding = _fit_all(schema.quasi, readings)
+    _check_categories(encoding, table.rows)
     placed = _place_all(encoding, readings, table.rows)
     return Encoded(placed.matrix, encoding, _sampling_weights(table, schema))
 
 
+def encode_confidential(table: Table, schema: Schema) -> Floats:
+    """The records' confidential columns as points, on the scales of :func:`encode`; for the design of cells alone.
+
+    A missing value stands at the mean; a column without differences has no dimension.
+    """
+    readings = _read_all(table, schema.confidential)
+    encoding = _fit_all(schema.confidential, readings)
+    for column in encoding.columns:
+        if column.kind == "nominal" and len(column.names) > MOST_CATEGORIES:
+            raise SchemaError(
+                f"Column {column.name!r} has {len(column.names)} categories, more than {MOST_CATEGORIES}: too many to "
+                "preserve their dependence. Group its categories, or give it the role keep."
+            )
+    return _place_all(encoding, readings, table.rows).matrix
+
+
 def fit(table: Table, schema: Schema) -> Encoding:
     """How the records of the table become points: what :func:`encode` does, to be done to further records."""
-    return _fit_all(schema, _read_all(table, schema))
+    encoding = _fit_all(schema.quasi, _read_all(table, schema.quasi))
+    _check_categories(encoding, table.rows)
+    return encoding
 
 
 def place(table: Table, encoding: Encoding) -> Placed:
@@ -47,15 +72,32 @@ def place(table: Table, encoding: Encoding) -> Placed:
     return _place_all(encoding, readings, table.rows)
 
 
-def _read_all(table: Table, schema: Schema) -> list[Reading]:
-    return [read_column(str(column.kind), column.parts, table) for column in schema.quasi]
+def _read_all(table: Table, columns: Sequence[Column]) -> list[Reading]:
+    return [read_column(str(column.kind), column.parts, table) for column in columns]
 
 
-def _fit_all(schema: Schema, readings: Sequence[Reading]) -> Encoding:
+def _fit_all(given: Sequence[Column], readings: Sequence[Reading]) -> Encoding:
     columns: list[EncodedColumn] = []
-    for column, reading in zip(schema.quasi, readings, strict=True):
+    for column, reading in zip(given, readings, strict=True):
         columns.append(fit_column(column, reading, first=columns[-1].last if columns else 0))
     return Encoding(tuple(columns))
+
+
+def _check_categories(encoding: Encoding, records: int) -> None:
+    """Refuse nominal quasi-identifiers whose categories are too many to be categories."""
+    for column in encoding.columns:
+        count = len(column.names) if column.kind == "nominal" else 0
+        if count > MOST_CATEGORIES:
+            raise SchemaError(
+                f"Column {column.name!r} has {count} categories, more than {MOST_CATEGORIES}. If it is a code, declare "
+                "it so (kind='code'); if it names people, it is an identifier; otherwise group its categories."
+            )
+        if count > max(FEW_CATEGORIES, records / 2):
+            raise SchemaError(
+                f"Column {column.name!r} has {count} categories in {records} records: the value that a cell would "
+                "publish is one person's own. Declare it code, datetime or ordinal if it is that, or an identifier; or "
+                "group its categories."
+            )
 
 
 def _place_all(encoding: Encoding, readings: Sequence[Reading], rows: int) -> Placed:

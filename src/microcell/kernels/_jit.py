@@ -4,7 +4,9 @@ Kernels compile on first use and are kept on disk, so a machine compiles them on
 depend on how the compiler orders additions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import numba
@@ -14,7 +16,17 @@ from numba.core import event
 
 from microcell import progress
 
-__all__ = ["ZERO", "inlined_kernel", "inner_kernel", "kernel", "parallel_kernel", "prange", "predicate", "thread_count"]
+__all__ = [
+    "ZERO",
+    "inlined_kernel",
+    "inner_kernel",
+    "kernel",
+    "one_thread",
+    "parallel_kernel",
+    "prange",
+    "predicate",
+    "thread_count",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -82,6 +94,19 @@ def parallel_kernel(function: Function) -> Function:
     return _compiled(function, parallel=True)
 
 
+_alone: ContextVar[bool] = ContextVar("microcell_one_thread", default=False)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let what runs inside the ``with`` block use one thread: for work of which several pieces run side by side."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
+
+
 def thread_count() -> int:
     """The number of threads that parallel kernels use."""
-    return int(numba.get_num_threads())
+    return 1 if _alone.get() else int(numba.get_num_threads())

@@ -12,9 +12,9 @@ from microcell.kernels._arrays import Floats, Integers
 from microcell.kernels._jit import ZERO, inner_kernel, kernel
 from microcell.kernels.blocks import Blocks, add_member, remove_member, renew_cell, worth
 
-__all__ = ["Limits", "exchange_until_none_helps"]
+__all__ = ["LEAST_GAIN", "Limits", "carry_out", "exchange_until_none_helps", "gain_of_moving"]
 
-_LEAST_GAIN = 1e-12
+LEAST_GAIN = 1e-12
 """Gains under this share of the cells' worth are rounding errors."""
 
 
@@ -46,7 +46,7 @@ def exchange_until_none_helps(blocks: Blocks, near: Integers, limits: Limits, pa
                 if b >= 0:
                     clock += 1
                     changed[a] = changed[b] = clock
-                    _carry_out(blocks, looked, a, slot, b, other)
+                    carry_out(blocks, looked, a, slot, b, other)
                     done += 1
                 else:
                     slot += 1
@@ -76,12 +76,12 @@ def _best_exchange(
             break
         if blocks.sizes[b] == 0 or (changed[a] <= last and changed[b] <= last):
             continue
-        least = max(best, _LEAST_GAIN * (worth(blocks, a) + worth(blocks, b)))
+        least = max(best, LEAST_GAIN * (worth(blocks, a) + worth(blocks, b)))
         inner = 0.0
         for j in range(len(point)):
             inner += blocks.sums[b, j] * point[j]
         if blocks.sizes[a] > limits.least and blocks.sizes[b] < limits.most:
-            gain = _gain_of_moving(blocks, a, slot, b, inner)
+            gain = gain_of_moving(blocks, a, slot, b, inner)
             if gain > least:
                 least = best = gain
                 best_cell, best_slot = b, -1
@@ -94,7 +94,7 @@ def _best_exchange(
 
 
 @inner_kernel
-def _gain_of_moving(blocks: Blocks, a: int, slot: int, b: int, inner: float) -> float:
+def gain_of_moving(blocks: Blocks, a: int, slot: int, b: int, inner: float) -> float:
     """What the worth of both cells gains if the record moves from a to b; ``inner``: it times the sum of b."""
     w = blocks.weights[a, slot]
     square = w * w * blocks.squares[a, slot]
@@ -127,7 +127,7 @@ def _gains_of_changing(blocks: Blocks, a: int, slot: int, b: int, inner: float, 
 
 
 @inner_kernel
-def _carry_out(blocks: Blocks, looked: Integers, a: int, slot: int, b: int, other: int) -> None:
+def carry_out(blocks: Blocks, looked: Integers, a: int, slot: int, b: int, other: int) -> None:
     """Move the record in this slot of a to b, or change it with the one in slot ``other`` (-1: move)."""
     row, weight, point = blocks.members[a, slot], blocks.weights[a, slot], blocks.points[a, :, slot].copy()
     if other < 0:

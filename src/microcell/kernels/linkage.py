@@ -21,6 +21,17 @@ _CLOSE = 1 + 1e-9
 
 _QUERIES_AT_A_TIME = 1024
 
+_MANY = 500
+"""With more queries than this a tree is asked by several threads."""
+
+_RIVALS = 1000
+"""Points that each own point is held against first, at least."""
+
+_RIVALS_AT_A_TIME = 4096
+
+_FEW_DIMENSIONS = 4
+"""In no more dimensions than these a tree answers faster than rivals are measured."""
+
 
 @dataclass(frozen=True, eq=False)
 class Links:
@@ -64,7 +75,8 @@ def count_links(originals: Floats, published: Floats, sizes: Integers, own: Inte
     relative 1e-12 are equal. Equal originals are looked up once.
 
     Time O((n + g) log g) for few ties in up to :data:`~microcell.kernels.trees.MOST_TREE_DIMENSIONS` dimensions; at
-    most O(n g m) in more, where a record is given up at the first point nearer than its own. Memory O((n + g) m).
+    most O(n g m) in more. Most records of a coarse release are given up early: a thousand points beat their own.
+    Memory O((n + g) m).
 
     Parameters
     ----------
@@ -96,10 +108,50 @@ def count_links(originals: Floats, published: Floats, sizes: Integers, own: Inte
 
 def _count_by_tree(queries: Floats, published: Floats, sizes: Integers, own: Integers) -> Integers:
     """For each query the number of records at its nearest points, 0 if its own point is not among them."""
+    records = np.zeros(len(queries), dtype=np.int64)
+    left = np.arange(len(queries))
+    if queries.shape[1] > _FEW_DIMENSIONS:
+        left = _unbeaten(queries, published, own, _some(published))
+    if len(left):
+        records[left] = _search_tree(queries[left], published, sizes, own[left])
+    return records
+
+
+def _some(published: Floats) -> Floats:
+    """A thousand points or two, spread over all; none if they are few."""
+    return published[:: len(published) // _RIVALS] if len(published) > 2 * _RIVALS else published[:0]
+
+
+def _unbeaten(queries: Floats, published: Floats, own: Integers, rivals: Floats) -> Integers:
+    """The queries that have no rival certainly nearer than their own point: the others need no further search.
+
+    Squares are taken apart as |x|^2 - 2 xy + |y|^2, a product of matrices, and what that may round away is granted to
+    the own point. Time O(q r m), at the speed of such products.
+    """
+    doubt = 1 + 8 * (queries.shape[1] + 2) * np.finfo(np.float64).eps
+    left = np.ones(len(queries), dtype=np.bool_)
+    for start in range(0, len(queries), _QUERIES_AT_A_TIME):
+        some = queries[start : start + _QUERIES_AT_A_TIME]
+        nearest = np.full(len(some), np.inf)
+        for first in range(0, len(rivals), _RIVALS_AT_A_TIME):
+            block = rivals[first : first + _RIVALS_AT_A_TIME]
+            squares = _lengths(block) * doubt - 2 * (some @ block.T)
+            np.minimum(nearest, squares.min(axis=1), out=nearest)
+        apart = _squares(some, published[own[start : start + len(some)]])
+        left[start : start + len(some)] = (nearest + _lengths(some) * doubt) * _CLOSE >= apart
+    return np.flatnonzero(left)
+
+
+def _lengths(points: Floats) -> Floats:
+    """The squared distance of each point from the origin."""
+    return _squares(points, np.zeros_like(points))
+
+
+def _search_tree(queries: Floats, published: Floats, sizes: Integers, own: Integers) -> Integers:
     tree = cKDTree(published)
-    nearest = np.asarray(tree.query(queries, k=1, workers=-1)[0])
+    nearest = np.asarray(tree.query(queries, k=1, workers=_workers(queries))[0])
     close = np.flatnonzero(np.sqrt(_squares(queries, published[own])) <= nearest * _CLOSE)
-    distances, found = (np.asarray(part) for part in tree.query(queries[close], k=2, workers=-1))
+    distances, found = (np.asarray(part) for part in tree.query(queries[close], k=2, workers=_workers(close)))
     alone = distances[:, 1] > distances[:, 0] * _CLOSE
     records = np.zeros(len(queries), dtype=np.int64)
     right = close[alone & (found[:, 0] == own[close])]
@@ -112,9 +164,14 @@ def _count_by_tree(queries: Floats, published: Floats, sizes: Integers, own: Int
     return records
 
 
+def _workers(queries: Floats | Integers) -> int:
+    """All threads for many queries; one for few, as starting the others takes longer."""
+    return -1 if len(queries) > _MANY else 1
+
+
 def _within(tree: "cKDTree[None]", queries: Floats, radii: Floats) -> list[Integers]:
     """For each query the points at its radius or less; at least one."""
-    lists: Any = tree.query_ball_point(queries, radii, workers=-1)
+    lists: Any = tree.query_ball_point(queries, radii, workers=_workers(queries))
     return [np.asarray(rows, dtype=np.int64) for rows in lists]
 
 
@@ -137,10 +194,16 @@ def _squares(a: Floats, b: Floats) -> Floats:
 
 
 def _count_by_scan(queries: Floats, published: Floats, sizes: Integers, own: Integers) -> Integers:
-    """As :func:`_count_by_tree`, by plain distances."""
+    """As :func:`_count_by_tree`, by plain distances of the queries that seem to be nearest to their own point."""
+    left = np.arange(len(queries))
+    for rivals in (_some(published), published):
+        left = left[_unbeaten(queries[left], published, own[left], rivals)]
+    found = np.zeros(len(left), dtype=np.int64)
+    if len(left):
+        apart = _squares(queries[left], published[own[left]])
+        _scan_all(lay_out(published).blocks, sizes.astype(np.int64), queries[left], apart, found)
     records = np.zeros(len(queries), dtype=np.int64)
-    apart = _squares(queries, published[own])
-    _scan_all(lay_out(published).blocks, sizes.astype(np.int64), queries, apart, records)
+    records[left] = found
     return records
 
 

@@ -29,7 +29,9 @@ class Manifest:
     """How a release was made; holds no value of the table.
 
     ``distortion`` is that of the published table, as the audit finds it; ``cells["distortion"]``, that of the points
-    that the cells were made of (SSE / SST). ``output`` describes the file that was written, if one was.
+    that the cells were made of (SSE / SST). ``output`` describes the file that was written, if one was. ``dependence``
+    tells the weight of confidential columns in the design, if they had one. Where cells were made of ``blocks`` of
+    columns, ``k`` is that of all columns together.
     """
 
     microcell: str
@@ -44,6 +46,8 @@ class Manifest:
     cells: Mapping[str, Any]
     distortion: float
     seconds: float
+    dependence: Mapping[str, Any] | None = None
+    blocks: Mapping[str, Any] | None = None
     row_order: str = "kept"
     output: Mapping[str, Any] | None = None
     manifest_version: int = 1

@@ -18,6 +18,7 @@ from microcell.partitioning._input import as_points, as_reals, as_weights, check
 from microcell.partitioning._making import carry_out, choose_method
 from microcell.partitioning._registry import METHODS, Method, select
 from microcell.partitioning.auto import Choice, check_effort
+from microcell.partitioning.extension import check_dependence, extend
 from microcell.partitioning.quantization import MOST_POWER_CELLS, Quantization, pcl, power_cells, unpin
 from microcell.partitioning.refinement import ROUNDS, refine_labels
 
@@ -26,9 +27,11 @@ __all__ = [
     "MOST_POWER_CELLS",
     "Method",
     "Quantization",
+    "check_dependence",
     "check_k",
     "check_method",
     "distortion",
+    "extend",
     "partition",
     "partition_within",
     "pcl",

@@ -22,7 +22,7 @@ from microcell.kernels.rules import Rule, no_rule
 from microcell.model import Floats, Integers
 from microcell.partitioning.bisect import split_large_cells
 
-__all__ = ["Search"]
+__all__ = ["Found", "Search", "centred", "compact", "near_cells"]
 
 MANY_CELLS = 20_000
 """Beyond so many, regions are large, as small ones cut too many neighbours apart, and records choose among fewer."""
@@ -63,7 +63,7 @@ class Search:
         self._rule = rule
         self._weights = np.ones(len(X)) if weights is None else weights
         self._chance = np.random.default_rng(seed)
-        self.labels = _compact(labels if rule else split_large_cells(X, labels, k))
+        self.labels = compact(labels if rule else split_large_cells(X, labels, k))
         self._limits = Limits(k, len(X) if rule else 2 * k - 1)
         self.sse = sum_of_squares(X, self.labels, self._weights)
         self._heat: Floats | None = None
@@ -88,7 +88,7 @@ class Search:
             self._heat = _heat(self._X, self.labels, self._weights)
         heats = [self._heat * t for t in np.geomspace(warm, cool, COOLINGS)] if warm > 0 else [self._heat * 0.0]
 
-        def work(rows: Integers, state: Seeds) -> _Found:
+        def work(rows: Integers, state: Seeds) -> Found:
             return self._anneal(rows, [heat[rows] for heat in heats], tries, state)
 
         most = min(max(60, self.cells // 2), max(1300, min(9000, self.cells // 11)))
@@ -104,7 +104,7 @@ class Search:
         gain = np.bincount(group, weights=here) - np.bincount(group, weights=there)
         self._settle(np.where(gain[group] > 0, labels + self.cells, self.labels))
 
-    def _round(self, most: int, work: Callable[[Integers, Seeds], "_Found"], copies: Sequence[Integers] = ()) -> int:
+    def _round(self, most: int, work: Callable[[Integers, Seeds], "Found"], copies: Sequence[Integers] = ()) -> int:
         """Let ``work`` search every copy, or every region of at most so many cells; how many exchanges were made."""
         if len(copies) > 1:
             regions = list(copies)
@@ -121,24 +121,24 @@ class Search:
         return sum(region.changes for region in found)
 
     def _settle(self, labels: Integers) -> None:
-        self.labels = _compact(labels)
+        self.labels = compact(labels)
         self.sse = sum_of_squares(self._X, self.labels, self._weights)
 
-    def _exchange(self, rows: Integers, state: Seeds) -> "_Found":  # noqa: ARG002
-        points, labels = _centred(self._X[rows])[0], _compact(self.labels[rows])
+    def _exchange(self, rows: Integers, state: Seeds) -> "Found":  # noqa: ARG002
+        points, labels = centred(self._X[rows])[0], compact(self.labels[rows])
         count = int(labels.max()) + 1
         blocks = empty_blocks(count, points.shape[1], self._limits.most)
         fill_blocks(blocks, points, self._weights[rows], labels)
-        near = _near_cells(blocks.sums, blocks.totals, NEAR_CELLS)
+        near = near_cells(blocks.sums, blocks.totals, NEAR_CELLS)
         changes = exchange_until_none_helps(blocks, near, self._limits, PASSES)
         for cell in range(count):
             labels[blocks.members[cell, : blocks.sizes[cell]]] = cell
-        return _Found(labels, changes)
+        return Found(labels, changes)
 
-    def _anneal(self, rows: Integers, heats: list[Floats], tries: float, state: Seeds) -> "_Found":
-        (points, scale), labels = _centred(self._X[rows]), _compact(self.labels[rows])
+    def _anneal(self, rows: Integers, heats: list[Floats], tries: float, state: Seeds) -> "Found":
+        (points, scale), labels = centred(self._X[rows]), compact(self.labels[rows])
         if labels.max() == 0:
-            return _Found(labels, 0)
+            return Found(labels, 0)
         least, largest = self._limits.least, int(np.bincount(labels).max())
         limits = Limits(least, min(self._limits.most, max(2 * least - 1, 2 * largest)))
         count, cap = len(rows) // least + 1, limits.most  # one cell to spare
@@ -146,23 +146,23 @@ class Search:
         near = np.zeros((len(rows), min(max(NEAR_RECORDS, least + 8), len(rows) - 1)), dtype=np.int64)
         records = RECORDS_AROUND if self.cells <= MANY_CELLS else RECORDS_AROUND_OF_MANY
         around = max(NEAR_CELLS, -(-records // least))
-        find_near_records(cells, _near_cells(cells.sums, cells.totals, around), near)
+        find_near_records(cells, near_cells(cells.sums, cells.totals, around), near)
         rule = Rule(self._rule.traits[rows], self._rule.allowed) if self._rule else no_rule(len(rows))
         changes, each = 0, int(np.ceil(tries * len(rows) / len(heats)))
         for heat in heats:
             changes += exchange_at_random(cells, near, heat / scale**2, limits, rule, each, state)
-        return _Found(cells.labels, changes)
+        return Found(cells.labels, changes)
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class Found:
     """What the search of a region came to."""
 
     labels: Integers
     changes: int
 
 
-def _side_by_side(work: Callable[[Integers, Seeds], _Found], regions: list[Integers], states: Seeds) -> list[_Found]:
+def _side_by_side(work: Callable[[Integers, Seeds], Found], regions: list[Integers], states: Seeds) -> list[Found]:
     """What ``work`` finds in each region, on all threads: kernels let others run. Ctrl-C starts no further region."""
     with ThreadPoolExecutor(thread_count()) as pool:
         try:
@@ -194,13 +194,13 @@ def _heat(X: Floats, labels: Integers, weights: Floats) -> Floats:
     return np.maximum(spread, 1e-3 * mean) * (squares.mean() / mean) if mean > 0 else spread
 
 
-def _near_cells(sums: Floats, totals: Floats, wanted: int) -> Integers:
+def near_cells(sums: Floats, totals: Floats, wanted: int) -> Integers:
     near = np.empty((len(sums), max(1, min(wanted, len(sums) - 1))), dtype=np.int64)
     find_near_cells(sums, totals, near)
     return near
 
 
-def _centred(points: Floats) -> tuple[Floats, float]:
+def centred(points: Floats) -> tuple[Floats, float]:
     """The points about their medians, which no outlier moves, and scaled down to 1; and the scale.
 
     Single precision must hold squared distances, and sums must not be large for nothing.
@@ -211,7 +211,7 @@ def _centred(points: Floats) -> tuple[Floats, float]:
     return points, scale
 
 
-def _compact(labels: Integers) -> Integers:
+def compact(labels: Integers) -> Integers:
     """The same cells, numbered 0, 1, 2, ..."""
     used = np.zeros(int(labels.max()) + 1, dtype=np.int64)
     used[labels] = 1

@@ -3,13 +3,14 @@
 A manifest may be any file that a user gives, so parts that are not as expected are left out.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 from microcell.reporting.sentences import Fact, counted
 
-__all__ = ["Group", "making", "roles"]
+__all__ = ["Group", "making", "rerun", "roles"]
 
 Plain = Mapping[str, Any]
 
@@ -71,6 +72,50 @@ def making(manifest: Plain | None) -> tuple[Fact, ...]:
     return tuple(Fact(label, text) for label, text in told if text)
 
 
+def rerun(manifest: Plain | None) -> str:
+    """The command that makes the release again, if the manifest tells enough for it; the files are to be filled in.
+
+    Examples
+    --------
+    >>> rerun({"k": 5, "seed": 7, "method": {"asked": "vmdav", "used": "vmdav", "options": {"gamma": 0.2}}})
+    'microcell anonymize ORIGINAL -s SCHEMA -k 5 --method vmdav --set gamma=0.2 --seed 7 -o RELEASED'
+    """
+    told = manifest or {}
+    method, k, seed = _part(told, "method"), told.get("k"), told.get("seed")
+    asked = method.get("asked", method.get("used"))
+    if not (isinstance(k, int) and isinstance(seed, int) and isinstance(asked, str)):
+        return ""
+    words = ["microcell", "anonymize", "ORIGINAL", "-s", "SCHEMA", "-k", str(k), "--method", asked]
+    words += [*_settings(_part(method, "options")), "--seed", str(seed), *_demands(told)]
+    if told.get("missing") in ("drop", "impute"):
+        words += ["--missing", str(told["missing"])]
+    function = _part(told, "cells").get("function")
+    if function in ("power", "balls"):
+        words += ["--cells", "CELLS.json", "--cells-kind", str(function)]
+    if told.get("row_order") == "kept":
+        words.append("--keep-order")
+    return " ".join(quote(word) for word in (*words, "-o", "RELEASED"))
+
+
+def _settings(options: Plain) -> Iterator[str]:
+    for name, value in options.items():
+        if name == "effort":
+            yield from ("--effort", str(value))
+        elif isinstance(value, (bool, int, float, str)):
+            yield from ("--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}")
+
+
+def _demands(manifest: Plain) -> Iterator[str]:
+    """The requirements that the release was made to meet."""
+    for name, limit in _limits(manifest).items():
+        yield from ("--require", f"{name}={limit:g}")
+
+
+def _limits(manifest: Plain) -> dict[str, float]:
+    limits = _part(_part(_part(manifest, "cells"), "merged"), "require")
+    return {name: limit for name, limit in limits.items() if isinstance(limit, (int, float))}
+
+
 def _treatment(column: Plain) -> str:
     """What is published of a quasi-identifier, in brackets; nothing for other columns."""
     if column.get("role") != "quasi":
@@ -108,6 +153,18 @@ def _cells(manifest: Plain) -> str:
         return _word(count)
     sizes = "all of " if low == high else f"of {low:,} to "
     return f"{count:,}, {sizes}{counted(high, 'record')}"
+
+
+def _required(manifest: Plain) -> str:
+    return ", ".join(f"{name} = {limit:g}" for name, limit in _limits(manifest).items())
+
+
+def _merged(manifest: Plain) -> str:
+    merged = _part(_part(manifest, "cells"), "merged")
+    count, before = (merged.get(key) for key in ("merged_cells", "cells_before"))
+    if not (isinstance(count, int) and isinstance(before, int)):
+        return ""
+    return f"{count:,} of {counted(before, 'cell')} merged away to meet what was required"
 
 
 def _original(manifest: Plain) -> str:
@@ -157,6 +214,8 @@ _MAKING: Mapping[str, Callable[[Plain], str]] = {
     "Missing values": _word_of("missing", _MISSING),
     "Records": _records,
     "Cells": _cells,
+    "Required of the release": _required,
+    "Merging": _merged,
     "Order of rows": _word_of("row_order", _ORDERS),
     "Original": _original,
     "SHA-256 of the original file": _digest_of("file"),

@@ -1,38 +1,92 @@
-"""The report as JSON, for machines: measures, class sizes and notes, and no value of the table."""
+"""The report as JSON, for machines: measures, verdict, class sizes and notes."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from microcell.model import Audit
+from microcell.model import Audit, Floats, Measure
+from microcell.reporting.contents import Contents, tally
 from microcell.reporting.sentences import guarantee
+from microcell.reporting.verdicts import Finding, Verdict
 
 __all__ = ["AUDIT_VERSION", "compose"]
 
-AUDIT_VERSION = 1
+AUDIT_VERSION = 2
 """Raised when a field changes its name or meaning."""
 
 
-def compose(audit: Audit, manifest: Mapping[str, Any] | None, title: str) -> str:
+def compose(contents: Contents) -> str:
     """The audit as JSON text, with ``audit_version`` first."""
-    sizes, counts = np.unique(audit.class_sizes, return_counts=True)
-    histogram = zip(sizes.tolist(), counts.tolist(), strict=True)
+    audit = contents.audit
     facts: dict[str, Any] = {
         "audit_version": AUDIT_VERSION,
-        "title": title,
+        "audience": contents.audience,
+        "title": contents.title,
         "guarantee": guarantee(audit),
         "keys": list(audit.keys),
         "rows": {"original": audit.rows_original, "released": audit.rows_released},
-        "measures": {name: asdict(measure) for name, measure in audit.measures.items()},
-        "class_sizes": [{"size": size, "classes": count} for size, count in histogram],
-        "notes": list(audit.notes),
+        "verdict": _verdict(contents.verdict),
+        "measures": {name: _measure(measure) for name, measure in audit.measures.items()},
+        "class_sizes": _tallied(audit.class_sizes),
+        **_pictured(audit),
     }
-    if manifest is not None:
-        facts["manifest"] = dict(manifest)
+    if not contents.public:
+        facts["notes"] = list(audit.notes)
+    if contents.manifest is not None:
+        facts["manifest"] = dict(contents.manifest)
     return json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False, default=_plain) + "\n"
+
+
+def _pictured(audit: Audit) -> dict[str, Any]:
+    """What figures show of the whole table; None where it was not measured."""
+    found, known = audit.correlations, audit.linkage_by_known
+    return {
+        "homogeneous": {name: _tallied(sizes) for name, sizes in audit.homogeneous.items()},
+        "linkage_by_known": None if known is None else _numbers(known),
+        "correlations": None
+        if found is None
+        else {
+            "columns": list(found.names),
+            "before": [_numbers(row) for row in found.before],
+            "after": [_numbers(row) for row in found.after],
+        },
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {"met": verdict.met, "requirements": [_judged(item) for item in (*verdict.asked, *verdict.standing)]}
+
+
+def _judged(item: Finding) -> dict[str, Any]:
+    return {
+        "measure": item.measure.name,
+        "bound": item.bound,
+        "limit": item.limit,
+        "value": _number(item.measure.value),
+        "met": item.met,
+    }
+
+
+def _measure(measure: Measure) -> dict[str, Any]:
+    interval = None if measure.interval is None else [_number(bound) for bound in measure.interval]
+    return asdict(measure) | {"value": _number(measure.value), "interval": interval}
+
+
+def _tallied(sizes: Any) -> list[dict[str, int]]:
+    return [{"size": size, "classes": count} for size, count in tally(sizes)]
+
+
+def _numbers(values: Floats) -> list[float | None]:
+    return [_number(value) for value in values.tolist()]
+
+
+def _number(value: float) -> float | None:
+    """The value, or None for one that JSON cannot write."""
+    return value if isfinite(value) else None
 
 
 def _plain(value: Any) -> Any:

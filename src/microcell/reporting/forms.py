@@ -6,8 +6,9 @@ from typing import Any, cast
 
 from microcell.errors import OptionError
 from microcell.model import Audit
+from microcell.reporting.contents import Contents, gather
 
-__all__ = ["FORMS", "render"]
+__all__ = ["FORMS", "certify", "render"]
 
 # Modules are named and not imported: the page draws figures, and loading matplotlib would slow every start.
 FORMS: Mapping[str, str] = {
@@ -15,7 +16,7 @@ FORMS: Mapping[str, str] = {
     "json": "microcell.reporting.data",
     "html": "microcell.reporting.page",
 }
-"""The module behind each form; each has a function ``compose(audit, manifest, title)``."""
+"""The module behind each form; each has a function ``compose(contents)``."""
 
 
 def render(
@@ -25,6 +26,8 @@ def render(
     manifest: Mapping[str, Any] | None = None,
     title: str = "Audit of a published table",
     picture: bytes | None = None,
+    require: Mapping[str, float] | None = None,
+    audience: str = "internal",
 ) -> str:
     """The report of an audit as "text", "json" or "html".
 
@@ -35,7 +38,17 @@ def render(
     title
         The heading of text and page.
     picture
-        A figure of the cells (SVG), for the page.
+        A figure of the cells (SVG), for the page; it shows original records, so that the public does not get it.
+    require
+        Limits by measure, as :meth:`Audit.require` takes them: the report says which are met.
+    audience
+        "internal", or "public" for a report that anyone may read: without figures of original values, notes, the
+        seed and the digest of the original, and with two digits of what rests on original values.
+
+    Raises
+    ------
+    OptionError
+        A form or an audience that does not exist, or a limit of what was not measured.
 
     Examples
     --------
@@ -46,5 +59,39 @@ def render(
     """
     if form not in FORMS:
         raise OptionError(f"No report form {form!r}; choose one of {', '.join(FORMS)}.")
-    compose = cast("Callable[..., str]", import_module(FORMS[form]).compose)
-    return compose(audit, manifest, title, **({} if picture is None or form != "html" else {"picture": picture}))
+    contents = gather(audit, manifest=manifest, title=title, require=require, audience=audience, picture=picture)
+    return cast("Callable[[Contents], str]", import_module(FORMS[form]).compose)(contents)
+
+
+def certify(
+    audit: Audit,
+    *,
+    manifest: Mapping[str, Any] | None = None,
+    title: str = "Audit of a published table",
+    require: Mapping[str, float] | None = None,
+) -> bytes:
+    """A certificate of one page, to sign: the guarantee, the verdict, risk and utility, how it was made; a PDF.
+
+    It may be public: it tells what :func:`render` tells the public. The same audit gives the same bytes.
+
+    Parameters
+    ----------
+    manifest, title, require
+        As :func:`render` takes them.
+
+    Raises
+    ------
+    OptionError
+        A limit of what was not measured.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> audit = Audit(keys=("age",), rows_original=4, rows_released=4, measures={}, class_sizes=np.array([2, 2]))
+    >>> certify(audit)[:5]
+    b'%PDF-'
+    """
+    contents = gather(audit, manifest=manifest, title=title, require=require, audience="public")
+    # Named and not imported, as above.
+    figures = import_module("microcell.reporting.figures")
+    return cast("Callable[[Contents], bytes]", figures.draw_certificate)(contents)

@@ -7,14 +7,24 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from microcell.model import Audit
-from microcell.reporting.accounts import making, roles
-from microcell.reporting.figures import draw_classes, draw_comparison, draw_projection
-from microcell.reporting.sentences import amount, direction, facts, guarantee, is_fit
+from microcell.reporting.accounts import making, rerun, roles
+from microcell.reporting.contents import Contents, homogeneous
+from microcell.reporting.figures import (
+    draw_classes,
+    draw_comparison,
+    draw_correlations,
+    draw_linkage,
+    draw_projection,
+    draw_quantiles,
+)
+from microcell.reporting.glossary import defined, grouped, label_of
+from microcell.reporting.headlines import headlines
+from microcell.reporting.sentences import amount, direction, facts, guarantee, is_fit, sampled
 
 __all__ = ["compose"]
 
 
-def compose(audit: Audit, manifest: Mapping[str, Any] | None, title: str, picture: bytes | None = None) -> str:
+def compose(contents: Contents) -> str:
     """The audit as a page with figures inside it: no script, and nothing fetched from anywhere."""
     templates = Environment(
         loader=PackageLoader("microcell.reporting"),
@@ -23,19 +33,43 @@ def compose(audit: Audit, manifest: Mapping[str, Any] | None, title: str, pictur
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    audit, picture = contents.audit, contents.picture
     return templates.get_template("report.html").render(
-        title=title,
+        title=contents.title,
+        public=contents.public,
         audit=audit,
         sentence=guarantee(audit),
         good=is_fit(audit),
         facts=facts(audit),
-        roles=roles(manifest),
-        measures=tuple(audit.measures.values()),
+        verdict=contents.verdict,
+        headlines=headlines(audit),
+        roles=roles(contents.manifest),
+        groups=grouped(audit),
+        homogeneous=homogeneous(audit),
+        definitions=defined(audit.measures.values()),
+        making=making(contents.manifest),
+        command=rerun(contents.manifest),
+        cells=None if picture is None else b64encode(picture).decode("ascii"),
         amount=amount,
         direction=direction,
-        making=making(manifest),
-        classes=draw_classes(audit) if len(audit.class_sizes) else None,
-        columns=[draw_comparison(item, place) for place, item in enumerate(audit.comparisons)],
-        cells=None if picture is None else b64encode(picture).decode("ascii"),
-        projection=None if audit.projection is None else draw_projection(audit.projection),
+        label_of=label_of,
+        sampled=sampled,
+        **_figures(audit),
     )
+
+
+def _figures(audit: Audit) -> Mapping[str, Any]:
+    """The figures there are."""
+    known, found = audit.linkage_by_known, audit.correlations
+    sizes = audit.class_sizes
+    drawn = (draw_quantiles(item, place) for place, item in enumerate(audit.quantiles))
+    return {
+        "classes": draw_classes(audit) if len(sizes) else None,
+        "linkage": None
+        if known is None or not len(known)
+        else draw_linkage(known, int(sizes.min()) if len(sizes) else 0),
+        "columns": [draw_comparison(item, place) for place, item in enumerate(audit.comparisons)],
+        "quantiles": [picture for picture in drawn if picture is not None],
+        "correlations": () if found is None else draw_correlations(found),
+        "projection": None if audit.projection is None else draw_projection(audit.projection),
+    }

@@ -7,7 +7,10 @@ import numpy as np
 
 from microcell.model import Audit, Measure
 
-__all__ = ["Fact", "amount", "counted", "direction", "facts", "guarantee", "is_fit", "listing"]
+__all__ = ["Fact", "amount", "counted", "decimals", "direction", "facts", "guarantee", "is_fit", "listing", "sampled"]
+
+_COUNTED = ("records", "classes", "columns", "values", "statements")
+"""Units of things that are counted."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +85,42 @@ def counted(count: int, noun: str) -> str:
 
 
 def amount(measure: Measure) -> str:
-    """A measure's value for people: whole numbers with separators, shares and the like with four decimals."""
-    if measure.unit in ("share", "probability", "distance", "bits"):
-        return f"{measure.value:.4f}" if measure.value < 1e4 else f"{measure.value:.3g}"
-    return f"{measure.value:,.12g}"
+    """A measure's value for people: counts with separators, all else with up to four decimals.
+
+    Examples
+    --------
+    >>> amount(Measure("k", 2000, "records", False, "")), amount(Measure("linkage", 0.05, "share", True, ""))
+    ('2,000', '0.05')
+    """
+    if measure.unit in _COUNTED and float(measure.value).is_integer():
+        return f"{measure.value:,.12g}"
+    return decimals(measure.value)
+
+
+def decimals(value: float) -> str:
+    """The value with up to four decimals; three digits where these would not tell it.
+
+    Examples
+    --------
+    >>> decimals(0.25), decimals(1 / 3), decimals(0.0), decimals(1.5e-7)
+    ('0.25', '0.3333', '0', '1.5e-07')
+    """
+    if value and not 1e-3 <= abs(value) < 1e4:
+        return f"{value:.3g}"
+    return f"{value:.4f}".rstrip("0").rstrip(".")
+
+
+def sampled(measure: Measure) -> str:
+    """The interval of a measure that was sampled, in words; nothing for others.
+
+    Examples
+    --------
+    >>> sampled(Measure("linkage", 0.05, "share", True, "", (0.04, 0.06)))
+    '0.04 to 0.06, sampled'
+    """
+    if measure.interval is None:
+        return ""
+    return f"{decimals(measure.interval[0])} to {decimals(measure.interval[1])}, sampled"
 
 
 def direction(measure: Measure) -> str:

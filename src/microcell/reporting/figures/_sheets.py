@@ -105,8 +105,8 @@ def tick_some(axes: Axes, labels: list[str], *, most: int) -> None:
     axes.set_xticks(np.arange(len(labels))[::step], labels[::step])
 
 
-def shortened(label: str) -> str:
-    return label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…"
+def shortened(label: str, most: int = _LABEL) -> str:
+    return label if len(label) <= most else f"{label[: most - 1]}…"
 
 
 def as_file(figure: Figure, form: str, **options: Any) -> bytes:

@@ -18,7 +18,7 @@ from microcell.reporting.figures._sheets import (
 )
 from microcell.reporting.sentences import counted
 
-__all__ = ["draw_classes", "draw_comparison", "draw_projection"]
+__all__ = ["draw_classes", "draw_comparison", "draw_projection", "edge_labels"]
 
 _BARS = 30
 _TRACED = 40
@@ -119,7 +119,7 @@ def _draw_intervals(axes: Axes, comparison: Comparison) -> None:
     )
     most = 5 if comparison.unit in (None, "seconds") else 3
     ticks = np.unique(np.linspace(0, len(bins), min(most, len(bins) + 1)).astype(int))
-    axes.set_xticks(ticks, _edge_labels(np.asarray(comparison.edges)[ticks], comparison.unit))
+    axes.set_xticks(ticks, edge_labels(np.asarray(comparison.edges)[ticks], comparison.unit))
     axes.set_ylabel("Records")
     axes.locator_params(axis="y", nbins=5, integer=True)
     if comparison.unit == "seconds":
@@ -136,7 +136,7 @@ def _draw_moves(axes: Axes, before: Floats, after: Floats, colour: str) -> None:
     axes.plot(after[:1, 0], after[:1, 1], "s", markersize=6, color=colour, mec="white", mew=0.8, zorder=4)
 
 
-def _edge_labels(edges: Floats, unit: str | None) -> list[str]:
+def edge_labels(edges: Floats, unit: str | None) -> list[str]:
     """The bounds in as few digits, or at as coarse a time, as tells them apart."""
     if unit in (None, "seconds"):
         attempts = ([f"{edge:.{digits}g}" for edge in edges.tolist()] for digits in range(3, 18))

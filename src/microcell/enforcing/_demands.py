@@ -1,0 +1,273 @@
+"""What is required of a release, read for its table: what cells break it, and whether a published table meets it."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from math import isfinite
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microcell import auditing
+from microcell.auditing.disclosure import (
+    Pairs,
+    class_values,
+    in_order,
+    make_pairs,
+    measure_disclosure,
+    number_values,
+    tidy,
+    worst_of,
+)
+from microcell.auditing.risk import measure_risk
+from microcell.errors import OptionError, RequirementError
+from microcell.model import Integers, Judgement, Mask, Measure, Schema, Table
+from microcell.requirements import ENFORCED, LOWER_IS_BETTER, OF_CONFIDENTIAL, base_of
+
+__all__ = ["Demands", "check_function", "check_limits", "check_met", "find_broken", "find_missed", "read_demands"]
+
+_NEAR = 1e-9
+"""What lies so near a limit is compared with it as the audit tells it, that is rounded."""
+
+_SUMMED = ("homogeneous_classes", "homogeneous_records")
+"""The measures that add up over classes; the others are as bad as the worst class."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Confidential:
+    """A confidential column: the number of each row's value, and whether their order counts."""
+
+    name: str
+    codes: Integers
+    ordered: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Demand:
+    """A limit for a measure of one confidential column, or of sizes; ``name`` is as it was asked for."""
+
+    name: str
+    base: str
+    limit: float
+    column: _Confidential | None = None
+
+    @property
+    def lower(self) -> bool:
+        """True if less is better."""
+        return LOWER_IS_BETTER[self.base]
+
+    @property
+    def bound(self) -> str:
+        """The limit in words."""
+        return f"{'at most' if self.lower else 'at least'} {self.limit:.6g}"
+
+    @property
+    def where(self) -> str:
+        """The column in words."""
+        return "" if self.column is None else f" of {self.column.name}"
+
+    def of_cells(self, sizes: Integers, pairs: Mapping[str, Pairs]) -> NDArray[Any]:
+        """What each cell has of the measure."""
+        if self.column is None:
+            return sizes if self.base == "k" else 1 / sizes
+        return class_values(self.base, pairs[self.column.name], ordered=self.column.ordered)
+
+    def reached(self, values: NDArray[Any]) -> float:
+        """The measure of a table whose cells have these values."""
+        if self.base in _SUMMED:
+            return float(values.sum())
+        worst = float(values.max() if self.lower else values.min())
+        return worst if self.column is None else tidy(worst)
+
+
+@dataclass(frozen=True, eq=False)
+class Demands:
+    """What is required, read for a table: ``limits`` by measure, of which ``enforced`` can be mended by merging."""
+
+    limits: Mapping[str, float]
+    enforced: tuple[_Demand, ...]
+    strata: Integers
+
+    @property
+    def checked(self) -> dict[str, float]:
+        """The limits that only the audit of the finished release can judge."""
+        return {name: limit for name, limit in self.limits.items() if base_of(name) not in ENFORCED}
+
+
+def check_limits(require: Any) -> dict[str, float]:
+    """The limits by measure, refused if there is no such measure, or a limit is no finite number.
+
+    Examples
+    --------
+    >>> check_limits({"l_diversity": 3, "t_closeness.income": 0.3})
+    {'l_diversity': 3.0, 't_closeness.income': 0.3}
+    """
+    if require is not None and not isinstance(require, Mapping):
+        raise OptionError(f"require must be limits by measure, such as {{'k': 5}}, not {type(require).__name__}.")
+    out: dict[str, float] = {}
+    for name, limit in (require or {}).items():
+        if not isinstance(name, str) or base_of(name) is None:
+            near = get_close_matches(str(name).partition(".")[0], LOWER_IS_BETTER, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise OptionError(f"No measure {name!r} to require.{hint} There are {', '.join(LOWER_IS_BETTER)}.")
+        out[name] = _as_limit(name, limit)
+    return out
+
+
+def _as_limit(name: str, limit: Any) -> float:
+    try:
+        number = float("nan") if isinstance(limit, bool) or not isinstance(limit, Real) else float(limit)
+    except OverflowError:
+        number = float("inf")
+    if not isfinite(number):
+        raise OptionError(f"The limit for {name} must be a finite number, not {limit!r}.")
+    return number
+
+
+def check_function(limits: Mapping[str, float], function: str | None) -> None:
+    """Refuse limits that may have cells merged, where the cells are to be a function: it would yield other ones."""
+    enforced = [name for name in limits if base_of(name) in ENFORCED]
+    if enforced and function is not None:
+        raise OptionError(
+            f"Cells as a function do not go with a limit for {enforced[0]}: merged cells are no such function. Leave "
+            "out one of them."
+        )
+
+
+def read_demands(limits: Mapping[str, float], table: Table, schema: Schema, strata: Integers) -> Demands:
+    """The limits for this table, refused if they name what it has not, or if no cells within its strata meet them.
+
+    Raises
+    ------
+    OptionError
+        A limit for a confidential column, or the distortion of a quasi-identifier, that the schema does not have.
+    RequirementError
+        The strata miss a limit even as one cell each.
+    """
+    for name in limits:
+        _check_column(name, schema)
+    enforced = {name: limit for name, limit in limits.items() if base_of(name) in ENFORCED}
+    needed = {column for name in enforced for column in _columns_of(name, schema)}
+    columns = {
+        column.name: _Confidential(
+            column.name, number_values(in_order(column, table.columns[column.name])), column.kind != "nominal"
+        )
+        for column in schema.confidential
+        if column.name in needed
+    }
+    found: list[_Demand] = []
+    for name, limit in enforced.items():
+        base = name.partition(".")[0]
+        of_columns = [_Demand(name, base, limit, columns[column]) for column in _columns_of(name, schema)]
+        found += of_columns or [_Demand(name, base, limit)]
+    demands = Demands(limits, tuple(found), strata)
+    _check_possible(demands, [demand for demand in found if demand.base != "delta_disclosure"])
+    return demands
+
+
+def _check_column(name: str, schema: Schema) -> None:
+    base, dot, column = name.partition(".")
+    if base in OF_CONFIDENTIAL and not schema.confidential:
+        raise OptionError(f"{name} is of confidential columns, and the schema names none. Name them in the schema.")
+    known = schema.confidential if base in OF_CONFIDENTIAL else schema.quasi
+    if dot and column not in [item.name for item in known]:
+        kind = "confidential column" if base in OF_CONFIDENTIAL else "quasi-identifier"
+        raise OptionError(f"{name}: the schema has no {kind} {column!r}.")
+
+
+def _columns_of(name: str, schema: Schema) -> list[str]:
+    """The confidential columns that a measure is of."""
+    base, _, column = name.partition(".")
+    names = [item.name for item in schema.confidential] if base in OF_CONFIDENTIAL else []
+    return [item for item in names if column in ("", item)]
+
+
+def _check_possible(demands: Demands, asked: list[_Demand]) -> None:
+    """Refuse what the strata miss as one cell each, the fewest cells that there can be."""
+    strata = int(demands.strata.max(initial=0)) + 1
+    whole = "the whole table is one cell" if strata == 1 else f"each of the {strata} strata is one cell"
+    told = [
+        f"{demand.name} cannot be met: it is {reached:.6g}{demand.where} even if {whole}, required {demand.bound}."
+        for demand, reached in _find_unmet(asked, demands.strata)
+    ]
+    if told:
+        more = "Relax it." if strata == 1 else "Relax it, or have fewer strata."
+        raise RequirementError(f"{' '.join(told)} {more} Nothing was released.")
+
+
+def check_met(demands: Demands, labels: Integers) -> None:
+    """Refuse cells that break what is required, after all that merging can do."""
+    told = [
+        f"{demand.name} is {reached:.6g}{demand.where} after all that merging can do, required {demand.bound}."
+        for demand, reached in _find_unmet(demands.enforced, labels)
+    ]
+    if told:
+        raise RequirementError(f"{' '.join(told)} Relax it, or have fewer strata. Nothing was released.")
+
+
+def _find_unmet(asked: Collection[_Demand], labels: Integers) -> Iterator[tuple[_Demand, float]]:
+    """The demands that cells miss, and what they reach."""
+    sizes, pairs = _count(asked, labels)
+    for demand in asked:
+        reached = demand.reached(demand.of_cells(sizes, pairs))
+        if _misses(demand, np.array([reached]))[0]:
+            yield demand, reached
+
+
+def find_broken(demands: Demands, labels: Integers, alone: Mask) -> Mask:
+    """The cells to be merged; of the homogeneous ones so many of the smallest as are too many."""
+    sizes, pairs = _count(demands.enforced, labels)
+    out = np.zeros(len(sizes), dtype=np.bool_)
+    for demand in demands.enforced:
+        values = demand.of_cells(sizes, pairs)
+        if demand.base not in _SUMMED:
+            out |= _misses(demand, values)
+        elif demand.reached(values) > demand.limit:
+            cells = np.flatnonzero((values > 0) & ~alone)
+            cells = cells[np.argsort(sizes[cells], kind="stable")]
+            enough = np.searchsorted(np.cumsum(values[cells]), demand.reached(values) - demand.limit) + 1
+            out[cells[:enough]] = True
+    return out
+
+
+def _count(asked: Collection[_Demand], labels: Integers) -> tuple[Integers, dict[str, Pairs]]:
+    """The size of each cell, and its pairs with the values of each column asked for."""
+    columns = {column.name: column for demand in asked if (column := demand.column) is not None}
+    sizes = np.bincount(labels).astype(np.int64)
+    return sizes, {name: make_pairs(labels, column.codes) for name, column in columns.items()}
+
+
+def _misses(demand: _Demand, values: NDArray[Any]) -> Mask:
+    """Where the values miss the limit, as the audit would find it."""
+    out: Mask = values > demand.limit if demand.lower else values < demand.limit
+    for place in np.flatnonzero(np.abs(values - demand.limit) < _NEAR):
+        told = float(values[place]) if demand.column is None else tidy(values[place])
+        out[place] = told > demand.limit if demand.lower else told < demand.limit
+    return out
+
+
+def find_missed(published: Table, schema: Schema, limits: Mapping[str, float]) -> tuple[Judgement, ...]:
+    """The enforced limits that a published table misses, measured as an outsider would, on its own classes."""
+    asked = {name: limit for name, limit in limits.items() if base_of(name) in ENFORCED}
+    if not asked:
+        return ()
+    labels = auditing.class_labels(published, schema.keys)
+    sizes = np.bincount(labels).astype(np.int64)
+    needed = {column for name in asked for column in _columns_of(name, schema)}
+    columns = [
+        measure_disclosure(
+            labels,
+            in_order(column, published.columns[column.name]),
+            column.name,
+            ordered=column.kind != "nominal",
+        )
+        for column in schema.confidential
+        if column.name in needed
+    ]
+    k = Measure("k", int(sizes.min()), "records", False, "Records in the smallest class.")
+    each = (measure for column in columns for measure in column)
+    measures = {measure.name: measure for measure in (k, *measure_risk(sizes), *worst_of(columns), *each)}
+    judged = (Judgement(measures[name], limit) for name, limit in asked.items())
+    return tuple(item for item in judged if not item.met)

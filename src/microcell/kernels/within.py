@@ -1,0 +1,253 @@
+"""Local search over cells of candidates: only exchanges after which both cells still meet their failure limit.
+
+A cell's failure is linear in the participation q of one candidate: (1 - q) f + q g, with f = P{0 < K < k} and
+g = P{K <= k-2} of the others. So once f and g are at hand for every candidate, whether an exchange is allowed takes
+two products for each of the two cells.
+
+If x of cell A, of weight w, changes with y of B, of weight v, the SSE falls by w (|x-a|^2 - |x-b|^2), the pull of B on
+x, and the pull of A on y, and |v (y-a) - w (x-a)|^2 / (W_A - w + v) and the like for B, with a and b the means. The
+last two are small and easily bounded, so that for most pairs two pulls tell that they need not be measured.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from microcell.kernels._arrays import Floats, Integers
+from microcell.kernels._jit import ZERO, inner_kernel, kernel
+from microcell.kernels.blocks import Blocks, worth
+from microcell.kernels.exchange import LEAST_GAIN, Limits, carry_out, gain_of_moving
+from microcell.kernels.participation import join
+
+__all__ = ["Odds", "exchange_within_limit", "find_odds", "make_odds"]
+
+
+class Odds(NamedTuple):
+    """How each cell of :class:`Blocks`, whose weights are participation, fails, with and without each member."""
+
+    absent: Floats
+    """(G, cap): f, the failure if the member in this slot does not take part."""
+    present: Floats
+    """(G, cap): g, the failure if it does."""
+    failures: Floats
+    """(G,)."""
+    slopes: Floats
+    """(G,): by how much the failure changes for each unit of the participation of one more member."""
+    below: Floats
+    """(cap + 1, k): scratch. P{K <= j} of the members from a slot on."""
+    after: Floats
+    """(cap + 1,): scratch. P{0 < K < k} of them."""
+
+
+@kernel
+def make_odds(count: int, cap: int, k: int) -> Odds:
+    """Room for the odds of ``count`` cells of ``cap`` members."""
+    return Odds(
+        np.zeros((count, cap)),
+        np.zeros((count, cap)),
+        np.zeros(count),
+        np.zeros(count),
+        np.zeros((cap + 1, k)),
+        np.zeros(cap + 1),
+    )
+
+
+@kernel
+def find_odds(blocks: Blocks, cell: int, odds: Odds) -> None:
+    """The odds of a cell, from the distributions of the members before and after each (OUT: ``odds``). O(size k)."""
+    size, k = blocks.sizes[cell], odds.below.shape[1]
+    chances, p = blocks.weights[cell], np.zeros(k)
+    p[0] = 1.0
+    for i in range(size, -1, -1):
+        if i < size:
+            join(p, chances[i])
+        total, some = p[0], 0.0
+        odds.below[i, 0] = total
+        for j in range(1, k):
+            total += p[j]
+            some += p[j]
+            odds.below[i, j] = total
+        odds.after[i] = some
+    odds.failures[cell], odds.slopes[cell] = odds.after[0], p[0] - p[k - 1]
+    p[:] = 0.0
+    p[0] = 1.0
+    for i in range(size):
+        rest = odds.below[i + 1]
+        absent, present = p[0] * odds.after[i + 1], p[0] * rest[k - 2]
+        for j in range(1, k - 1):
+            absent += p[j] * rest[k - 1 - j]
+            present += p[j] * rest[k - 2 - j]
+        odds.absent[cell, i], odds.present[cell, i] = absent + p[k - 1] * rest[0], present
+        join(p, chances[i])
+
+
+class Pulls(NamedTuple):
+    """How the cell that is looked at pulls on the members of each cell near it."""
+
+    pulls: Floats
+    """(near, cap): v (|y-b|^2 - |y-a|^2)."""
+    here: Floats
+    """(near, cap): v |y-a|."""
+    there: Floats
+    """(near, cap): v |y-b|."""
+    heaviest: Floats
+    """(near,): the greatest v."""
+    known: Integers
+    """(near,): the clock when these were found; 0 if they were not."""
+
+
+@inner_kernel
+def _make_pulls(near: int, cap: int) -> Pulls:
+    return Pulls(
+        np.zeros((near, cap)),
+        np.zeros((near, cap)),
+        np.zeros((near, cap)),
+        np.zeros(near),
+        np.zeros(near, dtype=np.int64),
+    )
+
+
+@inner_kernel
+def _find_pulls(blocks: Blocks, a: int, b: int, t: int, pulls: Pulls) -> None:
+    """How a pulls on the members of b, the t-th cell near it (OUT: ``pulls``). O(size m)."""
+    here, there, pull = pulls.here[t], pulls.there[t], pulls.pulls[t]
+    here[:] = 0.0
+    there[:] = 0.0
+    for j in range(blocks.points.shape[1]):
+        column, p, q = blocks.points[b, j], blocks.sums[a, j] / blocks.totals[a], blocks.sums[b, j] / blocks.totals[b]
+        for s in range(blocks.sizes[b]):
+            here[s] += (column[s] - p) ** 2
+            there[s] += (column[s] - q) ** 2
+    heaviest = 0.0
+    for s in range(blocks.sizes[b]):
+        v = blocks.weights[b, s]
+        pull[s] = v * (there[s] - here[s])
+        here[s], there[s] = v * np.sqrt(here[s]), v * np.sqrt(there[s])
+        heaviest = max(heaviest, v)
+    pulls.heaviest[t] = heaviest
+
+
+@kernel
+def exchange_within_limit(blocks: Blocks, near: Integers, limits: Limits, k: int, failure: float, passes: int) -> int:
+    """Move and change records between near cells while that helps, each cell's failure staying within the limit.
+
+    As :func:`exchange_until_none_helps`, the weights being participation (OUT: ``blocks``). O(m + size)
+    for a record and a near cell.
+    """
+    count, m, cap = blocks.points.shape
+    changed, looked = np.ones(count, dtype=np.int64), np.zeros((count, cap), dtype=np.int64)
+    place, odds, pulls = np.empty((3, m)), make_odds(count, cap, k), _make_pulls(near.shape[1], cap)
+    for cell in range(count):
+        find_odds(blocks, cell, odds)
+    clock, done = 1, 0
+    for _ in range(passes):
+        before = done
+        for a in range(count):
+            slot = ZERO
+            pulls.known[:] = 0
+            while slot < blocks.sizes[a]:
+                last = looked[a, slot]
+                looked[a, slot] = clock
+                b, other = _best_exchange(blocks, odds, pulls, near, limits, failure, a, slot, changed, last, place)
+                if b >= 0:
+                    clock += 1
+                    changed[a] = changed[b] = clock
+                    carry_out(blocks, looked, a, slot, b, other)
+                    find_odds(blocks, a, odds)
+                    find_odds(blocks, b, odds)
+                    done += 1
+                else:
+                    slot += 1
+        if done == before:
+            break
+    return done
+
+
+@inner_kernel
+def _best_exchange(
+    blocks: Blocks,
+    odds: Odds,
+    pulls: Pulls,
+    near: Integers,
+    limits: Limits,
+    failure: float,
+    a: int,
+    slot: int,
+    changed: Integers,
+    last: int,
+    place: Floats,
+) -> tuple[int, int]:
+    """The best cell for the record in this slot, and the slot to change with there (-1: it moves); -1 if none helps."""
+    point = place[0]
+    point[:] = blocks.points[a, :, slot]
+    own = blocks.weights[a, slot]
+    may_leave = blocks.sizes[a] > limits.least and odds.absent[a, slot] <= failure
+    best, best_cell, best_slot = 0.0, -1, -1
+    for t in range(near.shape[1]):
+        b = near[a, t]
+        if b < 0:
+            break
+        if changed[a] <= last and changed[b] <= last:
+            continue
+        if pulls.known[t] < max(changed[a], changed[b]):
+            _find_pulls(blocks, a, b, t, pulls)
+            pulls.known[t] = max(changed[a], changed[b])
+        least = max(best, LEAST_GAIN * (worth(blocks, a) + worth(blocks, b)))
+        if may_leave and blocks.sizes[b] < limits.most and odds.failures[b] + own * odds.slopes[b] <= failure:
+            inner = 0.0
+            for j in range(len(point)):
+                inner += blocks.sums[b, j] * point[j]
+            gain = gain_of_moving(blocks, a, slot, b, inner)
+            if gain > least:
+                least = best = gain
+                best_cell, best_slot = b, -1
+        gain, s = _best_change(blocks, odds, pulls, failure, a, slot, b, t, place, least)
+        if s >= 0:
+            best, best_cell, best_slot = gain, b, s
+    return best_cell, best_slot
+
+
+@inner_kernel
+def _best_change(
+    blocks: Blocks,
+    odds: Odds,
+    pulls: Pulls,
+    failure: float,
+    a: int,
+    slot: int,
+    b: int,
+    t: int,
+    place: Floats,
+    least: float,
+) -> tuple[float, int]:
+    """The greatest gain over ``least`` of changing the record with a member of b, and the member's slot; -1 if none."""
+    point, p, q = place[0], place[1], place[2]  # the record, and how it lies from the two means
+    own, without, with_it = blocks.weights[a, slot], odds.absent[a, slot], odds.present[a, slot]
+    total_a, total_b = blocks.totals[a], blocks.totals[b]
+    from_a, from_b = 0.0, 0.0
+    for j in range(len(point)):
+        p[j], q[j] = point[j] - blocks.sums[a, j] / total_a, point[j] - blocks.sums[b, j] / total_b
+        from_a += p[j] * p[j]
+        from_b += q[j] * q[j]
+    pull = own * (from_a - from_b)
+    here, there = own * np.sqrt(from_a), own * np.sqrt(from_b)
+    by_a, by_b = 1.0 / (total_a - own), 1.0 / (total_b - pulls.heaviest[t])
+    found = -1
+    for s in range(blocks.sizes[b]):
+        bound_a, bound_b = here + pulls.here[t, s], there + pulls.there[t, s]
+        if pull + pulls.pulls[t, s] + bound_a * bound_a * by_a + bound_b * bound_b * by_b <= least:
+            continue
+        v = blocks.weights[b, s]
+        if (1.0 - v) * without + v * with_it > failure:
+            continue
+        if (1.0 - own) * odds.absent[b, s] + own * odds.present[b, s] > failure:
+            continue
+        square_a, square_b = 0.0, 0.0
+        for j in range(len(point)):
+            apart = blocks.points[b, j, s] - point[j]
+            square_a += (v * (apart + p[j]) - own * p[j]) ** 2
+            square_b += (v * (apart + q[j]) - own * q[j]) ** 2
+        gain = pull + pulls.pulls[t, s] + square_a / (total_a - own + v) + square_b / (total_b + own - v)
+        if gain > least:
+            least, found = gain, s
+    return least, found

@@ -1,0 +1,69 @@
+"""``microcell dependence``: the table, the files, the recommendation, and what is refused."""
+
+import csv
+import json
+
+import pytest
+
+import microcell as mc
+
+BASE = ("dependence", "people.csv", "-s", "schema.toml", "--method", "mdav")
+
+
+def test_the_table_shows_the_points_of_the_sweep(folder, run):
+    outcome = run(*BASE, "-k", "4,8", "--lambdas", "0.2,1")
+    assert outcome.code == 0, outcome.stderr
+    heading, *rows = outcome.stdout.splitlines()
+    assert heading.split()[:4] == ["k", "lambda", "D_X", "D_Y"]
+    points = mc.dependence_sweep("people.csv", "schema.toml", k=[4, 8], lambdas=[0.2, 1], method="mdav").points
+    assert len(rows) == len(points) == 6
+    for row, point in zip(rows, points, strict=True):
+        shown = row.split()
+        assert shown[:2] == [str(point.k), f"{point.dependence:g}"]
+        assert shown[2:5] == [f"{value:.4f}" for value in (point.distortion, point.dependence_loss, point.weighted)]
+        assert shown[-1] == f"{point.dld:.4f}"
+
+
+def test_files_and_json_hold_the_same_points(folder, run):
+    outcome = run(*BASE, "-k", "4", "--lambdas", "0.5", "-o", "sweep.csv", "--figure", "sweep.svg", "--json")
+    assert outcome.code == 0, outcome.stderr
+    told = json.loads(outcome.stdout)
+    rows = list(csv.DictReader((folder / "sweep.csv").read_text(encoding="utf-8").splitlines()))
+    assert [float(row["distortion"]) for row in rows] == [point["distortion"] for point in told["points"]]
+    assert [item["k"] for item in told["recommended"]] == [4]
+    assert (folder / "sweep.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_a_weight_is_recommended_with_what_it_buys(folder, run):
+    generous = run(*BASE, "-k", "4", "--loss", "100")
+    assert "lambda = 1 adds" in generous.stderr
+    strict = run(*BASE, "-k", "4", "--loss", "0", "--lambdas", "0.9")
+    assert "try smaller ones" in strict.stderr
+
+
+def test_blocks_say_that_they_are_not_k_anonymous(folder, run):
+    outcome = run(*BASE, "-k", "4", "--lambdas", "0", "--blocks", "1")
+    assert outcome.code == 0, outcome.stderr
+    assert "all columns together are not" in " ".join(outcome.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-k", "four"), "-k takes whole numbers"),
+        (("-k", "4", "--lambdas", "little"), "--lambdas takes numbers"),
+        (("-k", "4", "--lambdas", "2"), "from 0"),
+        (("-k", "4", "--loss", "-1"), "loss must be"),
+        (("-k", "4", "--blocks", "age;nothing"), "no quasi-identifier"),
+        (("-k", "4", "--blocks", "age"), "leave out"),
+        (("-k", "4", "-o", "people.csv"), "people.csv"),
+        (("-k", "4", "--figure", "sweep.gif"), "--figure takes a name"),
+        (("-k", "4", "--set", "gamma=1"), "gamma"),
+    ],
+)
+def test_bad_input_ends_with_an_error_and_no_file(folder, run, arguments, message):
+    before = sorted(path.name for path in folder.iterdir())
+    outcome = run(*BASE, *arguments)
+    assert outcome.code != 0
+    assert message in " ".join(outcome.stderr.split())
+    assert sorted(path.name for path in folder.iterdir()) == before

@@ -1,0 +1,272 @@
+"""``microcell explore``: the table, the figure, the file, the advice, and what is refused."""
+
+import csv
+import errno
+import json
+import re
+import shlex
+from importlib import import_module
+
+import pytest
+
+import microcell as mc
+from microcell.reporting import FIGURE_FORMS
+from microcell.staging import Staging
+
+module = import_module("microcell.cli.explore")
+BASE = ("explore", "people.csv", "-s", "schema.toml")
+WORD, NUMBER = "Zqxwv", "918273"
+
+
+def words_of(text):
+    return re.sub(r"\s+", " ", text)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_table_has_a_row_a_point_with_what_an_audit_finds(folder, run):
+    outcome = run(*BASE, "-k", "3,10", "--methods", "mdav,bisect")
+    assert outcome.code == 0, outcome.stderr
+    _, heading, *rows = outcome.stdout.splitlines()
+    assert heading.split() == [
+        "method",
+        "k",
+        "found",
+        "linkage",
+        "distortion",
+        "worst",
+        "diversity",
+        "closeness",
+        "seconds",
+    ]
+    found = mc.explore("people.csv", "schema.toml", k=[3, 10], methods=["mdav", "bisect"])
+    names = ("linkage", "distortion", "prosecutor_worst", "l_diversity", "t_closeness")
+    for row, point in zip(rows, found.points, strict=True):
+        mark = ">" if point == found.recommended else "*" if point in found.frontier else ""
+        numbers = [f"{point[name]:.6g}" for name in names]
+        told = [*([mark] if mark else []), point.method, str(point.k), str(point.found), *numbers]
+        assert row.split()[:-1] == told
+    assert f"recommended {found.recommended}, the knee of the frontier" in words_of(outcome.stderr)
+
+
+def test_confidential_measures_are_shown_where_there_are_any(folder, run):
+    schema = mc.schema_to_toml(mc.Schema(quasi=["age"], rest="drop"))
+    (folder / "schema.toml").write_text(schema, encoding="utf-8")
+    outcome = run(*BASE, "-k", "3")
+    assert outcome.code == 0, outcome.stderr
+    assert "diversity" not in outcome.stdout
+    assert "prosecutor_" in outcome.stdout
+
+
+def test_the_table_fits_in_a_terminal(folder, run_alone):
+    outcome = run_alone(*BASE, "-k", "3,10,100", "--methods", "mdav,bisect")
+    assert outcome.code == 0, outcome.stderr
+    assert max(map(len, outcome.stdout.splitlines())) <= 90
+
+
+def test_limits_choose_the_least_loss_and_misses_are_marked(folder, run):
+    limits = ("--require", "linkage<=0.1", "--require", "interval_disclosure=0.9", "--require", "k>=5")
+    outcome = run(*BASE, "-k", "3,5,20,50", "--methods", "mdav", *limits)
+    assert outcome.code == 0, outcome.stderr
+    given = {"linkage": 0.1, "interval_disclosure": 0.9, "k": 5}
+    found = mc.explore("people.csv", "schema.toml", k=[3, 5, 20, 50], methods="mdav", require=given)
+    _, heading, *rows = outcome.stdout.splitlines()
+    assert "disclosure" in heading
+    assert [" 3!" in row for row in rows] == [True, False, False, False]
+    for row, point in zip(rows, found.points, strict=True):
+        assert (f"{point['linkage']:.6g}!" in row) == (point["linkage"] > 0.1)
+        assert row.startswith(">") == (point == found.recommended)
+    assert f"recommended {found.recommended}, {found.why}" in words_of(outcome.stderr)
+
+
+def test_limits_that_cannot_be_met_end_in_1_after_the_map(folder, run):
+    files = ("--figure", "map.svg", "--output", "map.csv")
+    outcome = run(*BASE, "-k", "3,5", "--methods", "mdav", "--require", "distortion<=0.000001", *files)
+    assert outcome.code == 1
+    assert len(outcome.stdout.splitlines()) == 4
+    last = outcome.stderr.splitlines()[-1]
+    assert last.startswith("error: No point of the map meets all limits. mdav with k = 3 comes nearest: distortion is")
+    assert "(missed by" in last
+    assert {"map.svg", "map.csv"} <= set(contents(folder))
+    as_json = run(*BASE, "-k", "3", "--methods", "mdav", "--require", "distortion<=0.000001", "--json")
+    assert as_json.code == 1
+    assert json.loads(as_json.stdout)["recommended"] is None
+
+
+def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
+    outcome = run(*BASE, "-k", "3, 6", "--methods", "mdav, univariate", "--require", "k=4", "--json", "--quiet")
+    assert (outcome.code, outcome.stderr) == (0, "")
+    data = json.loads(outcome.stdout)
+    found = mc.explore("people.csv", "schema.toml", k=[3, 6], methods=["mdav", "univariate"], require={"k": 4})
+    assert set(data) == {"risk", "loss", "limits", "recommended", "why", "points"}
+    assert (data["risk"], data["loss"], data["limits"], data["why"]) == ("linkage", "distortion", {"k": 4.0}, found.why)
+    assert (data["recommended"]["method"], data["recommended"]["k"]) == ("mdav", 6)
+    for told, point in zip(data["points"], found.points, strict=True):
+        assert told["measures"] == {name: point[name] for name in point.measures}
+        assert (told["method"], told["used"], told["k"], told["found"]) == (
+            point.method,
+            point.used,
+            point.k,
+            point.found,
+        )
+        assert told["meets_limits"] == found.meets(point)
+        assert told["frontier"] == (point in found.frontier)
+        assert told["recommended"] == (point == found.recommended)
+
+
+def test_the_file_has_all_measures(folder, run):
+    assert run(*BASE, "-k", "3,6", "--methods", "mdav,univariate", "-o", "map.csv", "--quiet").code == 0
+    with (folder / "map.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    found = mc.explore("people.csv", "schema.toml", k=[3, 6], methods=["mdav", "univariate"])
+    for row, point in zip(rows, found.points, strict=True):
+        assert (row["method"], int(row["k"])) == (point.method, point.k)
+        for name, measure in found.points[0].measures.items():
+            told = row["found" if name == "k" else name]
+            assert told == "" if point.skipped else float(told) == point[name], name
+            assert measure.name == name
+
+
+@pytest.mark.parametrize("form", FIGURE_FORMS)
+def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
+    outcome = run(*BASE, "-k", "3,5", "--methods", "mdav", "--figure", f"out.{form.upper()}")
+    assert outcome.code == 0, outcome.stderr
+    start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[form]
+    assert (folder / f"out.{form.upper()}").read_bytes().startswith(start)
+    assert f"out.{form.upper()}" in outcome.stderr
+
+
+def test_settings_reach_the_library(folder, run, monkeypatch):
+    given, original = {}, mc.explore
+
+    def spy(*arguments, **options):
+        given.update(options)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(mc, "explore", spy)
+    flags = ("--set", "gamma=0.5", "--effort", "fast", "--seed", 4, "--missing", "drop")
+    axes = ("--risk", "t_closeness", "--loss", "distortion.age", "--require", "k=5")
+    assert run(*BASE, "-k", 5, "--methods", "auto,vmdav", *flags, *axes).code == 0
+    assert given == {
+        "k": [5],
+        "methods": ["auto", "vmdav"],
+        "options": {"gamma": 0.5, "effort": "fast"},
+        "seed": 4,
+        "missing": "drop",
+        "risk": "t_closeness",
+        "loss": "distortion.age",
+        "require": {"k": 5.0},
+    }
+
+
+def test_skipped_methods_and_what_auto_chose_are_told(folder, run):
+    outcome = run(*BASE, "-k", "30", "--methods", "univariate,auto")
+    assert outcome.code == 0, outcome.stderr
+    assert "skipped" in outcome.stdout
+    assert "one dimension" in outcome.stderr
+    chosen = mc.explore("people.csv", "schema.toml", k=30).points[0]
+    assert f"auto {chosen.used}, {chosen.why}" in words_of(outcome.stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("-k", "3,x"), 2, "-k takes whole numbers"),
+        (("-k", ""), 2, "there is none"),
+        (("-k", "1"), 2, "k must be 2 or more"),
+        (("-k", "3,201"), 1, "200 records cannot make a cell of k = 201"),
+        (("-k", "3", "--methods", "mdav,nonsense"), 2, "No method 'nonsense'"),
+        (("-k", "3", "--methods", ","), 2, "No method"),
+        (("-k", "3", "--methods", "univariate"), 2, "None of the methods could be used"),
+        (("-k", "3", "--methods", "mdav", "--set", "gamma=1"), 2, "has an option 'gamma'"),
+        (("-k", "3", "--methods", "mdav", "--risk", "nonsense"), 2, "No measure 'nonsense'"),
+        (("-k", "3", "--methods", "mdav", "--loss", "nonsense"), 2, "No measure 'nonsense'"),
+        (("-k", "3", "--methods", "mdav", "--require", "nonsense=1"), 2, "No measure 'nonsense'"),
+        (("-k", "3", "--methods", "mdav", "--require", "distortion"), 2, "--require takes a measure"),
+        (("-k", "3", "--methods", "mdav", "--require", "distortion>=0.1"), 2, "less is better"),
+        (("-k", "3", "--methods", "mdav", "--require", "k=2", "--require", "k=3"), 2, "two limits for 'k'"),
+        (("-k", "3", "--figure", "out.bmp"), 2, ".svg, .png, .pdf"),
+        (("-k", "3", "--figure", "nowhere/out.svg"), 2, "does not exist"),
+        (("-k", "3", "--output", "nowhere/out.csv"), 2, "does not exist"),
+        (("-k", "3", "--output", "out.nonsense"), 2, ".nonsense"),
+        (("-k", "3", "--output", "people.csv"), 2, "also an input"),
+        (("-k", "3", "--figure", "schema.toml"), 2, ".svg, .png, .pdf"),
+    ],
+    ids=lambda item: " ".join(item) if isinstance(item, tuple) else "",
+)
+def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, code, told):
+    before = contents(folder)
+    outcome = run(*BASE, *words)
+    assert outcome.code == code, outcome.stderr
+    assert outcome.stdout == ""
+    last = outcome.stderr.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert told in last
+    assert contents(folder) == before
+
+
+def test_a_limit_on_the_wrong_side_is_refused_before_any_work(folder, run, monkeypatch):
+    monkeypatch.setattr(mc, "explore", lambda *_, **__: pytest.fail("work was done"))
+    outcome = run(*BASE, "-k", "3", "--require", "t_closeness.tsh>=0.3")
+    assert outcome.code == 2
+    assert "less is better" in outcome.stderr
+
+
+def test_k_must_be_given(folder, run):
+    outcome = run(*BASE)
+    assert outcome.code == 2
+    assert "-k" in outcome.stderr
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")])
+def test_an_end_in_the_middle_leaves_the_old_files(folder, run, monkeypatch, error):
+    def fail(self):
+        raise error
+
+    for name in ("map.svg", "map.csv"):
+        (folder / name).write_text("old", encoding="utf-8")
+    before = contents(folder)
+    monkeypatch.setattr(Staging, "_commit", fail)
+    outcome = run(*BASE, "-k", 5, "--methods", "mdav", "--figure", "map.svg", "--output", "map.csv")
+    assert outcome.code == (130 if isinstance(error, KeyboardInterrupt) else 2)
+    assert contents(folder) == before
+
+
+def test_ctrl_c_while_cells_are_made_writes_nothing(folder, run, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    before = contents(folder)
+    monkeypatch.setattr("microcell.groundwork.make_cells", interrupt)
+    outcome = run(*BASE, "-k", 5, "--methods", "mdav", "--figure", "map.svg")
+    assert (outcome.code, outcome.stdout) == (130, "")
+    assert outcome.stderr.splitlines()[-1] == "interrupted; nothing was written"
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("limit", [(), ("--require", "k=31"), ("--require", "distortion=0")])
+def test_nothing_of_the_table_is_told(tmp_path, monkeypatch, run, limit):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{WORD}n{i},{WORD}s{i % 3},{NUMBER}{i},{WORD}{i:02},{NUMBER}.{i},{WORD}d" for i in range(30)]
+    (tmp_path / "people.csv").write_text("\n".join(["name,sex,age,place,wage,day", *rows, ""]), encoding="utf-8")
+    schema = mc.Schema(identifiers=["name"], quasi=["sex", "age", "place"], confidential=["wage"], keep=["day"])
+    (tmp_path / "schema.toml").write_text(mc.schema_to_toml(schema), encoding="utf-8")
+    files = ("--figure", "map.svg", "--output", "map.csv")
+    for form in ((), ("--json",)):
+        outcome = run(*BASE, "-k", "3,10", "--methods", "auto,mdav", *files, *form, *limit)
+        assert outcome.code == (1 if limit else 0), outcome.stderr
+        written = [(tmp_path / name).read_text(encoding="utf-8") for name in ("map.svg", "map.csv")]
+        for told in (outcome.stdout, outcome.stderr, *written):
+            assert WORD not in told
+            assert NUMBER not in told
+
+
+def test_the_examples_of_the_help_run(folder, run):
+    told = re.sub(r"[\s│]+", " ", run("explore", "--help").stdout)
+    for line in module.EXAMPLES:
+        assert line in told
+        outcome = run(*shlex.split(line)[1:])
+        assert outcome.code == 0, (line, outcome.stderr)
+    assert {"map.svg", "map.csv"} <= set(contents(folder))

@@ -1,0 +1,274 @@
+"""Adding a batch to a partition: what each strategy makes, and that k holds whatever comes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import microcell as mc
+from microcell.errors import DataError, GuaranteeError, OptionError
+from microcell.kernels import _jit
+from microcell.partitioning.increments import STRATEGIES, _changed, add_batch
+from tests.increments import oracles
+from tests.reference import oracles as plain
+
+EACH = pytest.mark.parametrize("strategy", STRATEGIES)
+SPLITTING = ("split-early", "split-late", "refined")
+
+
+def small_case(seed):
+    """Points with ties, duplicates and constant columns, in few dimensions or in many; a base, its cells and k."""
+    rng = np.random.default_rng(seed)
+    k, m = int(rng.integers(2, 5)), int(rng.choice([1, 2, 3, 12]))
+    base, new = int(rng.integers(k, 40)), int(rng.integers(0, 40))
+    X = rng.integers(0, rng.integers(1, 7) + 1, size=(base + new, m)).astype(float)
+    X[:, rng.random(m) < 0.2] = 3.0
+    return X, base, k, plain.mdav(X[:base], k)
+
+
+def prepared(X, base, weights=None):
+    """What oracles take: points with the batch in canonical order, weights likewise, the rows, and the way back."""
+    each = np.ones(len(X)) if weights is None else weights
+    order = [*range(base), *(base + i for i in oracles.in_order(X[base:], each[base:]))]
+    return X[order], each[order], range(base, len(X)), np.argsort(order)
+
+
+@pytest.mark.parametrize("inertial", [False, True])
+@pytest.mark.parametrize("seed", range(120))
+def test_labels_equal_the_oracle_on_points_with_ties(seed, inertial):
+    X, base, k, start = small_case(seed)
+    points, each, rows, back = prepared(X, base)
+    joined = oracles.join(points, start, each, rows, inertial=inertial)
+    expected = {
+        "nearest": joined,
+        "split-late": oracles.split(points, joined, k),
+        "split-early": oracles.split_early(points, start, each, rows, k, inertial=inertial),
+        "separate": joined if len(rows) < k else [*start, *(max(start) + 1 + plain.mdav(points[base:], k))],
+    }
+    for strategy, labels in expected.items():
+        found = add_batch(X[:base], start, X[base:], k, strategy=strategy, inertial=inertial)
+        assert (found.labels == np.array(labels)[back]).all(), strategy
+
+
+@pytest.mark.parametrize("inertial", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_weights_count_in_centroids_and_splits(seed, inertial):
+    X, base, k, start = small_case(seed)
+    weights = np.random.default_rng(seed).integers(1, 5, size=len(X)).astype(float)
+    points, each, rows, back = prepared(X, base, weights)
+    joined = oracles.join(points, start, each, rows, inertial=inertial)
+    found = add_batch(X[:base], start, X[base:], k, strategy="nearest", inertial=inertial, weights=weights)
+    assert (found.labels == np.array(joined)[back]).all()
+    late = add_batch(X[:base], start, X[base:], k, strategy="split-late", inertial=inertial, weights=weights)
+    sizes = np.bincount(joined)
+    large = next((cell for cell in range(len(sizes)) if sizes[cell] >= 2 * k), None)
+    if large is not None:
+        own = np.flatnonzero(np.array(joined) == large)
+        parts = mc.partition(points[own], k, method="mdav", weights=each[own]).labels
+        assert same_cells(late.labels[np.argsort(back)][own], parts)
+
+
+def same_cells(one, other):
+    """True if two labellings have the same cells."""
+    pairs = set(zip(one.tolist(), other.tolist(), strict=True))
+    return len(pairs) == len(set(one.tolist())) == len(set(other.tolist()))
+
+
+def cells_as_records(X, base, labels):
+    """The cells, base records by their rows and new ones by what they are: equal new records may be exchanged."""
+    cells = {}
+    for row, label in enumerate(labels.tolist()):
+        cells.setdefault(label, []).append((0, row) if row < base else (1, *X[row]))
+    return sorted(sorted(cell) for cell in cells.values())
+
+
+@pytest.mark.parametrize("inertial", [False, True])
+@EACH
+def test_the_order_of_the_rows_of_a_batch_does_not_matter(strategy, inertial):
+    for seed in range(25):
+        X, base, k, start = small_case(seed)
+        if seed % 2:
+            X = X + np.random.default_rng(seed).normal(size=X.shape).round(1)
+        first = add_batch(X[:base], start, X[base:], k, strategy=strategy, inertial=inertial)
+        order = np.r_[:base, base + np.random.default_rng(seed).permutation(len(X) - base)]
+        other = add_batch(X[:base], start, X[order[base:]], k, strategy=strategy, inertial=inertial)
+        assert cells_as_records(X, base, first.labels) == cells_as_records(X[order], base, other.labels)
+
+
+@given(
+    k=st.integers(2, 5),
+    m=st.integers(1, 3),
+    sizes=st.lists(st.integers(0, 15), min_size=1, max_size=4),
+    values=st.integers(0, 6),
+    seed=st.integers(0, 10**6),
+    strategy=st.sampled_from(list(STRATEGIES)),
+    inertial=st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_k_holds_after_every_batch(k, m, sizes, values, seed, strategy, inertial):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, values + 1, size=(rng.integers(k, 4 * k), m)).astype(float)
+    labels = mc.partition(X, k, method="mdav").labels
+    for size in sizes:
+        batch = rng.integers(0, values + 1, size=(size, m)).astype(float)
+        found = add_batch(X, labels, batch, k, strategy=strategy, inertial=inertial, seed=seed)
+        X, labels = np.concatenate([X, batch]), found.labels
+        assert len(labels) == len(X)
+        assert found.sizes.min() >= k
+        if strategy in SPLITTING:
+            assert found.sizes.max() < 2 * k
+
+
+def test_a_record_that_fills_a_cell_splits_it_and_the_parts_take_the_next():
+    base, batch = [[0.0], [2.0], [50.0], [51.0]], [[-3.0], [3.0], [4.0], [60.0]]
+    early = add_batch(base, [0, 0, 1, 1], batch, 2, strategy="split-early")
+    # -3 joins the cell around 1; 3 fills it: MDAV parts {-3, 0} from {2, 3}; 4 joins the latter, 60 the other cell
+    assert early.labels.tolist() == [0, 2, 1, 1, 0, 2, 2, 1]
+
+
+def test_inertia_prefers_the_smaller_cell():
+    base = [[-1.0], [-1.0], [-1.0], [-1.0], [-1.0], [1.1], [1.1]]
+    for inertial, cell in ((False, 0), (True, 1)):  # squared distances 1 and 1.21; times 5/6 and 2/3: 0.833 and 0.807
+        found = add_batch(base, [0, 0, 0, 0, 0, 1, 1], [[0.0]], 2, strategy="nearest", inertial=inertial)
+        assert found.labels[-1] == cell
+
+
+def test_refinement_lowers_the_distortion_and_leaves_far_cells_alone():
+    rng = np.random.default_rng(1)
+    base, batch = rng.normal(size=(3000, 2)), rng.normal(loc=(2.5, 0), scale=0.1, size=(15, 2))
+    start = mc.partition(base, 5, method="mdav").labels
+    late, refined = (add_batch(base, start, batch, 5, strategy=name) for name in ("split-late", "refined"))
+    X = np.concatenate([base, batch])
+    assert mc.distortion(X, refined.labels) < mc.distortion(X, late.labels)
+    left = base[:, 0] < 0
+    assert same_cells(refined.labels[:3000][left], start[left])
+    assert not same_cells(refined.labels[:3000], start)
+
+
+def test_more_rounds_lower_the_distortion_further():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(2000, 3))
+    start = mc.partition(X[:1800], 4, method="mdav").labels
+    losses = [
+        mc.distortion(X, add_batch(X[:1800], start, X[1800:], 4, strategy="refined", rounds=rounds).labels)
+        for rounds in (1, 2, 6)
+    ]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[2] < losses[0]
+
+
+def test_the_result_does_not_depend_on_the_number_of_threads():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1500, 13)).round(1)
+    start = mc.partition(X[:1000], 4, method="mdav").labels
+    for strategy in STRATEGIES:
+        many = add_batch(X[:1000], start, X[1000:], 4, strategy=strategy)
+        with _jit.one_thread():
+            one = add_batch(X[:1000], start, X[1000:], 4, strategy=strategy)
+        assert (one.labels == many.labels).all()
+
+
+@EACH
+def test_an_empty_batch_changes_no_cell(strategy):
+    start = [0, 0, 1, 1, 1]
+    found = add_batch([[1.0], [2.0], [8.0], [9.0], [9.0]], start, [], 2, strategy=strategy)
+    assert found.labels.tolist() == start
+
+
+@EACH
+def test_cells_of_the_base_that_are_too_large_are_split_by_the_strategies_that_split(strategy):
+    base = np.arange(12.0)[:, None]
+    found = add_batch(base, [0] * 12, [[100.0]], 3, strategy=strategy)
+    assert (found.sizes.max() < 6) == (strategy in SPLITTING)
+
+
+@EACH
+@pytest.mark.parametrize("scale", [1e-200, 1e-3, 1.0, 1e200])
+def test_any_scale_gives_the_same_cells(strategy, scale):
+    rng = np.random.default_rng(4)
+    X = rng.integers(0, 50, size=(60, 2)).astype(float)
+    start = mc.partition(X[:40], 3, method="mdav").labels
+    one = add_batch(X[:40], start, X[40:], 3, strategy=strategy)
+    other = add_batch(X[:40] * scale, start, X[40:] * scale, 3, strategy=strategy)
+    assert same_cells(one.labels, other.labels)
+
+
+def test_base_and_batch_are_scaled_together():
+    base = [[0.0], [1e199], [1e200], [1e200]]
+    assert add_batch(base, [0, 0, 1, 1], [[1.0]], 2, strategy="nearest").labels[-1] == 0
+
+
+@pytest.mark.parametrize(("strategy", "inertial"), [("nearest", False), ("nearest", True), ("split-early", False)])
+@pytest.mark.parametrize("columns", [1, 12])
+def test_of_many_cells_in_one_place_the_lowest_takes_a_record(strategy, inertial, columns):
+    places = np.tile(np.arange(300.0), 2)  # 600 cells of two, each place twice, far apart in number
+    base = np.repeat(places, 2)[:, None] * np.ones(columns)
+    found = add_batch(
+        base,
+        np.repeat(np.arange(600), 2),
+        [[7.0] * columns, [299.0] * columns],
+        2,
+        strategy=strategy,
+        inertial=inertial,
+    )
+    assert found.labels[-2:].tolist() == [7, 299]
+
+
+def test_a_cell_that_loses_as_many_as_it_gains_has_changed():
+    assert _changed(np.array([0, 0, 1, 1]), np.array([0, 2, 1, 1, 0, 2])).tolist() == [0, 2]
+
+
+@EACH
+def test_points_all_equal(strategy):
+    found = add_batch(np.ones((6, 2)), [0, 0, 0, 1, 1, 1], np.ones((7, 2)), 3, strategy=strategy)
+    assert found.sizes.min() >= 3
+    assert len(found.labels) == 13
+
+
+def test_a_batch_by_another_method():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(90, 2))
+    start = mc.partition(X[:50], 3, method="mdav").labels
+    found = add_batch(X[:50], start, X[50:], 3, strategy="separate", method="vmdav", gamma=0.5)
+    order = oracles.in_order(X[50:], np.ones(40))
+    alone = mc.partition(X[50:][order], 3, method="vmdav", gamma=0.5).labels
+    assert same_cells(found.labels[50:][order], alone)
+    assert (found.labels[:50] == start).all()
+    assert add_batch(X[:50], start, X[50:], 3, strategy="separate", method="auto", effort="fast").sizes.min() >= 3
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"strategy": "best"}, OptionError, "No strategy 'best'"),
+        ({"inertial": 1}, OptionError, "inertial must be true or false"),
+        ({"strategy": "nearest", "method": "mdav"}, OptionError, "has no option 'method'"),
+        ({"strategy": "nearest", "gamma": 0.2}, OptionError, "has no option 'gamma'"),
+        ({"strategy": "separate", "gamma": 0.2}, OptionError, "has no option 'gamma'"),
+        ({"strategy": "separate", "method": "auto", "gamma": 1}, OptionError, "no option but effort"),
+        ({"strategy": "separate", "method": "magic"}, OptionError, "No method 'magic'"),
+        ({"strategy": "nearest", "rounds": 2}, OptionError, "has no option 'rounds'"),
+        ({"strategy": "refined", "rounds": 0}, OptionError, "rounds must be"),
+        ({"k": 1}, OptionError, "k must be 2 or more"),
+        ({"k": 3}, GuaranteeError, "fewer than k = 3"),
+        ({"labels": [0, 0, 1]}, GuaranteeError, "fewer than k = 2"),
+        ({"labels": [0, 0]}, OptionError, "labels must be 4 cell numbers"),
+        ({"batch": [[1.0, np.nan]]}, DataError, r"In the batch: Points must be finite: row 1, column 2"),
+        ({"base": [[1.0, 2.0], [np.inf, 1.0], [1, 1], [1, 1]]}, DataError, r"In the base: .*row 2, column 1"),
+        ({"batch": [[1.0]]}, DataError, "2 columns and the batch 1"),
+        ({"batch": [["secret", "value"]]}, DataError, "Points must be numbers"),
+        ({"weights": [1.0] * 4}, DataError, "Weights must be 5 positive numbers"),
+        ({"weights": [1.0, 1.0, 1.0, 1.0, 0.0]}, DataError, "Weights must be 5 positive numbers"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(change, error, words):
+    given = {
+        "base": [[0.0, 1.0], [1.0, 1.0], [8.0, 9.0], [9.0, 9.0]],
+        "labels": [0, 0, 1, 1],
+        "batch": [[3.0, 3.0]],
+        "k": 2,
+        **change,
+    }
+    with pytest.raises(error, match=words) as refused:
+        add_batch(given.pop("base"), given.pop("labels"), given.pop("batch"), given.pop("k"), **given)
+    assert "secret" not in str(refused.value)
