@@ -1,5 +1,7 @@
 """Cells of candidates: equal to the plain version, every cell within its limit, refinement that gains and keeps it."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -194,13 +196,14 @@ def best_allowed(X, labels, q, k, limit):
     return best, now
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_after_refinement_no_single_exchange_helps(seed):
+@pytest.mark.parametrize("k, limit", [(3, 0.05), (2, 0.35)])
+@pytest.mark.parametrize("seed", range(6))
+def test_after_refinement_no_single_exchange_helps(seed, k, limit):
     chance = np.random.default_rng(seed)
-    X, q, k, limit = chance.normal(size=(48, 2)), chance.uniform(0.3, 1, 48), 3, 0.05
+    X, q = chance.normal(size=(48, 2)), chance.uniform(0.3, 1, 48)
     X -= X.mean(axis=0)
     labels = participating_cells(X, k, q, limit, refine=False)
-    count = labels.max() + 1
+    count = int(labels.max()) + 1
     blocks = empty_blocks(count, 2, 40)
     fill_blocks(blocks, X, q, labels)
     near = np.empty((count, count - 1), dtype=np.int64)
@@ -250,8 +253,11 @@ def test_a_limit_that_cells_just_meet():
     X = survey(300, 2)[0]
     for chance in (0.3, 0.55, 0.7):
         for size in (11, 14, 23):
-            limit = cell_failures([0] * size, chance, 4)[0]
-            for participation in (chance, np.where(X[:, 0] > 0, chance, chance * (1 + 1e-15))):
+            summed = cell_failures([0] * size, chance, 4)[0]
+            closed = effective_anonymity(4, chance, 1e-290, available=size).cell_failure
+            for limit, participation in product(
+                (summed, closed), (chance, np.where(X[:, 0] > 0, chance, chance * (1 + 1e-15)))
+            ):
                 labels = participating_cells(X, 4, participation, limit, refine=False)
                 assert cell_failures(labels, participation, 4).max() <= limit
                 assert size <= np.bincount(labels).min() <= size + 1
@@ -271,6 +277,7 @@ def test_small_cells_that_larger_ones_would_break():
     with pytest.raises(GuaranteeError, match="left over"):
         participating_cells(X, 10, 0.01, 0.1)
     assert size_for_participation(10, 0.01, 0.1) > 1000
+    assert (np.bincount(participating_cells(X[:20], 10, 0.01, 0.2)) == 10).all()
 
 
 @pytest.mark.parametrize("least", [1e-3, 0.2])
