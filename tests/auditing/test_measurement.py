@@ -169,3 +169,14 @@ def test_contradictions_of_the_manifest_are_counted_and_told(contradictions):
 
 def test_without_a_manifest_nothing_is_said_of_contradictions():
     assert "manifest_contradictions" not in audit(ORIGINAL, RELEASED, SCHEMA).measures
+
+
+def test_a_brief_audit_leaves_out_what_comes_of_comparing_records():
+    whole, brief = audit(ORIGINAL, RELEASED, SCHEMA), audit(ORIGINAL, RELEASED, SCHEMA, brief=True)
+    assert brief["k"] == whole["k"]
+    left_out = set(whole.measures) - set(brief.measures)
+    assert {"distortion", "linkage", "dld", "il1s", "propensity_error"} <= left_out
+    assert {"l_diversity", "t_closeness", "prosecutor_worst", "values_changed", "dependence_loss"} <= set(
+        brief.measures
+    )
+    assert brief.comparisons == brief.quantiles == ()

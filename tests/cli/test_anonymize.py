@@ -409,3 +409,43 @@ def test_a_configuration_may_hold_requirements_and_flags_override_them(folder, r
     manifest = json.loads(outcome.stdout)
     assert manifest["cells"]["merged"]["require"] == {"k": 9, "t_closeness.tsh": 0.5, "l_diversity": 2}
     assert manifest["cells"]["smallest"] >= 9
+
+
+def test_dependence_is_preserved_and_told(folder, run):
+    outcome = run("anonymize", "people.csv", "-s", "schema.toml", "-k", "5", "--method", "mdav", "-o", "out.csv",
+                  "--dependence", "0.2", "--report", "out.html")  # fmt: skip
+    assert outcome.code == 0, outcome.stderr
+    told = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))["dependence"]
+    assert told["lambda"] == 0.2
+    assert f"D_Y {told['dependence_loss']:.4f}" in " ".join(outcome.stderr.split())
+    assert "Preserved dependence" in (folder / "out.html").read_text(encoding="utf-8")
+
+
+def test_blocks_are_written_with_their_label_and_fail_the_audit(folder, run):
+    outcome = run("anonymize", "people.csv", "-s", "schema.toml", "-k", "5", "--method", "mdav", "-o", "out.csv",
+                  "--blocks", "1")  # fmt: skip
+    assert outcome.code == 0, outcome.stderr
+    assert "NOT 5-anonymous as a whole" in " ".join(outcome.stderr.split())
+    audited = run("audit", "people.csv", "out.csv", "-s", "schema.toml", "--require", "k=5")
+    assert audited.code == 1
+    assert "k is" in audited.stderr
+
+
+def test_dependence_and_blocks_stand_in_a_run_file(folder, run):
+    (folder / "run.toml").write_text(
+        'config_version = 1\ninput = "people.csv"\nschema = "schema.toml"\nk = 4\nmethod = "mdav"\n'
+        'output = "out.csv"\ndependence = 0.5\nblocks = 1\n',
+        encoding="utf-8",
+    )
+    outcome = run("anonymize", "--config", "run.toml")
+    assert outcome.code == 0, outcome.stderr
+    manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
+    assert manifest["dependence"]["lambda"] == 0.5
+    assert all(len(names) == 1 for names in manifest["blocks"]["columns"])
+
+
+def test_a_public_report_can_be_asked_for(folder, run):
+    outcome = run("anonymize", "people.csv", "-s", "schema.toml", "-k", "5", "--method", "mdav", "-o", "out.csv",
+                  "--report", "out.html", "--for", "public")  # fmt: skip
+    assert outcome.code == 0, outcome.stderr
+    assert "For internal use" not in (folder / "out.html").read_text(encoding="utf-8")

@@ -266,3 +266,16 @@ def test_a_certificate_that_cannot_be_written_is_refused(released, run, name):
     before = {path.name: path.read_bytes() for path in released.iterdir()}
     assert run(*BASE, "--report", "both.html", "--certificate", name).code == 2
     assert {path.name: path.read_bytes() for path in released.iterdir()} == before
+
+
+def test_a_task_is_learned_where_a_target_is_named(folder, run):
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    made = run("anonymize", "people.csv", "-s", "schema.toml", "-k", "5", "--method", "mdav", "-o", "out.csv")
+    assert made.code == 0, made.stderr
+    outcome = run("audit", "people.csv", "out.csv", "-s", "schema.toml", "--target", "tsh", "--json")
+    assert outcome.code == 0, outcome.stderr
+    measures = json.loads(outcome.stdout)["measures"]
+    assert {"task_released", "task_original", "task_baseline", "task_loss"} <= set(measures)
+    wrong = run("audit", "people.csv", "out.csv", "-s", "schema.toml", "--target", "age")
+    assert wrong.code == 2
+    assert "quasi-identifier" in wrong.stderr

@@ -142,3 +142,25 @@ def test_a_damaged_account_of_merging(odd):
     told(cells={"merged": odd})
     again(cells={"merged": {"require": odd}})
     told(cells={"merged": {"require": {"k": odd}, "merged_cells": odd, "cells_before": odd}})
+
+
+def test_dependence_and_blocks_are_told_and_made_again():
+    manifest = {
+        "k": 1,
+        "seed": 0,
+        "method": {"asked": "mdav", "used": "mdav"},
+        "dependence": {"lambda": 0.3, "distortion": 0.1, "dependence_loss": 0.5, "weighted": 0.22},
+        "blocks": {"k": 5, "columns": [["age", "sex"], ["home"]], "cells": [4, 4], "jointly_k_anonymous": False},
+    }
+    told = {fact.label: fact.text for fact in making(manifest)}
+    assert told["Preserved dependence"] == "lambda = 0.3: D_X 0.1, D_Y 0.5, weighted 0.22, of the points"
+    assert told["Blocks of columns"] == (
+        "5-anonymous in each of 2 blocks (age, sex; home), and not 5-anonymous as a whole"
+    )
+    assert "-k 5" in rerun(manifest)
+    assert "--dependence 0.3 --blocks 'age,sex;home'" in rerun(manifest)
+
+
+def test_damaged_accounts_of_dependence_and_blocks_are_left_out():
+    manifest = {"dependence": {"lambda": "much"}, "blocks": {"columns": 3}}
+    assert making(manifest) == ()

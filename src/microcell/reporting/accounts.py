@@ -85,8 +85,9 @@ def rerun(manifest: Plain | None) -> str:
     asked = method.get("asked", method.get("used"))
     if not (isinstance(k, int) and isinstance(seed, int) and isinstance(asked, str)):
         return ""
-    words = ["microcell", "anonymize", "ORIGINAL", "-s", "SCHEMA", "-k", str(k), "--method", asked]
-    words += [*_settings(_part(method, "options")), "--seed", str(seed), *_demands(told)]
+    asked_k = _part(told, "blocks").get("k", k)
+    words = ["microcell", "anonymize", "ORIGINAL", "-s", "SCHEMA", "-k", str(asked_k), "--method", asked]
+    words += [*_settings(_part(method, "options")), "--seed", str(seed), *_demands(told), *_design(told)]
     if told.get("missing") in ("drop", "impute"):
         words += ["--missing", str(told["missing"])]
     function = _part(told, "cells").get("function")
@@ -103,6 +104,15 @@ def _settings(options: Plain) -> Iterator[str]:
             yield from ("--effort", str(value))
         elif isinstance(value, (bool, int, float, str)):
             yield from ("--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}")
+
+
+def _design(manifest: Plain) -> Iterator[str]:
+    """The weight of dependence, and the blocks."""
+    weight, columns = _part(manifest, "dependence").get("lambda"), _part(manifest, "blocks").get("columns")
+    if isinstance(weight, (int, float)):
+        yield from ("--dependence", f"{weight:g}")
+    if isinstance(columns, list):
+        yield from ("--blocks", ";".join(",".join(map(str, names)) for names in columns if isinstance(names, list)))
 
 
 def _demands(manifest: Plain) -> Iterator[str]:
@@ -153,6 +163,26 @@ def _cells(manifest: Plain) -> str:
         return _word(count)
     sizes = "all of " if low == high else f"of {low:,} to "
     return f"{count:,}, {sizes}{counted(high, 'record')}"
+
+
+def _blocks(manifest: Plain) -> str:
+    """What blocks promise, and what not."""
+    blocks = _part(manifest, "blocks")
+    columns, k = blocks.get("columns"), blocks.get("k")
+    if not (isinstance(columns, list) and isinstance(k, int)):
+        return ""
+    named = "; ".join(", ".join(map(str, names)) for names in columns if isinstance(names, list))
+    whole = "" if blocks.get("jointly_k_anonymous") is True else f", and not {k}-anonymous as a whole"
+    return f"{k}-anonymous in each of {counted(len(columns), 'block')} ({named}){whole}"
+
+
+def _dependence(manifest: Plain) -> str:
+    told = _part(manifest, "dependence")
+    figures = [told.get(name) for name in ("lambda", "distortion", "dependence_loss", "weighted")]
+    if not all(isinstance(figure, (int, float)) for figure in figures):
+        return ""
+    weight, lost, unpredicted, both = map(_word, figures)
+    return f"lambda = {weight}: D_X {lost}, D_Y {unpredicted}, weighted {both}, of the points"
 
 
 def _required(manifest: Plain) -> str:
@@ -214,6 +244,8 @@ _MAKING: Mapping[str, Callable[[Plain], str]] = {
     "Missing values": _word_of("missing", _MISSING),
     "Records": _records,
     "Cells": _cells,
+    "Blocks of columns": _blocks,
+    "Preserved dependence": _dependence,
     "Required of the release": _required,
     "Merging": _merged,
     "Order of rows": _word_of("row_order", _ORDERS),
