@@ -18,7 +18,8 @@ LAYERS = [
     | {"configuration", "sample", "participation"},
     {"manifests", "groundwork", "enforcing"},
     {"sweeping"},
-    {"pipeline", "allocating", "assigning", "drawing", "comparing", "planning", "exploring", "depending"},
+    {"pipeline", "allocating", "assigning", "drawing", "comparing", "planning", "exploring", "depending"}
+    | {"sessions", "surveys", "engines"},
     {"estimator", "cli"},
     {"__main__"},
 ]
@@ -40,13 +41,15 @@ HOMES = {
     "rich": "microcell.cli",
     "sklearn": "microcell.estimator",
     "scipy": "microcell.kernels",
+    "pyarrow": "microcell.engines._arrow",
+    "distributed": "microcell.engines._clusters",
 }
 """Each third-party package has one home; NumPy is at home everywhere."""
 
 SECOND_HOMES = {"sklearn": "microcell.auditing.learning"}
 """A task is learned in the audit, where the extra is asked for."""
 
-EXTRAS = {"pyreadstat", "sklearn"}
+EXTRAS = {"pyreadstat", "sklearn", "pyarrow", "distributed"}
 """Optional packages, imported where they are used."""
 
 

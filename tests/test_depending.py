@@ -312,12 +312,25 @@ def blocked(blocks=1, **given):
 
 @pytest.mark.parametrize("dependence", [0, 0.5])
 def test_blocks_publish_what_each_would_alone(dependence):
-    table, schema, release = blocked([["age"], ["sex"]], dependence=dependence)
+    table, _, release = blocked([["age"], ["sex"]], dependence=dependence)
     for name in ("age", "sex"):
         alone = mc.Schema(quasi=[name], confidential=["pay"], rest="keep")
         expected = mc.anonymize(table, alone, k=6, method="mdav", dependence=dependence).table[name]
         np.testing.assert_array_equal(release.table[name], expected)
     np.testing.assert_array_equal(release.table["pay"], table["pay"])
+
+
+def test_the_distortion_of_blocks_is_that_of_all_columns_with_weights_too():
+    rng = np.random.default_rng(5)
+    table = {name: rng.normal(size=90) for name in "abc"} | {"w": rng.choice([0.1, 1.0, 30.0], 90)}
+    schema = mc.Schema(quasi=list("abc"), weight="w")
+    release = mc.anonymize(table, schema, k=4, method="mdav", blocks=[["a", "b"], ["c"]])
+    lost = whole = 0.0
+    for name in "abc":
+        points, published = (side[name] / table[name].std() for side in (table, release.table))
+        lost += table["w"] @ np.square(points - published)
+        whole += table["w"] @ np.square(points - np.average(points, weights=table["w"]))
+    assert release.manifest.cells["distortion"] == pytest.approx(lost / whole, rel=1e-12)
 
 
 def test_blocks_are_labelled_as_what_they_are():

@@ -141,11 +141,11 @@ def test_tables_that_have_next_to_nothing_in_them():
         ({"risk": "nonsense"}, "No measure 'nonsense'.*linkage"),
         ({"loss": "distortion.tsh"}, "No measure 'distortion.tsh'"),
         ({"require": {"nonsense": 1}}, "No measure 'nonsense'"),
-        ({"require": {"k": float("nan")}}, "limit of 'k' must be a finite number"),
+        ({"require": {"k": float("nan")}}, "limit for k must be a finite number"),
         ({"require": {"k": float("inf")}}, "finite number"),
         ({"require": {"k": True}}, "finite number"),
         ({"require": {"k": "5"}}, "finite number"),
-        ({"require": [("k", 5)]}, "require must map names of measures"),
+        ({"require": [("k", 5)]}, "require must be limits by measure"),
     ],
 )
 def test_wrong_use_is_refused(given_, words):
@@ -159,12 +159,13 @@ def test_the_largest_k_is_refused_before_any_point(monkeypatch):
         mc.explore(PEOPLE, SCHEMA, k=[3, 121])
 
 
-def test_a_wrong_measure_is_refused_at_the_first_point(monkeypatch):
+@pytest.mark.parametrize(("given", "points"), [({"require": {"nonsense": 1}}, 0), ({"risk": "nonsense"}, 1)])
+def test_a_wrong_measure_is_refused_before_any_point_or_at_the_first(monkeypatch, given, points):
     made, make = [], groundwork.make_cells
     monkeypatch.setattr(groundwork, "make_cells", lambda *given_: made.append(1) or make(*given_))
     with pytest.raises(OptionError, match="No measure 'nonsense'"):
-        mc.explore(PEOPLE, SCHEMA, k=[3, 5, 7], methods="mdav", require={"nonsense": 1})
-    assert len(made) == 1
+        mc.explore(PEOPLE, SCHEMA, k=[3, 5, 7], methods="mdav", **given)
+    assert len(made) == points
 
 
 def test_a_table_that_is_not_k_anonymous_after_all_is_refused(monkeypatch):

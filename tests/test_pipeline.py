@@ -528,8 +528,39 @@ def test_an_audit_with_a_weaker_schema_or_another_file_says_so(csv_file):
     found = mc.audit(csv_file, output, SCHEMA)
     assert any("not the file that was written" in note for note in found.notes)
     assert any("another number of released records" in note for note in found.notes)
-    with pytest.raises(mc.RequirementError, match="manifest_contradictions is 2"):
-        found.require(k=2)
+    with pytest.raises(mc.RequirementError, match="manifest_contradictions is 3"):
+        found.require(k=2)  # k is 4 now, too
+
+
+@pytest.mark.parametrize(
+    ("altered", "words"),
+    [
+        ({"k": 6}, "smaller class than the k of the manifest"),
+        ({"records": {"in": 201, "out": 200, "dropped": 1}}, "another number of original records"),
+        ({"cells": {"merged": {"require": {"k": 5.0, "l_diversity": 6.0}}}}, "l_diversity is 5, required at least 6."),
+        ({"cells": {"merged": {"require": {"t_closeness.tsh": 0}}}}, "t_closeness.tsh is"),
+    ],
+    ids=["k", "records", "limit", "limit of a column"],
+)
+def test_an_untrue_statement_of_a_manifest_is_a_contradiction(altered, words):
+    table = {"age": np.arange(200), "tsh": np.arange(200) % 7}
+    schema = mc.Schema(quasi=["age"], confidential=["tsh"])
+    release = mc.anonymize(table, schema, k=5, method="mdav", require={"l_diversity": 5})
+    assert mc.audit(table, release.table, schema, manifest=release.manifest).require(k=5)["k"] == 5
+    found = mc.audit(table, release.table, schema, manifest={**release.manifest.as_dict(), **altered})
+    assert found["manifest_contradictions"] == 1
+    assert words in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    "limits", [{"nonsense": 3}, {"l_diversity": "x"}, {"l_diversity.age": 3}, {"l_diversity": True}, [], None]
+)
+def test_limits_that_a_damaged_manifest_tells_are_passed_over(limits):
+    table = {"age": np.arange(20), "tsh": np.arange(20) % 7}
+    schema = mc.Schema(quasi=["age"], confidential=["tsh"])
+    release = mc.anonymize(table, schema, k=5)
+    manifest = {**release.manifest.as_dict(), "cells": {"merged": {"require": limits}}}
+    assert mc.audit(table, release.table, schema, manifest=manifest)["manifest_contradictions"] == 0
 
 
 def test_two_releases_of_a_table_cannot_be_laid_side_by_side():

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import hypot, isfinite
-from numbers import Real
+from math import hypot
 from pathlib import Path
 from typing import Any
 
-from microcell import auditing, groundwork, progress, reporting, sweeping
+from microcell import auditing, enforcing, groundwork, progress, reporting, sweeping
 from microcell.errors import GuaranteeError, OptionError
 from microcell.model import Audit, Judgement, Measure, Partition, Schema
 
@@ -129,7 +128,7 @@ def explore(
     (3, 'the least distortion, 0.0125245, of the 2 of 3 points that meet all limits')
     """
     sweep = sweeping.plan(k, methods, options, default=("auto",), seed=seed)
-    limits = _as_limits(require)
+    limits = enforcing.check_limits(require)
     groundwork.check_handling(missing, seed)
     prepared = groundwork.prepare(source, schema, k=max(sweep.sizes), missing=missing)
     points = tuple(_as_points(prepared, sweep, names=(risk, loss, *limits)))
@@ -169,16 +168,6 @@ def draw_exploration(exploration: Exploration, form: str) -> bytes:
 
 
 # ---------------------------------------------------------------------------------------------- points
-
-
-def _as_limits(require: Any) -> dict[str, float]:
-    given = {} if require is None else require
-    if not isinstance(given, Mapping):
-        raise OptionError(f"require must map names of measures to limits; it is of the type {type(given).__name__}.")
-    for name, limit in given.items():
-        if isinstance(limit, bool) or not isinstance(limit, Real) or not isfinite(limit):
-            raise OptionError(f"The limit of {name!r} must be a finite number, not {limit!r}.")
-    return {name: float(limit) for name, limit in given.items()}
 
 
 def _as_points(prepared: groundwork.Prepared, sweep: sweeping.Sweep, *, names: Sequence[str]) -> Iterator[Point]:

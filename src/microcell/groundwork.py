@@ -10,7 +10,8 @@ import numpy as np
 
 from microcell import aggregation, auditing, configuration, encoding, partitioning, progress, roles, tables
 from microcell.cells import Cells, PowerCells, ball_cells, lookup_cells
-from microcell.errors import OptionError, SchemaError, TooFewRecordsError
+from microcell.errors import GuaranteeError, OptionError, SchemaError, TooFewRecordsError
+from microcell.kernels.cells import total_sum_of_squares
 from microcell.model import Encoded, Floats, Integers, Partition, Schema, Table
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "make_cells",
     "make_function",
     "prepare",
+    "prove",
     "publish_cells",
     "released_rows",
     "take_rows",
@@ -169,6 +171,21 @@ def publish_cells(prepared: Prepared, made: Made) -> Table:
     return published
 
 
+def prove(published: Table, schema: Schema, k: int, rows: int) -> None:
+    """Count the columns, the records and k of the table about to be published, as an outsider would."""
+    strange = set(published.names) ^ {*schema.keys, *schema.unchanged}
+    if strange:
+        raise GuaranteeError(f"Columns {sorted(strange)} are not as the schema wants them. Nothing was released.")
+    if published.rows != rows:
+        raise GuaranteeError(f"The release has {published.rows} records instead of {rows}. Nothing was released.")
+    smallest = int(auditing.class_sizes(published, schema.keys).min(initial=rows))
+    if smallest < k:
+        raise GuaranteeError(
+            f"The finished table has a class of {smallest} records, fewer than k = {k}. Nothing was released; please "
+            "report this as a defect."
+        )
+
+
 def find_distortion(prepared: Prepared, blocks: Sequence[Block]) -> float:
     """D_X, what is lost of the points of the quasi-identifiers: SSE / SST."""
     points = [prepared.points(block.columns) for block in blocks]
@@ -183,9 +200,9 @@ def find_dependence_loss(prepared: Prepared, blocks: Sequence[Block]) -> float:
 def _mean_distortion(prepared: Prepared, blocks: Sequence[Block], points: Sequence[Floats]) -> float:
     """The distortion of some points by the cells of each block, weighted by the variance of the block."""
     weights = prepared.encoded.weights
-    parts = [prepared.points(block.columns) for block in blocks]
-    spreads = np.array([float(np.square(part - part.mean(axis=0)).sum()) for part in parts])
-    shares = spreads / spreads.sum() if spreads.sum() > 0 else np.full(len(parts), 1 / len(parts))
+    each = np.ones(prepared.table.rows) if weights is None else weights
+    spreads = np.array([total_sum_of_squares(prepared.points(block.columns), each) for block in blocks])
+    shares = spreads / spreads.sum() if spreads.sum() > 0 else np.full(len(blocks), 1 / len(blocks))
     pairs = zip(points, blocks, strict=True)
     losses = [partitioning.distortion(side, block.partition.labels, weights=weights) for side, block in pairs]
     return float(shares @ np.array(losses))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from microcell import partitioning, tables
+from microcell import auditing, partitioning, tables
 from microcell.errors import TableError
 from microcell.model import Encoded, Integers, Manifest, Partition, Schema, Table
 
@@ -155,6 +155,7 @@ def find_contradictions(
 ) -> tuple[str, ...]:
     """What the manifest says that does not hold for these tables and this schema, a sentence each."""
     quasi = {name for name, facts in _entries(manifest, "columns").items() if "quasi" in _values(facts)}
+    records = _entries(manifest, "records")
     found = {
         "The original is not the table that the release was made of: its digest is not the manifest's.": (
             _another(manifest.get("input"), original)
@@ -163,11 +164,24 @@ def find_contradictions(
             _another(manifest.get("output"), released)
         ),
         f"The manifest speaks of another number of released records than {released.rows}.": (
-            _entries(manifest, "records").get("out", released.rows) != released.rows
+            records.get("out", released.rows) != released.rows
+        ),
+        f"The manifest speaks of another number of original records than {original.rows}.": (
+            records.get("in", original.rows) != original.rows
+        ),
+        "The release has a smaller class than the k of the manifest allows.": (
+            _has_less(manifest.get("k"), released, schema)
         ),
         "Quasi-identifiers of the manifest have another role in the schema given.": not quasi <= set(schema.keys),
     }
     return tuple(sentence for sentence, holds in found.items() if holds)
+
+
+def _has_less(k: Any, released: Table, schema: Schema) -> bool:
+    """True if the release is known to have a class of fewer than k records."""
+    if not isinstance(k, int) or not released.rows or not set(schema.keys) <= set(released.columns):
+        return False
+    return int(auditing.class_sizes(released, schema.keys).min()) < k
 
 
 def _entries(manifest: Mapping[str, Any], name: str) -> Mapping[str, Any]:

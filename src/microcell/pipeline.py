@@ -253,7 +253,7 @@ def audit(
     account = manifests.find_manifest(manifest, after.origin.path)
     if account is None:
         return auditing.audit(before, after, resolved, key=key, population=population, target=target, brief=brief)
-    contradictions = manifests.find_contradictions(account, before, after, resolved)
+    contradictions = _contradictions(account, before, after, resolved)
     pairs = _pairs(before, after, resolved, account) if key is None else None
     return auditing.audit(
         before,
@@ -336,17 +336,7 @@ def _with_representatives(cells: Cells | None, published: Table, partition: Part
 
 def _prove(published: Table, schema: Schema, k: int, rows: int, limits: Mapping[str, float]) -> None:
     """Measure k, the columns, the records and the limits on the table about to be published, as an outsider would."""
-    strange = set(published.names) ^ {*schema.keys, *schema.unchanged}
-    if strange:
-        raise GuaranteeError(f"Columns {sorted(strange)} are not as the schema wants them. Nothing was released.")
-    if published.rows != rows:
-        raise GuaranteeError(f"The release has {published.rows} records instead of {rows}. Nothing was released.")
-    smallest = int(auditing.class_sizes(published, schema.keys).min(initial=rows))
-    if smallest < k:
-        raise GuaranteeError(
-            f"The finished table has a class of {smallest} records, fewer than k = {k}. Nothing was released; please "
-            "report this as a defect."
-        )
+    groundwork.prove(published, schema, k, rows)
     missed = enforcing.find_missed(published, schema, limits)
     if missed:
         raise RequirementError(f"{' '.join(map(str, missed))} This is of the finished table. Nothing was released.")
@@ -363,6 +353,15 @@ def _prove_blocks(published: Table, schema: Schema, blocks: Mapping[str, Any] | 
                 f"The finished table has a class of {smallest} records in a block of columns, fewer than "
                 f"k = {blocks['k']}. Nothing was released; please report this as a defect."
             )
+
+
+def _contradictions(manifest: Mapping[str, Any], before: Table, after: Table, schema: Schema) -> tuple[str, ...]:
+    """What the manifest says that does not hold, a sentence each."""
+    told = manifests.find_contradictions(manifest, before, after, schema)
+    if not set(schema.keys) <= set(after.columns):
+        return told
+    unkept = enforcing.find_unkept(after, schema, manifests.limits_of(manifest))
+    return *told, *(f"The manifest says that a limit was met: {item}" for item in unkept)
 
 
 def _pairs(before: Table, after: Table, schema: Schema, manifest: Mapping[str, Any]) -> Integers | None:

@@ -148,10 +148,37 @@ def test_a_sample_is_said_to_be_one():
 def test_no_set_of_columns_is_tried_twice(monkeypatch):
     tried = []
     attempt = attacks._try
-    monkeypatch.setattr(attacks, "_try", lambda attack, known: tried.append(known) or attempt(attack, known))
+    monkeypatch.setattr(
+        attacks, "_try", lambda attack, known, sets: tried.append(known) or attempt(attack, known, sets)
+    )
     linked(*cells(60, 6, 3))
     assert len(tried) == len(set(tried))
     assert all(known == tuple(sorted(known)) for known in tried)
+
+
+def test_sets_whose_mean_is_taken_share_the_work_of_one(monkeypatch):
+    """14 columns, of which 11 to 13 are drawn ten times each: together they may look at no more than all 14 do."""
+    n, columns, most = 600, 14, 300
+    tried, attempt = [], attacks._try
+
+    def spy(attack, known, sets):
+        found = attempt(attack, known, sets)
+        tried.append((len(known), found.records))
+        return found
+
+    before, after = cells(n, columns, 2)
+    points = len(np.unique(after, axis=0))
+    monkeypatch.setattr(attacks, "_try", spy)
+    monkeypatch.setattr(attacks, "_MOST_SCANNED", points * columns * most)
+    monkeypatch.setattr(attacks, "_LEAST", 1)
+    monkeypatch.setattr(attacks, "_draw_any", lambda *_: [(0,)])
+    linked(before, after)
+    work = dict.fromkeys(range(1, columns + 1), 0)
+    for known, records in tried:
+        work[known] += known * records
+    assert (columns, most) in tried
+    assert all(0 < work[known] <= columns * most for known in (11, 12, 13, 14))
+    assert work[10] >= n * 10  # as many as a tree can search are all searched
 
 
 def test_the_same_seed_gives_the_same_measures():

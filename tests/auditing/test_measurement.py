@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from microcell.auditing import audit
-from microcell.errors import RequirementError, SchemaError
+from microcell.errors import OptionError, RequirementError, SchemaError
 from microcell.model import Column, Schema
 from tests.small_tables import table, take
 
@@ -171,6 +171,11 @@ def test_without_a_manifest_nothing_is_said_of_contradictions():
     assert "manifest_contradictions" not in audit(ORIGINAL, RELEASED, SCHEMA).measures
 
 
+def test_a_brief_audit_learns_nothing_and_refuses_a_target():
+    with pytest.raises(OptionError, match="target"):
+        audit(ORIGINAL, RELEASED, SCHEMA, brief=True, target="tsh")
+
+
 def test_a_brief_audit_leaves_out_what_comes_of_comparing_records():
     whole, brief = audit(ORIGINAL, RELEASED, SCHEMA), audit(ORIGINAL, RELEASED, SCHEMA, brief=True)
     assert brief["k"] == whole["k"]
@@ -180,3 +185,9 @@ def test_a_brief_audit_leaves_out_what_comes_of_comparing_records():
         brief.measures
     )
     assert brief.comparisons == brief.quantiles == ()
+
+
+@pytest.mark.parametrize("limit", ["5", None, True, [5]])
+def test_a_limit_that_is_no_number_is_refused(limit):
+    with pytest.raises(OptionError, match="The limit of k must be a number"):
+        audit(ORIGINAL, RELEASED, SCHEMA).require(k=limit)

@@ -242,7 +242,7 @@ def test_targets_that_cannot_be_written_are_refused(tmp_path):
         (b'{"format": "microcell cells", "version": "1"}', "no version"),
         (b'{"format": "microcell cells", "version": true}', "no version"),
         (b'{"format": "microcell cells", "version": 0}', "no version"),
-        (b'{"format": "microcell cells", "version": 2}', "newer version of microcell; upgrade"),
+        (b'{"format": "microcell cells", "version": 3}', "newer version of microcell; upgrade"),
         (b'{"format": "microcell cells", "version": 1}', "altered"),
         (b'{"format": "microcell cells", "version": 1, "k": 1e999}', "altered"),
     ],
@@ -317,7 +317,7 @@ def test_altered_files_are_refused(change, tmp_path):
 @pytest.mark.parametrize(
     "change, words",
     [
-        (put("kind", "hexagons"), "kind is unknown; this version of microcell has balls, lookup, power"),
+        (put("kind", "hexagons"), "kind is unknown; this version of microcell has balls, boxes, lookup, power"),
         (put("kind", ["power"]), "holds no whole cells"),
         (put("kind", "lookup"), "Cells of kind 'lookup' have the entries"),
         (put("k", 7), "smallest cell has 6 records, fewer than k = 7"),

@@ -108,7 +108,7 @@ def test_a_release_that_breaks_its_promise_fails(released, run):
     assert "k is 4, required at least 5" in outcome.stderr
     outcome = run(*BASE, "--require", "k=4")
     assert outcome.code == 1
-    assert "manifest_contradictions is 2" in outcome.stderr
+    assert "manifest_contradictions is 3" in outcome.stderr  # the file, the number of its records, and k
     (released / "out.csv.manifest.json").unlink()
     assert run(*BASE, "--require", "k=4").code == 0
 

@@ -47,11 +47,41 @@ def test_blocks_say_that_they_are_not_k_anonymous(folder, run):
     assert "all columns together are not" in " ".join(outcome.stderr.split())
 
 
+def test_one_block_of_all_columns_is_not_said_to_fall_short(folder, run):
+    outcome = run(*BASE, "-k", "4", "--lambdas", "0", "--blocks", "99")
+    told = " ".join(outcome.stderr.split())
+    assert "turned out to be so too" in told
+    assert "are not" not in told
+
+
+def test_the_points_are_written_in_the_form_that_the_name_says(folder, run):
+    outcome = run(*BASE, "-k", "4", "--lambdas", "0.5", "-o", "sweep.parquet", "--json")
+    assert outcome.code == 0, outcome.stderr
+    written = mc.read("sweep.parquet").columns["dependence_loss"].data
+    assert written.tolist() == [point["dependence_loss"] for point in json.loads(outcome.stdout)["points"]]
+
+
+def test_an_infinite_increase_is_a_missing_value_in_the_file(folder, run):
+    lines = ["x,y", *(f"{row // 4},{row * 7 % 12}" for row in range(12))]
+    (folder / "flat.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    schema = mc.schema_to_toml(mc.Schema(quasi=["x"], confidential=["y"]))
+    (folder / "flat.toml").write_text(schema, encoding="utf-8")
+    arguments = ("flat.csv", "-s", "flat.toml", "-k", "4", "--method", "mdav", "--lambdas", "1", "-o", "sweep.csv")
+    outcome = run("dependence", *arguments, "--figure", "sweep.svg")
+    assert outcome.code == 0, outcome.stderr
+    rows = list(csv.DictReader((folder / "sweep.csv").read_text(encoding="utf-8").splitlines()))
+    assert [row["distortion_increment"] for row in rows] == ["0.0", ""]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("-k", "four"), "-k takes whole numbers"),
         (("-k", "4", "--lambdas", "little"), "--lambdas takes numbers"),
+        (("-k", "4", "--lambdas", ","), "--lambdas takes numbers"),
+        (("-k", "4", "-o", "both.csv", "--figure", "both.csv"), "--figure takes a name"),
+        (("-k", "4", "-o", "sweep.svg", "--figure", "sweep.svg"), "Tables cannot be written"),
+        (("-k", "4", "-o", "sweep.doc"), ".doc"),
         (("-k", "4", "--lambdas", "2"), "from 0"),
         (("-k", "4", "--loss", "-1"), "loss must be"),
         (("-k", "4", "--blocks", "age;nothing"), "no quasi-identifier"),

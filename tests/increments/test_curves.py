@@ -70,6 +70,12 @@ def test_a_constant_part_is_told_from_the_growing_one():
     assert curve.seconds(10**6) == pytest.approx(1000, rel=0.1)
 
 
+def test_times_that_hardly_grow_on_small_samples_are_not_taken_to_stay_so():
+    curve = fit_curve([55, 110, 220], [1.0e-3, 1.05e-3, 1.2e-3])
+    assert curve.b == 1
+    assert curve.seconds(10**6) > 1
+
+
 def test_noise_shows_as_an_error_that_grows_with_the_distance():
     rng = np.random.default_rng(0)
     curve = calibrate(lambda n: 1e-8 * n**2 * rng.lognormal(0, 0.2), 10**6, seconds=5.0)

@@ -164,3 +164,26 @@ def test_dependence_and_blocks_are_told_and_made_again():
 def test_damaged_accounts_of_dependence_and_blocks_are_left_out():
     manifest = {"dependence": {"lambda": "much"}, "blocks": {"columns": 3}}
     assert making(manifest) == ()
+
+
+def test_numbers_of_the_command_have_all_their_digits():
+    limit, weight = 1 / 3, 0.1234567891
+    command = again(cells={"merged": {"require": {"t_closeness": limit, "k": 1e6}}}, dependence={"lambda": weight})
+    words = shlex.split(command)
+    assert f"t_closeness={limit!r}" in words
+    assert "k=1000000" in words
+    assert words[words.index("--dependence") + 1] == repr(weight)
+
+
+def test_the_public_is_told_of_blocks_and_of_the_k_that_was_asked_for():
+    blocks = {"k": 5, "columns": [["age"], ["sex"]], "cells": [4, 4], "jointly_k_anonymous": False}
+    text = render(example(), "text", manifest={**MANIFEST, "k": 2, "blocks": blocks}, audience="public")
+    words = " ".join(text.split())
+    assert "k asked for 5" in words
+    assert "5-anonymous in each block, and not 5-anonymous as a whole" in words
+
+
+def test_batches_are_told_and_no_command_pretends_to_make_them_again():
+    manifest = {"k": 5, "seed": 0, "method": {"asked": "mdav", "used": "mdav", "batches": [{}, {}]}}
+    assert {fact.label: fact.text for fact in making(manifest)}["Batches"] == "2 batches added after the base"
+    assert rerun(manifest) == ""

@@ -75,6 +75,16 @@ def test_rounding_does_not_turn_the_verdict(limit):
     assert shown.asked[0].measure.value == 0.033
 
 
+def test_rounding_across_the_limit_tells_no_distance():
+    """0.03303 is shown as 0.033, and is more than 0.03301: 0.033 does not miss that by anything."""
+    audit = full()
+    value = audit["task_loss"]
+    between = (value + 0.033) / 2
+    (found,) = reach(audit, {"task_loss": between}, trim_audit(audit)).asked
+    assert value > between > found.measure.value
+    assert (found.met, found.words) == (False, "missed, by less than is shown")
+
+
 def test_a_near_miss_that_rounding_hides_is_a_miss():
     audit = full()
     (found,) = reach(audit, {"task_loss": 0.033}, trim_audit(audit)).asked

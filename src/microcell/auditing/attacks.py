@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import combinations
 from math import comb, sqrt
 
@@ -22,7 +21,7 @@ MOST = 20_000
 """Records linked at most; a table with more is sampled."""
 
 _MOST_SCANNED = 4e9
-"""Coordinates compared at most for one set of known columns, in more dimensions than a tree can search."""
+"""Coordinates compared at most for one share that is told, in more dimensions than a tree can search."""
 
 _LEAST = 500
 """Records linked at least, if there are so many."""
@@ -75,7 +74,8 @@ class _Found:
     records: int
 
 
-Attempt = Callable[[Known], _Found]
+Attempt = Callable[[Known, int], _Found]
+"""What comes of linking by the columns known, as one of so many sets whose mean is taken."""
 
 
 def link_records(points: LinkagePoints, classes: Integers, *, seed: int = 0, most: int = MOST) -> Linkage:
@@ -109,7 +109,7 @@ def link_records(points: LinkagePoints, classes: Integers, *, seed: int = 0, mos
     if not points.records:
         return Linkage()
     attack = _attack(points, classes, seed=seed, most=most)
-    attempt = cache(lambda known: _try(attack, known))
+    attempt = _attempt(attack)
     measures = (*_linkages(points, attempt, np.random.default_rng(seed)), _reverse(attack), *_disclosures(attack))
     return Linkage(measures, _by_known(points.names, attempt, np.random.default_rng(seed)))
 
@@ -147,21 +147,34 @@ def _numbers(column: ColumnPoints, first: Integers) -> Floats:
     return distinct_rows(column.places[used]).place[place].astype(np.float64)
 
 
-def _try(attack: _Attack, known: Known) -> _Found:
-    """The expected share of records linked rightly by the columns ``known``."""
+def _attempt(attack: _Attack) -> Attempt:
+    """What tries each set of columns once; what was found of one by more records serves where fewer would do."""
+    found: dict[Known, _Found] = {}
+
+    def attempt(known: Known, sets: int) -> _Found:
+        if known not in found:
+            found[known] = _try(attack, known, sets)
+        return found[known]
+
+    return attempt
+
+
+def _try(attack: _Attack, known: Known, sets: int) -> _Found:
+    """The expected share of records linked rightly by the columns ``known``, which are one of so many sets."""
     distinct = distinct_rows(np.column_stack([attack.numbers[at] for at in known]))
     published = attack.points.after(attack.first[distinct.first], known)
-    rows = attack.rows[: _affordable(*published.shape)]
+    count, dimensions = published.shape
+    rows = attack.rows[: _affordable(count, dimensions, sets)]
     sizes = np.bincount(distinct.place, weights=attack.sizes).astype(np.int64)
     links = count_links(attack.points.before(rows, known), published, sizes, distinct.place[attack.classes[rows]])
     return _Found(float(links.expected.mean()), len(rows))
 
 
-def _affordable(points: int, dimensions: int) -> int | None:
-    """The number of records that can be linked in the time there is; None if any."""
+def _affordable(points: int, dimensions: int, sets: int = 1) -> int | None:
+    """The number of records that can be linked in the time there is, shared among the sets; None if any."""
     if dimensions <= MOST_TREE_DIMENSIONS:
         return None
-    return max(_LEAST, int(_MOST_SCANNED / (points * dimensions)))
+    return max(_LEAST, int(_MOST_SCANNED / (points * dimensions * sets)))
 
 
 def _mean(found: Sequence[_Found]) -> _Found:
@@ -204,18 +217,18 @@ def _drawn(names: Sequence[str], sizes: Sequence[int], rng: np.random.Generator)
 def _linkages(points: LinkagePoints, attempt: Attempt, rng: np.random.Generator) -> Iterator[Measure]:
     names, everyone, count = points.names, points.records, len(points.names)
     report("linking records")
-    yield _measure("linkage", attempt(tuple(range(count))), everyone, "all quasi-identifiers")
-    ones = [attempt((at,)) for at in range(count)]
+    yield _measure("linkage", attempt(tuple(range(count)), 1), everyone, "all quasi-identifiers")
+    ones = [attempt((at,), 1) for at in range(count)]
     worst = max(range(count), key=lambda at: ones[at].share)
     yield _measure("linkage_one", ones[worst], everyone, f"the one that tells most ({names[worst]})")
     if count > 1:
         pairs = [(min(pair), max(pair)) for pair in combinations(_by_name(names), 2)]
         riskiest = sorted(pairs, key=lambda pair: -sum(ones[at].share for at in pair))[:_PAIRS]
-        found = {pair: attempt(pair) for pair in riskiest}
+        found = {pair: attempt(pair, 1) for pair in riskiest}
         worse = max(found, key=lambda pair: found[pair].share)
         told = " and ".join(names[at] for at in worse)
         yield _measure("linkage_two", found[worse], everyone, f"the two that tell most ({told})")
-    some = [attempt(known) for known in _draw_any(names, rng)]
+    some = [attempt(known, 1) for known in _draw_any(names, rng)]
     yield _measure("linkage_some", _mean(some), everyone, f"some of them (mean of {len(some)} sets)")
 
 
@@ -224,7 +237,8 @@ def _by_known(names: Sequence[str], attempt: Attempt, rng: np.random.Generator) 
     shares = []
     for size in range(1, len(names) + 1):
         report("linking records", size - 1, len(names))
-        shares.append(_mean([attempt(known) for known in _draw(names, size, rng)]).share)
+        drawn = _draw(names, size, rng)
+        shares.append(_mean([attempt(known, len(drawn)) for known in drawn]).share)
     return np.array(shares)
 
 

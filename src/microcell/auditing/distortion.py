@@ -3,11 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from microcell.auditing.losses import Loss, lose_changes, lose_characters, lose_chords, lose_squares
+from microcell.auditing.quantities import record_weights
 from microcell.auditing.readings import read_categories, read_numbers, read_points, read_ranks
-from microcell.errors import DataError
 from microcell.model import Column, Floats, Integers, Schema, Table
 from microcell.progress import report
 
@@ -44,7 +42,7 @@ def distort_columns(
     original: Table, released: Table, schema: Schema, *, pairs: Integers
 ) -> tuple[ColumnDistortion, ...]:
     """The distortion of each quasi-identifier, published row i compared with original row ``pairs[i]``."""
-    matched = _Matched(original, released, pairs, _weights(original, schema)[pairs])
+    matched = _Matched(original, released, pairs, record_weights(original, schema)[pairs])
     found = []
     for place, column in enumerate(schema.quasi):
         report("comparing columns", place, len(schema.quasi))
@@ -61,19 +59,6 @@ def average(columns: Sequence[ColumnDistortion]) -> float:
     if total == 0:
         return 0.0
     return sum(item.importance * item.loss.share for item in columns) / total
-
-
-def _weights(original: Table, schema: Schema) -> Floats:
-    if schema.weight is None:
-        return np.ones(original.rows)
-    weights = original.columns[schema.weight].reals()
-    wrong = ~(np.isfinite(weights) & (weights >= 0))
-    if wrong.any():
-        raise DataError(
-            f"The weight column {schema.weight!r} of the original must hold numbers of at least 0; row "
-            f"{int(np.argmax(wrong)) + 1} does not. Correct the weight or leave the record out."
-        )
-    return weights / max(float(weights.max(initial=0.0)), np.finfo(np.float64).tiny)
 
 
 def _of_numbers(column: Column, matched: _Matched) -> ColumnDistortion:

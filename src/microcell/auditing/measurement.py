@@ -19,7 +19,7 @@ from microcell.auditing.notes import (
 )
 from microcell.auditing.risk import measure_risk
 from microcell.auditing.rows import Compared, compare_rows
-from microcell.errors import SchemaError
+from microcell.errors import OptionError, SchemaError
 from microcell.model import Audit, Integers, Measure, Schema, Table
 
 __all__ = ["audit"]
@@ -104,6 +104,8 @@ def audit(
     >>> found["k"], round(found["distortion"], 4)
     (2, 0.0099)
     """
+    if brief and target is not None:
+        raise OptionError("A brief audit compares no records, so that it learns no target. Leave out one of them.")
     _check_columns(original, released, schema)
     labels = class_labels(released, schema.keys)
     sizes = np.bincount(labels).astype(np.int64)

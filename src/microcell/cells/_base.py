@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from microcell.cells._arrays import NUMBERS_FROM_0, POINTS, read_entry, read_points
-from microcell.cells._files import KINDS, cells_to_json, check_publishable, save_cells
+from microcell.cells._files import KINDS, cells_to_json, check_publishable, digest_of, save_cells
+from microcell.cells._surveys import read_survey
 from microcell.errors import DataError, GuaranteeError, OptionError
 from microcell.model import Encoding, Floats, Integers
 
@@ -36,6 +37,8 @@ class Cells(ABC):
         How records become points, where they were not points to begin with.
     representatives
         What each cell publishes: by name of a column one entry a cell, of what JSON can hold.
+    survey
+        Of cells for a survey: who is expected to take part, and how each cell may fail. docs/cells.md has its entries.
     """
 
     kind: ClassVar[str]
@@ -49,6 +52,7 @@ class Cells(ABC):
     k: int
     encoding: Encoding | None = None
     representatives: Mapping[str, tuple[Any, ...]] | None = None
+    survey: Mapping[str, Any] | None = None
 
     def __init_subclass__(cls, *, kind: str, holds_records: bool, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -69,6 +73,8 @@ class Cells(ABC):
         self._check_encoding()
         if self.representatives is not None:
             object.__setattr__(self, "representatives", _read_representatives(self.representatives, len(self)))
+        if self.survey is not None:
+            object.__setattr__(self, "survey", read_survey(self.survey, self.sizes))
 
     def __len__(self) -> int:
         """The number of cells."""
@@ -78,6 +84,11 @@ class Cells(ABC):
     def dimensions(self) -> int:
         """The number of columns of the points."""
         return int(self.centroids.shape[1])
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 that the file of these cells is sealed with: it tells cells apart."""
+        return digest_of(self)
 
     def assign(self, X: Any) -> Integers:
         """The cell of each row of X, ties to the lowest.
@@ -107,8 +118,8 @@ class Cells(ABC):
 
     @classmethod
     def from_contents(cls, contents: Mapping[str, Any], **facts: Any) -> Self:
-        """The cells that :meth:`contents` was made of; ``facts`` are k, the encoding and the representatives."""
-        shared = {"k", "encoding", "representatives"}
+        """The cells that :meth:`contents` was made of; ``facts`` are k and what is optional."""
+        shared = {"k", "encoding", "representatives", "survey"}
         expected = {item.name for item in fields(cls)} - shared
         if not isinstance(contents, Mapping) or set(contents) != expected:
             raise DataError(f"Cells of kind {cls.kind!r} have the entries {', '.join(sorted(expected))}.")

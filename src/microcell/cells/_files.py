@@ -14,10 +14,11 @@ from microcell.staging import Staging, check_target
 if TYPE_CHECKING:
     from microcell.cells._base import Cells
 
-__all__ = ["FORMAT", "KINDS", "VERSION", "cells_to_json", "check_publishable", "load_cells", "save_cells"]
+__all__ = ["FORMAT", "KINDS", "VERSION", "cells_to_json", "check_publishable", "digest_of", "load_cells", "save_cells"]
 
 FORMAT = "microcell cells"
-VERSION = 1
+VERSION = 2
+"""The latest. Cells without a survey part are written as version 1, which earlier readers know."""
 
 KINDS: dict[str, type["Cells"]] = {}
 """The kinds of cells by name; each enters itself when its class is made."""
@@ -35,6 +36,8 @@ FIELDS = {
     "cells",
     "sha256",
 }
+FIELDS_OF_SURVEYS = {*FIELDS, "survey"}
+"""Those of version 2."""
 
 
 def save_cells(cells: "Cells", path: Path, *, confidential: bool) -> None:
@@ -82,7 +85,8 @@ def load_cells(path: str | Path) -> "Cells":
     path = Path(path)
     content = _read(path)
     _check_format(content, path)
-    if set(content) != FIELDS or content["sha256"] != _digest(content):
+    fields = FIELDS if content["version"] == 1 else FIELDS_OF_SURVEYS
+    if set(content) != fields or content["sha256"] != _digest(content):
         raise TableError(f"{path} was altered after it was written, or damaged. Get it again from who made it.")
     try:
         return _restore(content)
@@ -96,7 +100,7 @@ def _describe(cells: "Cells") -> dict[str, Any]:
     encoding, representatives = cells.encoding, cells.representatives
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": 1 if cells.survey is None else VERSION,
         "kind": cells.kind,
         "k": cells.k,
         "count": len(cells),
@@ -105,7 +109,13 @@ def _describe(cells: "Cells") -> dict[str, Any]:
         "encoding": None if encoding is None else encoding.published(cells.k).as_dict(),
         "representatives": None if representatives is None else {n: list(v) for n, v in representatives.items()},
         "cells": cells.contents(),
+        **({} if cells.survey is None else {"survey": dict(cells.survey)}),
     }
+
+
+def digest_of(cells: "Cells") -> str:
+    """The digest that the file of the cells has."""
+    return _digest(_describe(cells))
 
 
 def _seal(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +171,10 @@ def _restore(content: Mapping[str, Any]) -> "Cells":
         k=content["k"],
         encoding=None if encoding is None else Encoding.from_dict(encoding),
         representatives=content["representatives"],
+        survey=content.get("survey"),
     )
+    if (cells.survey is None) != (content["version"] == 1):
+        raise TableError("It is of a survey, but tells nothing of it.")
     stated = (content["count"], content["dimensions"], content["holds_original_records"])
     if stated != (len(cells), cells.dimensions, cells.holds_records):
         raise TableError("What it states of its cells does not hold.")

@@ -31,10 +31,12 @@ from microcell.cli.example import EXAMPLES as EXAMPLE
 from microcell.cli.example import example
 from microcell.cli.explore import EXAMPLES as EXPLORE
 from microcell.cli.explore import explore
+from microcell.cli.increment import increment
 from microcell.cli.inspect import EXAMPLES as INSPECT
 from microcell.cli.inspect import inspect
 from microcell.cli.methods import EXAMPLES as METHODS
 from microcell.cli.methods import methods
+from microcell.cli.survey import app as survey
 
 __all__ = ["app", "run"]
 
@@ -88,6 +90,9 @@ def _root(
 
 for _command, _examples in _COMMANDS.items():
     app.command(epilog=epilog(_examples))(_command)
+app.add_typer(increment)
+
+app.add_typer(survey)
 
 
 def run() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+import microcell as mc
 from microcell.cli._options import figure_form, split_names
 from microcell.errors import OptionError
 from microcell.staging import check_target
@@ -13,7 +14,17 @@ from microcell.staging import check_target
 if TYPE_CHECKING:
     from microcell import Point, Trial
 
-__all__ = ["Missing", "Seed", "Settings", "Sizes", "TriedTable", "check_figure", "parse_sizes", "remarks"]
+__all__ = [
+    "Missing",
+    "Seed",
+    "Settings",
+    "Sizes",
+    "TriedTable",
+    "check_figure",
+    "check_files",
+    "parse_sizes",
+    "remarks",
+]
 
 TriedTable = Annotated[Path, typer.Argument(metavar="TABLE", help="The file to try methods on.", show_default=False)]
 Sizes = Annotated[
@@ -47,6 +58,14 @@ def check_figure(figure: Path, *, sources: Sequence[Path]) -> None:
     """Refuse, before any work, a figure of no form or in a place where it cannot be written."""
     figure_form(figure, "--figure")
     check_target(figure, sources=sources)
+
+
+def check_files(output: Path | None, figure: Path | None, *, sources: Sequence[Path]) -> None:
+    """Refuse, before any work, a table or a figure that could not be written, or both under one name."""
+    if figure is not None:
+        check_figure(figure, sources=sources)
+    if output is not None:
+        mc.check_outputs(output, beside=[] if figure is None else [figure], sources=sources)
 
 
 def remarks(tried: "Iterable[Trial | Point]") -> Iterator[tuple[str, str]]:

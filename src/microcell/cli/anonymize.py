@@ -269,7 +269,8 @@ def _summarize(job: _Job, release: "Release", *, dry_run: bool) -> Iterator[tupl
     manifest = release.manifest
     cells, records, method = manifest.cells, manifest.records, manifest.method
     sizes = dict.fromkeys((cells["smallest"], cells["largest"]))
-    yield "cells", f"{cells['count']:,} of {' to '.join(f'{size:,}' for size in sizes)} records"
+    several = "s" * (cells["largest"] != 1)
+    yield "cells", f"{cells['count']:,} of {' to '.join(f'{size:,}' for size in sizes)} record{several}"
     if "merged" in cells:
         yield "merged", _tell_merging(cells)
     if manifest.blocks is not None:

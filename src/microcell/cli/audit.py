@@ -135,9 +135,6 @@ def _as_written(reading: Mapping[str, Any], original: Path, released: Path) -> d
     return {name: reading[name] for name in ("delimiter", "quote", "decimal") if same and name in reading}
 
 
-_parse_requirements = parse_requirements
-
-
 def _check_directions(found: Any, requirements: Sequence[Requirement]) -> None:
     """Refuse a limit on the wrong side of one of the measures found."""
     sides = {name: measure.lower_is_better for name, measure in found.measures.items()}

@@ -1,10 +1,8 @@
 """``microcell dependence``: what preserving the dependence on confidential columns costs and keeps."""
 
-import csv
 import json as jsons
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,9 +24,9 @@ from microcell.cli._options import (
     split_names,
     takes_reading,
 )
-from microcell.cli._sweeps import Missing, Seed, Settings, Sizes, TriedTable, check_figure, parse_sizes
+from microcell.cli._sweeps import Missing, Seed, Settings, Sizes, TriedTable, check_files, parse_sizes
 from microcell.errors import OptionError
-from microcell.staging import Staging, check_target
+from microcell.staging import Staging
 
 if TYPE_CHECKING:
     from microcell import DependencePoint, DependenceSweep
@@ -60,7 +58,8 @@ def dependence(
         float, typer.Option(metavar="SHARE", help="The distortion that may be added, for the weight recommended.")
     ] = 0.05,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.csv", help="Write the points.", show_default=False)
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the points as a table.", show_default=False),
     ] = None,
     figure: Annotated[
         Path | None,
@@ -78,10 +77,7 @@ def dependence(
     """Sweep the weight of dependence: what the quasi-identifiers lose, what is kept of their relation to the rest."""
     words = Words(quiet)
     sizes, weights = parse_sizes(k), None if lambdas is None else _parse_lambdas(lambdas)
-    if output is not None:
-        check_target(output, sources=(table, schema))
-    if figure is not None:
-        check_figure(figure, sources=(table, schema))
+    check_files(output, figure, sources=(table, schema))
     with words.progress():
         sweep = mc.dependence_sweep(
             mc.read(table, **reading),
@@ -97,7 +93,7 @@ def dependence(
         recommended = sweep.recommend(loss)
     with Staging() as staging:
         if output is not None:
-            staging.path(output).write_text(_as_csv(sweep.points), encoding="utf-8")
+            mc.write(_as_columns(sweep.points), staging.path(output))
         if figure is not None:
             staging.path(figure).write_bytes(mc.draw_dependence(sweep, figure_form(figure, "--figure")))
     if json:
@@ -137,6 +133,8 @@ def _remarks(
     """The weight recommended for each k, and what blocks mean."""
     for point in recommended:
         heading = f"k = {point.k}"
+        if all(each.dependence == 0 for each in sweep.points):
+            continue
         if point.dependence == 0:
             yield heading, f"no weight tried keeps within {100 * loss:g} % of the least distortion: try smaller ones"
             continue
@@ -146,27 +144,27 @@ def _remarks(
             f"{100 * loss:g} % allowed, and changes the loss of dependence by {_percent(point.loss_increment)}",
         )
     if sweep.blocks:
-        least = min(point.found_k for point in sweep.points)
-        yield "blocks", f"each is k-anonymous on its own; all columns together are not: k is down to {least}"
+        short = [point.found_k for point in sweep.points if point.found_k < point.k]
+        whole = f"are not: k is down to {min(short)}" if short else "turned out to be so too"
+        yield "blocks", f"each is k-anonymous on its own; all columns together {whole}"
 
 
 def _parse_lambdas(text: str) -> list[float]:
     try:
-        return [float(part) for part in split_names(text)]
+        weights = [float(part) for part in split_names(text)]
     except ValueError:
-        raise OptionError(
-            f"--lambdas takes numbers with commas between them, such as 0,0.1,0.2, not {text!r}."
-        ) from None
+        weights = []
+    if not weights:
+        raise OptionError(f"--lambdas takes numbers with commas between them, such as 0,0.1,0.2, not {text!r}.")
+    return weights
 
 
 def _plain(point: "DependencePoint") -> dict[str, Any]:
-    """The point for JSON, which has no infinity."""
+    """The point as plain data, without infinities: JSON has none."""
     return {name: None if value == float("inf") else value for name, value in asdict(point).items()}
 
 
-def _as_csv(points: Sequence["DependencePoint"]) -> str:
-    buffer = StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([item.name for item in fields(points[0])])
-    writer.writerows(asdict(point).values() for point in points)
-    return buffer.getvalue()
+def _as_columns(points: Sequence["DependencePoint"]) -> dict[str, list[Any]]:
+    """The points as a table; an infinite increase is a missing value, as in JSON."""
+    rows = [_plain(point) for point in points]
+    return {item.name: [row[item.name] for row in rows] for item in fields(points[0])}

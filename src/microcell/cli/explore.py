@@ -1,7 +1,7 @@
 """``microcell explore``: a map of risk and loss over k and methods, and the point to take."""
 
 import json as jsons
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +29,7 @@ from microcell.cli._sweeps import (
     Settings,
     Sizes,
     TriedTable,
-    check_figure,
+    check_files,
     parse_sizes,
     remarks,
 )
@@ -96,7 +96,7 @@ def explore(
     sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
     requirements = parse_requirements(require or ())
     check_sides(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
-    _check_files(figure, output, sources=(table, schema))
+    check_files(output, figure, sources=(table, schema))
     with words.progress():
         found = mc.explore(
             mc.read(table, **reading),
@@ -121,14 +121,6 @@ def explore(
     words.list([*remarks(found.points), *_outcome(found, figure, output)])
     if found.recommended is None:
         raise RequirementError(found.why)
-
-
-def _check_files(figure: Path | None, output: Path | None, *, sources: Sequence[Path]) -> None:
-    """Refuse, before any work, what could not be written."""
-    if figure is not None:
-        check_figure(figure, sources=sources)
-    if output is not None:
-        mc.check_outputs(output, beside=[] if figure is None else [figure], sources=sources)
 
 
 def _write_files(found: "Exploration", figure: Path | None, output: Path | None) -> None:

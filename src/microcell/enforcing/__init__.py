@@ -5,7 +5,14 @@ the table's): of none but ``delta_disclosure`` is a union worse than the worse o
 met if the strata, each as one cell, meet them, and that is known before any cell is made.
 """
 
-from microcell.enforcing._demands import Demands, check_function, check_limits, find_missed, read_demands
+from microcell.enforcing._demands import (
+    Demands,
+    check_function,
+    check_limits,
+    find_missed,
+    find_unkept,
+    read_demands,
+)
 from microcell.enforcing._merging import Enforced, Merged, enforce, merge_cells
 
 __all__ = [
@@ -16,6 +23,7 @@ __all__ = [
     "check_limits",
     "enforce",
     "find_missed",
+    "find_unkept",
     "merge_cells",
     "read_demands",
 ]

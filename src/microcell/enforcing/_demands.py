@@ -1,7 +1,7 @@
 """What is required of a release, read for its table: what cells break it, and whether a published table meets it."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import isfinite
 from numbers import Real
@@ -26,7 +26,16 @@ from microcell.errors import OptionError, RequirementError
 from microcell.model import Integers, Judgement, Mask, Measure, Schema, Table
 from microcell.requirements import ENFORCED, LOWER_IS_BETTER, OF_CONFIDENTIAL, base_of
 
-__all__ = ["Demands", "check_function", "check_limits", "check_met", "find_broken", "find_missed", "read_demands"]
+__all__ = [
+    "Demands",
+    "check_function",
+    "check_limits",
+    "check_met",
+    "find_broken",
+    "find_missed",
+    "find_unkept",
+    "read_demands",
+]
 
 _NEAR = 1e-9
 """What lies so near a limit is compared with it as the audit tells it, that is rounded."""
@@ -271,3 +280,15 @@ def find_missed(published: Table, schema: Schema, limits: Mapping[str, float]) -
     measures = {measure.name: measure for measure in (k, *measure_risk(sizes), *worst_of(columns), *each)}
     judged = (Judgement(measures[name], limit) for name, limit in asked.items())
     return tuple(item for item in judged if not item.met)
+
+
+def find_unkept(published: Table, schema: Schema, limits: Mapping[str, Any]) -> tuple[Judgement, ...]:
+    """The enforced limits of a manifest that a published table misses; what cannot be read of them is left out."""
+    own = tuple(column for column in schema.confidential if column.name in published.columns)
+    present = replace(schema, confidential=own)
+    readable = {
+        name: float(limit)
+        for name, limit in limits.items()
+        if type(limit) in (int, float) and (_columns_of(name, present) or base_of(name) not in OF_CONFIDENTIAL)
+    }
+    return find_missed(published, present, readable) if published.rows else ()

@@ -100,6 +100,7 @@ _alone: ContextVar[bool] = ContextVar("microcell_one_thread", default=False)
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let what runs inside the ``with`` block use one thread: for work of which several pieces run side by side."""
+    numba.get_num_threads()  # the threads must be there before kernels are called from several
     token = _alone.set(True)
     try:
         yield

@@ -4,7 +4,7 @@ import numpy as np
 
 from microcell.kernels._arrays import Floats, Integers
 from microcell.kernels._jit import ZERO, inner_kernel, kernel
-from microcell.kernels.mdav import Running, _assign
+from microcell.kernels.mdav import Running, assign
 from microcell.kernels.participation import least_enough
 from microcell.kernels.scans import Points, Scratch, put_back, read_point, scan, take_out
 
@@ -86,7 +86,7 @@ def _grow(
     put_back(points, row, target)
     if size < 0:
         return SHORT if short else EXHAUSTED
-    _assign(points, row, label, labels, running)
+    assign(points, row, label, labels, running)
     for i in range(size - 1):
-        _assign(points, found[order[i]], label, labels, running)
+        assign(points, found[order[i]], label, labels, running)
     return farthest if farthest >= 0 else row

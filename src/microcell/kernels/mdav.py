@@ -8,7 +8,7 @@ from microcell.kernels._arrays import Floats, Integers
 from microcell.kernels._jit import ZERO, inner_kernel, kernel
 from microcell.kernels.scans import Points, Scratch, read_point, scan, take_out
 
-__all__ = ["Running", "make_cells", "make_running"]
+__all__ = ["Running", "assign", "make_cells", "make_running"]
 
 
 class Running(NamedTuple):
@@ -47,7 +47,7 @@ def _weigh_all(running: Running, X: Floats) -> None:
 
 
 @inner_kernel
-def _assign(points: Points, row: int, label: int, labels: Integers, running: Running) -> None:
+def assign(points: Points, row: int, label: int, labels: Integers, running: Running) -> None:
     values = np.empty(points.blocks.shape[1])
     read_point(points, row, values)
     _weigh(running.sums, running.errors, values, -running.weights[row])
@@ -61,10 +61,10 @@ def _cell_around(
     points: Points, row: int, target: Floats, k: int, label: int, labels: Integers, running: Running, scratch: Scratch
 ) -> int:
     """Make a cell of the record and its ``k - 1`` nearest; the row number of the record farthest from it."""
-    _assign(points, row, label, labels, running)
+    assign(points, row, label, labels, running)
     farthest = scan(points, target, scratch, k - 1)
     for i in range(k - 1):
-        _assign(points, scratch.rows[0, i], label, labels, running)
+        assign(points, scratch.rows[0, i], label, labels, running)
     return farthest
 
 

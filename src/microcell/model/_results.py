@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,9 @@ class Audit:
 
     def judge(self, limits: Mapping[str, float]) -> tuple[Judgement, ...]:
         """Each limit beside what was found, after what must be 0 in any case; :class:`OptionError` if not measured."""
+        for name, limit in limits.items():
+            if not _is_number(limit):
+                raise OptionError(f"The limit of {name} must be a number, not {limit!r}.")
         standing = {name: 0.0 for name in ALWAYS_ZERO if name in self.measures}
         return tuple(Judgement(self._measure(name), limit) for name, limit in {**standing, **limits}.items())
 
@@ -239,3 +243,7 @@ class Audit:
                 + ("" if not self.notes else " " + " ".join(self.notes))
             )
         return self.measures[name]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

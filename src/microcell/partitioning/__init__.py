@@ -19,19 +19,26 @@ from microcell.partitioning._making import carry_out, choose_method
 from microcell.partitioning._registry import METHODS, Method, select
 from microcell.partitioning.auto import Choice, check_effort
 from microcell.partitioning.extension import check_dependence, extend
+from microcell.partitioning.increment_trials import Increment, measure_increment, measure_increments
+from microcell.partitioning.increments import add_batch, check_strategy
 from microcell.partitioning.quantization import MOST_POWER_CELLS, Quantization, pcl, power_cells, unpin
 from microcell.partitioning.refinement import ROUNDS, refine_labels
 
 __all__ = [
     "METHODS",
     "MOST_POWER_CELLS",
+    "Increment",
     "Method",
     "Quantization",
+    "add_batch",
     "check_dependence",
     "check_k",
     "check_method",
+    "check_strategy",
     "distortion",
     "extend",
+    "measure_increment",
+    "measure_increments",
     "partition",
     "partition_within",
     "pcl",

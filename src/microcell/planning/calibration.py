@@ -12,7 +12,9 @@ from microcell.model import Floats
 __all__ = ["TimeCurve", "calibrate", "fit_curve", "power_curve"]
 
 _FIRST, _FACTOR, _LEAST_SIZES = 500, 2.0, 3
-_LEAST_POWER, _MOST_POWER = 0.0, 4.0
+_LEAST_POWER, _MOST_POWER = 1.0, 4.0
+"""Every record is looked at: where times of small samples grow by less, most of them is a constant part."""
+
 _OVERHEADS = tuple(1 - 0.5 ** (step / 2) for step in range(1, 21))
 """The constant part of the time, if there is one, is one of these shares of the shortest time."""
 

@@ -38,6 +38,9 @@ _PART = 0.1
 _MOST_JOINING = 0.5
 """Records join cells that are there: with more of them than the cells were made of, times and cells are others."""
 
+_FAR = 200
+"""Times for so many times as many records as were timed are a guess, whatever the error of the fit."""
+
 _LEAST_CELLS = 5
 """Trials have so many cells at least."""
 
@@ -93,10 +96,19 @@ def estimate_from_table(encoded: Encoded, records: int, job: Job, seconds: float
     return Estimate(
         costs,
         _measure_extra(points, weights, job, costs, 0.3 * seconds),
-        f"times and distortion as measured on samples of the table, of up to {max(costs.whole.sizes):,} records",
+        _tell_basis(max(costs.whole.sizes), len(points), records),
         costs.whole.error_at(records),
         _most(job.strategy),
     )
+
+
+def _tell_basis(largest: int, available: int, records: int) -> str:
+    """What was measured, and that it says little where there will be many times as many records."""
+    basis = f"times and distortion as measured on samples of the table, of up to {largest:,} records"
+    if records <= _FAR * largest:
+        return basis
+    more = "a larger table" if largest >= 0.5 * available else "more seconds of measuring"
+    return f"{basis}; {records:,} are far more than that, and {more} would tell more surely"
 
 
 def _most(strategy: str) -> float:

@@ -83,10 +83,9 @@ def rerun(manifest: Plain | None) -> str:
     told = manifest or {}
     method, k, seed = _part(told, "method"), told.get("k"), told.get("seed")
     asked = method.get("asked", method.get("used"))
-    if not (isinstance(k, int) and isinstance(seed, int) and isinstance(asked, str)):
-        return ""
-    asked_k = _part(told, "blocks").get("k", k)
-    words = ["microcell", "anonymize", "ORIGINAL", "-s", "SCHEMA", "-k", str(asked_k), "--method", asked]
+    if not (isinstance(k, int) and isinstance(seed, int) and isinstance(asked, str)) or method.get("batches"):
+        return ""  # what came in batches is not made again by one command
+    words = ["microcell", "anonymize", "ORIGINAL", "-s", "SCHEMA", "-k", _asked_k(told), "--method", asked]
     words += [*_settings(_part(method, "options")), "--seed", str(seed), *_demands(told), *_design(told)]
     if told.get("missing") in ("drop", "impute"):
         words += ["--missing", str(told["missing"])]
@@ -96,6 +95,11 @@ def rerun(manifest: Plain | None) -> str:
     if told.get("row_order") == "kept":
         words.append("--keep-order")
     return " ".join(quote(word) for word in (*words, "-o", "RELEASED"))
+
+
+def _asked_k(manifest: Plain) -> str:
+    """The k that was asked for; of blocks, each has it, and the manifest's own is what they come to together."""
+    return _word(_part(manifest, "blocks").get("k", manifest.get("k")))
 
 
 def _settings(options: Plain) -> Iterator[str]:
@@ -110,7 +114,7 @@ def _design(manifest: Plain) -> Iterator[str]:
     """The weight of dependence, and the blocks."""
     weight, columns = _part(manifest, "dependence").get("lambda"), _part(manifest, "blocks").get("columns")
     if isinstance(weight, (int, float)):
-        yield from ("--dependence", f"{weight:g}")
+        yield from ("--dependence", _exact(weight))
     if isinstance(columns, list):
         yield from ("--blocks", ";".join(",".join(map(str, names)) for names in columns if isinstance(names, list)))
 
@@ -118,12 +122,17 @@ def _design(manifest: Plain) -> Iterator[str]:
 def _demands(manifest: Plain) -> Iterator[str]:
     """The requirements that the release was made to meet."""
     for name, limit in _limits(manifest).items():
-        yield from ("--require", f"{name}={limit:g}")
+        yield from ("--require", f"{name}={_exact(limit)}")
 
 
 def _limits(manifest: Plain) -> dict[str, float]:
     limits = _part(_part(_part(manifest, "cells"), "merged"), "require")
     return {name: limit for name, limit in limits.items() if isinstance(limit, (int, float))}
+
+
+def _exact(number: float) -> str:
+    """All digits, as a run with fewer would be another one; whole numbers as such."""
+    return str(int(number)) if float(number).is_integer() else repr(float(number))
 
 
 def _treatment(column: Plain) -> str:
@@ -149,6 +158,13 @@ def _method(manifest: Plain) -> str:
     return f"{used}{f' with {options}' if options else ''}{chosen}{reason}"
 
 
+def _batches(manifest: Plain) -> str:
+    added = _part(manifest, "method").get("batches")
+    if not isinstance(added, list) or not added:
+        return ""
+    return f"{len(added):,} batch{'es' * (len(added) > 1)} added after the base"
+
+
 def _records(manifest: Plain) -> str:
     records = _part(manifest, "records")
     parts = (("in", "in the original"), ("out", "published"), ("dropped", "dropped"))
@@ -169,10 +185,12 @@ def _blocks(manifest: Plain) -> str:
     """What blocks promise, and what not."""
     blocks = _part(manifest, "blocks")
     columns, k = blocks.get("columns"), blocks.get("k")
-    if not (isinstance(columns, list) and isinstance(k, int)):
+    if not isinstance(k, int):
         return ""
-    named = "; ".join(", ".join(map(str, names)) for names in columns if isinstance(names, list))
     whole = "" if blocks.get("jointly_k_anonymous") is True else f", and not {k}-anonymous as a whole"
+    if not isinstance(columns, list):  # the public is told no more
+        return f"{k}-anonymous in each block{whole}"
+    named = "; ".join(", ".join(map(str, names)) for names in columns if isinstance(names, list))
     return f"{k}-anonymous in each of {counted(len(columns), 'block')} ({named}){whole}"
 
 
@@ -238,11 +256,12 @@ def _word(value: Any) -> str:
 
 
 _MAKING: Mapping[str, Callable[[Plain], str]] = {
-    "k asked for": _word_of("k"),
+    "k asked for": _asked_k,
     "Method": _method,
     "Seed": _word_of("seed"),
     "Missing values": _word_of("missing", _MISSING),
     "Records": _records,
+    "Batches": _batches,
     "Cells": _cells,
     "Blocks of columns": _blocks,
     "Preserved dependence": _dependence,

@@ -36,6 +36,7 @@ _ENTRIES: Mapping[str, tuple[str, ...] | None] = {
     "missing": None,
     "records": ("in", "out", "dropped"),
     "cells": ("count", "smallest", "largest"),
+    "blocks": ("k", "jointly_k_anonymous"),
     "output": ("rows", "columns", "sha256", "sha256_of"),
 }
 """What the public is told of a manifest: single entries, or the named ones of a part."""

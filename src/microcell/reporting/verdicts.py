@@ -47,7 +47,8 @@ class Finding:
     def words(self) -> str:
         """Met or missed, and by how much."""
         gap = abs(self.measure.value - self.limit)
-        if not gap:
+        # What is shown may be rounded, and so lie on the other side of the limit.
+        if not gap or self.measure.meets(self.limit) != self.met:
             return "met, just" if self.met else "missed, by less than is shown"
         return f"met, {_number(gap)} to spare" if self.met else f"missed by {_number(gap)}"
 

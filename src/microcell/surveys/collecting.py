@@ -1,0 +1,235 @@
+"""Answers to a release: what each cell in fact got, and a table in which each record is one of k."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from microcell import __version__, auditing, manifests, progress, roles, tables
+from microcell.cells import Cells
+from microcell.errors import GuaranteeError, OptionError, TooFewRecordsError
+from microcell.model import Audit, Integers, Schema, Table
+from microcell.reporting import render
+from microcell.staging import Staging
+from microcell.surveys._answers import CELL, check_answers, find_cells
+from microcell.surveys._merging import merge_cells
+from microcell.surveys._survey_cells import SurveyCells, read_cells
+
+__all__ = ["BELOW", "Collection", "collect_survey", "render_collection", "write_collection"]
+
+BELOW = ("suppress", "merge")
+"""What may become of cells with 1 to k-1 answers."""
+
+_OF_TWO_TABLES = (
+    "records_unaccounted",
+    "records_dropped",
+    "columns_missing",
+    "columns_unexpected",
+    "values_changed",
+)
+"""Measures that compare a release with its original, which a survey does not have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """The release of a survey: a k-anonymous table, proved on itself, and the account of it.
+
+    ``table`` is in the frame type that came in, ``released`` the same as a :class:`Table`; rows are in an order that
+    tells nothing of that of the answers. ``attained`` is how many answers each cell got: it is not for publication,
+    for it counts those that were left out too.
+    """
+
+    table: Any
+    manifest: Mapping[str, Any]
+    audit: Audit
+    released: Table
+    schema: Schema
+    attained: Integers
+    source: Path | None = None
+
+
+def collect_survey(
+    cells: Cells | str | Path,
+    answers: Any,
+    *,
+    below: str = "suppress",
+    id: str | None = None,
+    drop: Sequence[str] = (),
+) -> Collection:
+    """The release of a survey's answers: every record shares its quasi-identifiers with k - 1 others or more.
+
+    Parameters
+    ----------
+    cells
+        Cells of a survey, or the path of their file.
+    answers
+        A table, as :func:`anonymize` takes it: a column ``cell`` with the number of the respondent's cell, or the
+        columns of the representatives; and what was asked for, which is published as it is. Where there is a column
+        ``design``, it must hold the digest of these cells in every row.
+    below
+        What to do with cells that got 1 to k-1 answers: "suppress" leaves these answers out, "merge" joins such a cell
+        with the nearest that has answers until there are k, and publishes one of their representatives for all.
+    id
+        A column that is different for each respondent, to find duplicates by; it is left out of the release.
+    drop
+        Further columns to leave out.
+
+    Raises
+    ------
+    TooFewRecordsError
+        Fewer than k answers in all, or in every cell.
+    DataError
+        Duplicates, unknown cells and cells of another design, by row.
+
+    Examples
+    --------
+    >>> from microcell import Schema, design_survey
+    >>> people = {"age": np.arange(600) % 71 + 18}
+    >>> design = design_survey(people, Schema(quasi=["age"]), 5, participation=0.5, failure=1e-3, method="mdav")
+    >>> took_part = np.flatnonzero(np.random.default_rng(0).random(600) < 0.5)
+    >>> answers = {"cell": design.labels[took_part], "income": took_part}
+    >>> release = collect_survey(design.cells, answers)
+    >>> release.audit["k"] >= 5
+    True
+    """
+    found = read_cells(cells)
+    if below not in BELOW:
+        raise OptionError(f"below must be one of {', '.join(BELOW)}.")
+    k = int(found.survey["k"])
+    progress.report("reading")
+    table = tables.read(answers)
+    dropped = check_answers(found, table, id=id, drop=drop)
+    labels = find_cells(found, table)
+    _check_enough(table.rows, k)
+    attained = np.bincount(labels, minlength=len(found.cells))
+    groups = np.where(attained >= k, np.arange(len(attained)), -1)
+    if below == "merge":
+        groups = merge_cells(found.cells.centroids, attained, k)
+    rows = np.flatnonzero(groups[labels] >= 0)
+    if len(rows) == 0:
+        raise TooFewRecordsError(
+            f"No cell got k = {k} answers, so that nothing would be left. Merge cells, or wait for more answers."
+        )
+    rows = rows[_order(table, found.cells.digest, len(rows))]
+    released = _release(found, tables.take(table, rows), groups[labels[rows]], dropped)
+    schema = _schema_of(found, released)
+    _prove(released, schema, k, len(rows))
+    manifest = _describe(found, table, released, attained, groups, below)
+    audit = _audit(released, schema)
+    return Collection(released.native, manifest, audit, released, schema, attained, table.origin.path)
+
+
+def write_collection(
+    collected: Collection, output: str | Path, *, beside: Mapping[Path, str] | None = None
+) -> Collection:
+    """Write the release and its manifest, and what is to go ``beside`` them: all of it, whole, or none.
+
+    The file is read back and k counted once more before it takes its name.
+    """
+    target = Path(output)
+    tables.check_writable(collected.released, target.suffix)
+    with Staging() as staging:
+        for path, text in (beside or {}).items():
+            staging.path(path).write_text(text, encoding="utf-8")
+        account, temporary = staging.path(manifests.manifest_path(target)), staging.path(target)
+        tables.write(collected.released, temporary)
+        written = tables.read_back(collected.released, temporary)
+        _prove(written, collected.schema, int(collected.manifest["k"]), collected.released.rows)
+        manifest = {**collected.manifest, "output": manifests.describe_table(written)}
+        account.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return replace(collected, manifest=manifest)
+
+
+def render_collection(collected: Collection, form: str = "html") -> str:
+    """The report of a collected survey: its audit, as far as no original is needed; anyone may read it."""
+    title = "The release of a survey"
+    return render(collected.audit, form, title=title, audience="public", require={"k": collected.manifest["k"]})
+
+
+# ---------------------------------------------------------------------------------------------- steps of a collection
+
+
+def _check_enough(answers: int, k: int) -> None:
+    if answers < k:
+        raise TooFewRecordsError(
+            f"There are {answers} answers in all, fewer than k = {k}: no release can hide anyone. Wait for more."
+        )
+
+
+def _order(table: Table, design: str, count: int) -> Integers:
+    """An order of the rows that only someone with the answers can work out."""
+    return np.random.default_rng(int(tables.digest(table, key=design.encode()), 16)).permutation(count)
+
+
+def _release(found: SurveyCells, table: Table, groups: Integers, dropped: Sequence[str]) -> Table:
+    """The answers with the representatives of their cells, or of the cells that stand for those merged."""
+    given = table if CELL in table.columns else tables.add_columns(table, {CELL: groups})  # a column that stays
+    others = tables.publish(given, groups, {}, [name for name in found.representatives if name in given.columns])
+    told = {name: _spread(values)[groups] for name, values in found.representatives.items()}
+    return tables.publish(tables.add_columns(others, told), groups, {}, [*dropped, *({CELL} - set(dropped))])
+
+
+def _spread(values: Sequence[Any]) -> Any:
+    """The representatives of a column as an array of numbers or, where they are none, of text."""
+    present = [value for value in values if value is not None]
+    if present and all(isinstance(value, bool) for value in present) and len(present) == len(values):
+        return np.array(values)
+    if present and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in present):
+        return np.array([np.nan if value is None else value for value in values])
+    return np.array(["" if value is None else str(value) for value in values])
+
+
+def _schema_of(found: SurveyCells, released: Table) -> Schema:
+    quasi = list(found.representatives)
+    others = [name for name in released.names if name not in quasi]
+    return roles.resolve(Schema(quasi=quasi, confidential=others), released)
+
+
+def _prove(released: Table, schema: Schema, k: int, rows: int) -> None:
+    """Count k on the table about to be published, as an outsider would."""
+    smallest = int(auditing.class_sizes(released, schema.keys).min(initial=rows))
+    if smallest < k or released.rows != rows:
+        raise GuaranteeError(
+            f"The finished table has a class of {smallest} records and {released.rows} records in all, instead of "
+            f"k = {k} and {rows}. Nothing was released; please report this as a defect."
+        )
+
+
+def _audit(released: Table, schema: Schema) -> Audit:
+    """What an outsider finds in the release alone."""
+    found = auditing.audit(released, released, schema, brief=True)
+    return replace(found, measures={name: item for name, item in found.measures.items() if name not in _OF_TWO_TABLES})
+
+
+def _describe(
+    found: SurveyCells, table: Table, released: Table, attained: Integers, groups: Integers, below: str
+) -> dict[str, Any]:
+    """The manifest: how many answers there were and what became of them; not which cells were short."""
+    k = int(found.survey["k"])
+    short = (attained > 0) & (attained < k)
+    merged = np.flatnonzero((groups >= 0) & (attained > 0))
+    sizes = np.bincount(groups[merged], weights=attained[merged])
+    sizes = sizes[sizes > 0]
+    return {
+        "manifest_version": 1,
+        "microcell": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "k": k,
+        "design_sha256": found.cells.digest,
+        "below": below,
+        "answers": {"in": table.rows, "out": released.rows, "suppressed": table.rows - released.rows},
+        "cells": {
+            "designed": len(attained),
+            "empty": int((attained == 0).sum()),
+            "short": int(short.sum()),
+            "published": len(sizes),
+        },
+        "attained": {"least": int(sizes.min()), "median": float(np.median(sizes)), "largest": int(sizes.max())},
+        "expected_failures": float(np.sum(found.survey["cell_failures"])),
+        "columns": list(released.names),
+        "input": manifests.describe_table(table),
+    }

@@ -1,0 +1,216 @@
+"""Box cells: a tree of questions that leaves no point without a box and none with two."""
+
+import json
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from microcell import encoding, roles, tables
+from microcell.cells import BoxCells, load_cells
+from microcell.cells.boxes import Side, coordinate_of, positions_of
+from microcell.errors import DataError, GuaranteeError, MicrocellError, TableError
+from microcell.model import Column, EncodedColumn, Encoding, Schema
+
+AGE = EncodedColumn(
+    "age", "numeric", ("age",), "integer", origin=40, centre=np.array([0.3]), scale=np.array([7.1]), weight=2.0
+)
+TOWN = EncodedColumn(
+    "town", "nominal", ("town",), "text", first=1, centre=np.array([0.3, 0.2, 0.1]), scale=np.ones(3),
+    names=("Ulm", None, "Kiel"), weight=0.4,
+)  # fmt: skip
+GRADE = EncodedColumn(
+    "grade", "ordinal", ("grade",), "text", first=4, centre=np.zeros(1), scale=np.ones(1),
+    names=("low", "mid", "high"), places=np.array([-1.0, 0.1, 1.2]),
+)  # fmt: skip
+ENCODING = Encoding((AGE, TOWN, GRADE), 3)
+PARTS = {
+    "centroids": np.zeros((4, 5)), "sizes": [3, 4, 5, 6], "k": 3, "encoding": ENCODING,
+    "columns": [0, 1, 2], "bounds": [34.5, 0.0, 0.65], "categories": [(), (2,), ()],
+    "lower": [1, 3, 5], "upper": [2, 4, 6],
+}  # fmt: skip
+
+
+def make(**changes):
+    return BoxCells(**{**PARTS, **changes})
+
+
+def place(ages, towns, grades):
+    table = tables.read({"age": np.array(ages), "town": np.array(towns), "grade": np.array(grades)})
+    return encoding.place(table, ENCODING).matrix
+
+
+def test_points_go_where_the_questions_lead():
+    points = place(
+        [34, 34, 34, 35, 80, 80], ["Kiel", "Ulm", "Rome", "Kiel", "Ulm", "Ulm"], ["low"] * 4 + ["mid", "high"]
+    )
+    assert make().assign(points).tolist() == [0, 1, 1, 2, 2, 3]
+
+
+def test_a_bound_belongs_to_the_upper_side_to_the_last_bit():
+    chance = np.random.default_rng(0)
+    for _ in range(300):
+        values = np.sort(chance.normal(chance.normal() * 10, 10.0 ** chance.integers(-3, 6), 50))
+        table = tables.read({"x": values})
+        fitted = encoding.fit(
+            table, roles.resolve(Schema(quasi=[Column("x", weight=float(chance.uniform(0.1, 9)))]), table)
+        )
+        bound = float(chance.choice(values))
+        cells = BoxCells(
+            centroids=[[0.0], [0.0]], sizes=[9, 9], k=1, encoding=fitted,
+            columns=[0], bounds=[bound], categories=[()], lower=[1], upper=[2],
+        )  # fmt: skip
+        asked = np.array([np.nextafter(bound, -inf) - 1e-9 * abs(bound), bound, np.nextafter(bound, inf)])
+        assert cells.assign(encoding.place(tables.read({"x": asked}), fitted).matrix).tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("origin", [0, 7, 2**60, -(2**61) + 3])
+def test_bounds_of_whole_numbers_lie_between_them(origin):
+    column = replace(AGE, origin=origin)
+    bound = float(origin) + (0.0 if abs(origin) > 2**52 else -0.5)
+    below, at = (
+        encoding.place(tables.read({"age": np.array([value])}), Encoding((column,))).matrix[0, 0]
+        for value in (int(bound // 1) - (1 if bound == bound // 1 else 0), int(-(-bound // 1)))
+    )
+    assert below < coordinate_of(column, bound) <= at
+
+
+def test_unknown_and_withheld_categories_have_no_position():
+    points = place([40] * 4, ["Ulm", "Kiel", "Bonn", ""], ["low"] * 4)
+    points = np.vstack([points, points[0]])
+    points[-1, 1:4] = (np.array([0, 1 / np.sqrt(2), 0]) - TOWN.centre) * np.sqrt(0.4)  # the one that is withheld
+    assert positions_of(TOWN, points).tolist() == [0, 2, -1, -1, -1]
+
+
+def test_sides_say_what_a_box_holds():
+    cells = make()
+    sides = cells.sides()
+    assert sides[0] == {0: Side(high=34.5), 1: Side(names=frozenset({2})), 2: Side()}
+    assert sides[1][1] == Side(names=frozenset({0}), others=True)
+    assert sides[3] == {0: Side(low=34.5), 1: Side(names=frozenset({0, 2}), others=True), 2: Side(low=0.65)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 12), st.integers(0, 10**6))
+def test_every_point_is_in_exactly_one_box(splits, seed):
+    """A random tree; boxes as ranges and sets, read by themselves."""
+    chance = np.random.default_rng(seed)
+    cells = random_boxes(chance, splits)
+    ages, towns = chance.integers(0, 90, 200), chance.choice(["Ulm", "Kiel", "Rome"], 200)
+    grades = chance.choice(["low", "mid", "high"], 200)
+    positions = {"Ulm": 0, "Kiel": 2}
+    held = np.zeros((200, len(cells)), dtype=bool)
+    for box, sides in enumerate(cells.sides()):
+        for row in range(200):
+            values = {0: float(ages[row]), 2: float(GRADE.places[GRADE.names.index(grades[row])])}
+            inside = True
+            for at, side in sides.items():
+                if at == 1:
+                    position = positions.get(towns[row])
+                    inside &= side.others if position is None else position in side.names
+                else:
+                    inside &= side.low <= values[at] < side.high
+            held[row, box] = inside
+    assert (held.sum(axis=1) == 1).all()
+    np.testing.assert_array_equal(held.argmax(axis=1), cells.assign(place(ages, towns, grades)))
+
+
+def random_boxes(chance, splits):
+    lower, upper, free = [], [], [0]
+    ends = []
+    for split in range(splits):
+        ends.append(free.pop(chance.integers(len(free))))
+        free += [(split, 0), (split, 1)]
+    children = {end: number for number, end in enumerate([*ends[1:], *free], start=1)}
+    for split in range(splits):
+        lower.append(children[split, 0])
+        upper.append(children[split, 1])
+    columns = chance.integers(0, 3, splits)
+    return make(
+        centroids=np.zeros((splits + 1, 5)), sizes=[9] * (splits + 1), columns=columns,
+        bounds=np.where(columns == 2, chance.uniform(-1.5, 1.5, splits), chance.integers(0, 90, splits) - 0.5),
+        categories=[(int(chance.choice([0, 2])),) if column == 1 else () for column in columns],
+        lower=lower, upper=upper,
+    )  # fmt: skip
+
+
+def test_a_file_gives_the_same_boxes_back(tmp_path):
+    cells = make(representatives={"age": [30, 31, 60, 61]})
+    cells.save(tmp_path / "cells.json")
+    again = load_cells(tmp_path / "cells.json")
+    assert type(again) is BoxCells
+    assert again.contents() == cells.contents()
+    assert not again.holds_records
+    points = place(range(20, 80), ["Kiel", "Ulm", "Rome"] * 20, ["low", "high"] * 30)
+    np.testing.assert_array_equal(again.assign(points), cells.assign(points))
+    content = json.loads((tmp_path / "cells.json").read_text())
+    content["cells"]["bounds"][0] = 44.5
+    (tmp_path / "cells.json").write_text(json.dumps(content))
+    with pytest.raises(TableError, match="altered"):
+        load_cells(tmp_path / "cells.json")
+
+
+def test_names_too_rare_for_k_are_taken_out_of_the_encoding():
+    counted = replace(TOWN, names=("Ulm", "Bonn", "Kiel"), counts=np.array([9, 2, 9]))
+    cells = make(encoding=Encoding((AGE, counted, GRADE)))
+    assert cells.encoding.columns[1].names == ("Ulm", None, "Kiel")
+    with pytest.raises(DataError, match="has no name"):
+        make(encoding=Encoding((AGE, counted, GRADE)), categories=[(), (1,), ()])
+
+
+def test_one_box_needs_no_question():
+    empty = {"columns": [], "bounds": [], "categories": [], "lower": [], "upper": []}
+    cells = make(centroids=np.zeros((1, 5)), sizes=[18], **empty)
+    assert cells.assign(np.ones((3, 5))).tolist() == [0, 0, 0]
+    assert cells.sides() == [{}]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"encoding": None},
+        {"encoding": Encoding((AGE,), 3)},
+        {"columns": [0, 1]},
+        {"columns": [0, 1, 3]},
+        {"columns": [0, 0, 2]},
+        {"bounds": [np.nan, 0.0, 0.0]},
+        {"bounds": [1.0, 0.0]},
+        {"categories": None},
+        {"categories": [(), (), ()]},
+        {"categories": [(), (1,), ()]},
+        {"categories": [(), (3,), ()]},
+        {"categories": [(), (2, 2), ()]},
+        {"categories": [(), (True,), ()]},
+        {"categories": [(), ("Kiel",), ()]},
+        {"categories": [(0,), (2,), ()]},
+        {"lower": [1, 3, 3]},
+        {"lower": [0, 3, 5]},
+        {"lower": [2, 3, 5], "upper": [1, 4, 2]},
+        {"lower": [1, 3, 7]},
+        {"sizes": [3, 4, 5]},
+        {"sizes": [3, 4, 5, 2]},
+        {"k": 4},
+    ],
+    ids=str,
+)
+def test_what_is_no_tree_of_questions_is_refused(changes):
+    with pytest.raises((DataError, GuaranteeError)):
+        make(**changes)
+
+
+def test_of_two_categories_the_second_is_asked_for():
+    sex = EncodedColumn("sex", "nominal", ("sex",), "text", centre=np.array([0.5]), scale=np.ones(1), names=("f", "m"))
+    parts = {"centroids": [[0.0], [0.0]], "sizes": [3, 3], "k": 3, "encoding": Encoding((sex,), 3)}
+    rest = {"columns": [0], "bounds": [0.0], "lower": [1], "upper": [2]}
+    assert BoxCells(**parts, **rest, categories=[(1,)]).assign([[0.5], [-0.5]]).tolist() == [0, 1]
+    with pytest.raises(DataError, match="second"):
+        BoxCells(**parts, **rest, categories=[(0,)])
+
+
+@pytest.mark.parametrize("points", [[[np.nan] * 5], [[np.inf] * 5], np.zeros((2, 4)), [["a"] * 5]], ids=str)
+def test_points_that_are_none_are_refused(points):
+    with pytest.raises(MicrocellError):
+        make().assign(points)

@@ -1,0 +1,340 @@
+"""``microcell increment``: from a base to its one release, and plans."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import microcell as mc
+from microcell.cli import increment as module
+from microcell.cli import planning
+from microcell.cli.planning import parse_time
+from microcell.errors import OptionError
+from microcell.partitioning.increments import STRATEGIES
+
+DOCS = Path(__file__).parent.parent.parent / "docs" / "increments.md"
+PLAN = ("increment", "plan", "--collection", "10h", "--whole", "2h")
+
+
+def split_table(folder):
+    """base.csv, one.csv and two.csv, the parts of people.csv."""
+    header, *rows = (folder / "people.csv").read_text(encoding="utf-8").splitlines()
+    for name, part in (("base", rows[:140]), ("one", rows[140:170]), ("two", rows[170:])):
+        (folder / f"{name}.csv").write_text("\n".join([header, *part, ""]), encoding="utf-8")
+
+
+@pytest.fixture
+def parts(folder):
+    split_table(folder)
+    return folder
+
+
+@pytest.fixture
+def begun(parts, run):
+    outcome = run("increment", "start", "base.csv", "-s", "schema.toml", "-k", 5, "--state", "st", "--method", "mdav")
+    assert outcome.code == 0, outcome.stderr
+    return parts
+
+
+def as_words(text):
+    return " ".join(text.split())
+
+
+# ---------------------------------------------------------------------------------------------- from start to finish
+
+
+def test_from_a_base_to_the_release(begun, run):
+    for name in ("one", "two"):
+        outcome = run("increment", "add", "st", f"{name}.csv")
+        assert (outcome.code, outcome.stdout) == (0, "")
+    outcome = run("increment", "finish", "st", "-o", "out.csv", "--report", "out.html")
+    assert outcome.code == 0, outcome.stderr
+    told = as_words(outcome.stderr)
+    assert "the table is 5-anonymous in these columns" in told
+    assert "batches 2 after the base" in told
+    assert "st still holds original data" in told
+    found = mc.audit("people.csv", "out.csv", mc.load_schema("schema.toml")).require(k=5)
+    assert found["records"] == 200
+    assert found["records_dropped"] == 0
+    assert "Audit of out.csv" in (begun / "out.html").read_text(encoding="utf-8")
+    method = json.loads((begun / "out.csv.manifest.json").read_text(encoding="utf-8"))["method"]
+    assert [batch["records"] for batch in method["batches"]] == [30, 30]
+
+
+def test_the_command_gives_what_a_session_gives(begun, run):
+    run("increment", "add", "st", "one.csv", "--strategy", "split-early", "--inertial")
+    outcome = run("increment", "finish", "st", "-o", "out.csv", "--keep-order", "--json")
+    session = mc.start("base.csv", "schema.toml", 5, method="mdav")
+    session.add("one.csv", strategy="split-early", inertial=True)
+    expected = session.finish()
+    assert mc.read("out.csv").native.equals(expected.table)
+    manifest = json.loads(outcome.stdout)
+    assert manifest["cells"] == expected.manifest.cells
+    assert (manifest["method"]["batches"][0]["strategy"], manifest["row_order"]) == ("split-early", "kept")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_can_be_asked_for(begun, run, strategy):
+    assert run("increment", "add", "st", "one.csv", "--strategy", strategy, "-q").code == 0
+    assert mc.StoredSession("st").status().batches[1].strategy == strategy
+
+
+def test_status(begun, run):
+    run("increment", "add", "st", "one.csv", "--strategy", "nearest")
+    outcome = run("increment", "status", "st")
+    told = as_words(outcome.stdout)
+    assert outcome.code == 0
+    assert "records 170 in 2 parts" in told
+    assert "base 140 140" in told
+    assert "1 30 30 nearest" in told
+    data = json.loads(run("increment", "status", "st", "--json").stdout)
+    assert (data["records"], data["k"], data["finished"]) == (170, 5, None)
+    assert [batch["records"] for batch in data["batches"]] == [140, 30]
+    assert "digest" not in data["batches"][0]
+
+
+def test_json_after_start_and_add(parts, run):
+    start = ("increment", "start", "base.csv", "-s", "schema.toml", "-k", 5, "--state", "st", "--json", "--quiet")
+    assert json.loads(run(*start).stdout)["records"] == 140
+    outcome = run("increment", "add", "st", "one.csv", "--json", "-q")
+    assert json.loads(outcome.stdout)["records"] == 170
+    assert outcome.stderr == ""
+
+
+def test_new_categories_are_told_by_number(begun, run):
+    text = (begun / "one.csv").read_text(encoding="utf-8")
+    (begun / "one.csv").write_text(text.replace(",male,", ",Zqxwv,"), encoding="utf-8")
+    outcome = run("increment", "add", "st", "one.csv")
+    assert outcome.code == 0
+    assert re.search(r"not known\s+\d+ values of 'sex'", outcome.stderr)
+    assert "Zqxwv" not in outcome.stderr
+
+
+def test_finishing_twice_gives_the_same_and_adding_after_it_is_refused(begun, run):
+    run("increment", "add", "st", "one.csv")
+    for name in ("a.csv", "b.csv"):
+        assert run("increment", "finish", "st", "-o", name).code == 0
+    assert (begun / "a.csv").read_bytes() == (begun / "b.csv").read_bytes()
+    outcome = run("increment", "add", "st", "two.csv")
+    assert outcome.code == 1
+    assert "nothing can be added" in as_words(outcome.stderr)
+    assert "finished no" not in as_words(run("increment", "status", "st").stdout)
+
+
+@pytest.mark.parametrize("name", ["base.csv", "one.csv"])
+def test_a_release_is_not_written_over_a_table_that_it_is_made_of(begun, run, name):
+    run("increment", "add", "st", "one.csv")
+    before = (begun / name).read_bytes()
+    for outputs in (("-o", name), ("-o", "out.csv", "--report", name)):
+        outcome = run("increment", "finish", "st", *outputs)
+        assert outcome.code == 1
+        assert name in outcome.stderr
+    assert (begun / name).read_bytes() == before
+    assert "finished no" in as_words(run("increment", "status", "st").stdout)
+
+
+def test_another_dialect_is_kept(parts, run):
+    for name in ("base", "one"):
+        mc.read(f"{name}.csv").native.write_csv(parts / f"{name}.csv", separator=";", decimal_comma=True)
+    reading = ("--delimiter", ";", "--decimal", ",")
+    assert run("increment", "start", "base.csv", "-s", "schema.toml", "-k", 5, "--state", "st", *reading).code == 0
+    assert run("increment", "add", "st", "one.csv", *reading).code == 0
+    assert run("increment", "finish", "st", "-o", "out.csv").code == 0
+    assert (parts / "out.csv").read_text(encoding="utf-8").splitlines()[0].startswith("sex;age;bmi;")
+
+
+# ---------------------------------------------------------------------------------------------- what is refused
+
+REFUSED = [
+    (("add", "nowhere", "one.csv"), 2, "No state of an increment in 'nowhere'"),
+    (("status", "nowhere"), 2, "No state"),
+    (("finish", "st", "-o", "st/out.csv"), 2, "is in the folder of the state"),
+    (("finish", "st", "-o", "out.csv", "--report", "st/out.html"), 2, "is in the folder of the state"),
+    (("finish", "st", "-o", "out.pdf"), 2, "cannot be written as '.pdf'"),
+    (("add", "st", "schema.toml"), 2, "unknown kind of file"),
+    (("add", "st", "base.csv"), 2, "very records already, as the base"),
+    (("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "st"), 2, "holds a state already"),
+    (("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "."), 2, "is not empty"),
+    (("start", "base.csv", "-s", "schema.toml", "-k", "500", "--state", "s2"), 1, "140 records are too few"),
+    (("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "s2", "--set", "seed=1"), 2, "not an option"),
+    (("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "s2", "--set", "cls=1"), 2, "not an option"),
+    (("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "s2", "--set", "gamma=1"), 2, "gamma"),
+    (("start", "gone.csv", "-s", "schema.toml", "-k", "5", "--state", "s2"), 2, "No file 'gone.csv'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "words"), REFUSED)
+def test_what_cannot_be_is_refused_and_leaves_the_state(begun, run, arguments, code, words):
+    outcome = run("increment", *arguments)
+    assert outcome.code == code
+    assert words in as_words(outcome.stderr)
+    status = mc.StoredSession("st").status()
+    assert (status.records, status.finished) == (140, None)
+    assert not (begun / "s2").exists()
+
+
+def test_no_error_shows_a_value(begun, run):
+    header, *rows = (begun / "one.csv").read_text(encoding="utf-8").splitlines()
+    for place in range(len(header.split(","))):
+        changed = [",".join("Zqxwv" if at == place else part for at, part in enumerate(row.split(","))) for row in rows]
+        (begun / "bad.csv").write_text("\n".join([header, *changed, ""]), encoding="utf-8")
+        outcome = run("increment", "add", "st", "bad.csv", "--again")
+        assert "Zqxwv" not in outcome.stderr + outcome.stdout
+
+
+# ---------------------------------------------------------------------------------------------- plans
+
+
+def test_the_worked_example(run):
+    outcome = run(*PLAN, "--strategy", "separate")
+    told = as_words(outcome.stdout)
+    assert outcome.code == 0
+    assert "Begin when 85.4 % of the records are in" in told
+    assert "finished 2 min 33 s after the end of the data" in told
+    assert "finished 10:02:33, 0:02:33 after the data end" in told
+    data = json.loads(run(*PLAN, "--strategy", "separate", "--json").stdout)
+    assert data["sigma"] == pytest.approx(5)
+    assert data["chosen"]["nu"] == pytest.approx(0.146, abs=5e-4)
+    assert data["chosen"]["after"] == pytest.approx(153, abs=0.5)
+    [tenth] = [one for one in data["alternatives"] if one["nu"] == pytest.approx(0.1)]
+    assert tenth["base_ends"] - tenth["starts"] == pytest.approx(97.2 * 60)
+    assert tenth["adding"] == pytest.approx(72)
+    assert 38 * 60 < tenth["after"] < 39 * 60
+
+
+def test_the_worked_example_with_a_deadline(run):
+    data = json.loads(run(*PLAN, "--strategy", "separate", "--deadline", "1h", "--json").stdout)
+    assert data["chosen"]["nu"] == pytest.approx(0.073, abs=5e-4)
+    assert data["chosen"]["received"] == pytest.approx(0.927, abs=5e-4)
+    assert data["meets_deadline"] is True
+    assert data["chosen"]["after"] == pytest.approx(3600, abs=1)
+
+
+def test_a_deadline_that_cannot_be_met_is_told(run):
+    told = as_words(run(*PLAN, "--strategy", "separate", "--deadline", "1min").stdout)
+    assert "cannot be met: the soonest possible end is 2 min 33 s after it" in told
+
+
+def test_it_says_so_when_an_early_start_is_not_worth_it(run):
+    told = as_words(run("increment", "plan", "--collection", "10h", "--whole", "50s").stdout)
+    assert "Wait for all records: the whole job takes 50 s" in told
+
+
+@pytest.mark.parametrize("arrivals", ["uniform", "early", "late"])
+def test_arrivals_by_name(run, arrivals):
+    data = json.loads(run(*PLAN, "--arrivals", arrivals, "--json").stdout)
+    expected = mc.plan(1_000_000, collection=36_000, whole=7200, arrivals=arrivals)
+    assert data["chosen"]["nu"] == pytest.approx(expected.chosen.nu)
+
+
+def test_arrivals_from_a_file(folder, run):
+    times = [36_000 * (i + 1) / 1000 for i in range(1000)]
+    pl.DataFrame({"t": times}).write_csv(folder / "times.csv")
+    moments = pl.Series("t", [int(1e6 * time) for time in (0, *times)]).cast(pl.Datetime("us"))
+    moments.to_frame().write_parquet(folder / "times.parquet")
+    for name in ("times.csv", "times.parquet"):
+        outcome = run("increment", "plan", "--arrivals", name, "--whole", "2h", "--strategy", "separate", "--json")
+        assert json.loads(outcome.stdout)["chosen"]["nu"] == pytest.approx(0.146, abs=2e-3)
+
+
+def test_a_plan_from_a_table(folder, run):
+    outcome = run(
+        "increment", "plan", "people.csv", "-s", "schema.toml", "-k", 3, "--collection", "10h", "--records", 5_000_000,
+        "--seconds", "0.3s", "--strategy", "nearest", "--json",
+    )  # fmt: skip
+    data = json.loads(outcome.stdout)
+    assert data["records"] == 5_000_000
+    assert "samples of the table" in data["basis"]
+
+
+def test_a_timeline_is_drawn(folder, run):
+    outcome = run(*PLAN, "--figure", "timeline.svg", "--quiet")
+    assert outcome.code == 0
+    assert "<svg" in (folder / "timeline.svg").read_text(encoding="utf-8")
+
+
+WRONG = [
+    (("--collection", "soon", "--whole", "2h"), "--collection takes a time such as"),
+    (("--collection", "10h"), "Give either whole"),
+    (("--whole", "2h"), "collection must be"),
+    (("--collection", "10h", "--whole", "2h", "--records", "0"), "records must be a whole number of 2 or more"),
+    (("--collection", "10h", "--whole", "0s"), "whole must be a number of seconds above 0"),
+    (("--collection", "10h", "--whole", "2h", "--arrivals", "never"), "--arrivals takes uniform"),
+    (("--collection", "10h", "--whole", "2h", "--arrivals", "people.csv"), "A file of arrivals has one"),
+    (("--collection", "10h", "--whole", "2h", "--arrivals", "gone.csv"), "No file"),
+    (("--collection", "10h", "--whole", "2h", "--figure", "timeline.txt"), "--figure takes a name that ends in"),
+    (("people.csv", "--collection", "10h"), "A source needs a schema and k"),
+    (("people.csv", "-s", "schema.toml", "-k", "5", "--collection", "10h", "--whole", "2h"), "Give either whole"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG)
+def test_a_plan_that_cannot_be_is_refused(folder, run, arguments, words):
+    outcome = run("increment", "plan", *arguments)
+    assert outcome.code == 2
+    assert words in as_words(outcome.stderr)
+
+
+TIMES = {"90": 90, "90s": 90, "30min": 1800, "30m": 1800, "2h": 7200, "1.5h": 5400, "1d": 86_400, "1h30min": 5400}
+TIMES |= {"1h 30 min": 5400, " 2 h ": 7200, "2H": 7200, ".5s": 0.5, "0": 0}
+
+
+@pytest.mark.parametrize("text", TIMES)
+def test_times_are_read(text):
+    assert parse_time(text, "--whole") == TIMES[text]
+
+
+@pytest.mark.parametrize("text", ["", "h", "2 hours", "-5s", "1h30", "2x", "1e3", "nan", "inf", "1h,30min", "2h foo"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(OptionError, match="--whole takes a time"):
+        parse_time(text, "--whole")
+
+
+# ---------------------------------------------------------------------------------------------- help
+
+
+def plain(text):
+    return re.sub(r"[\s│]+", " ", text)
+
+
+@pytest.mark.parametrize("name", ["plan", "start", "add", "status", "finish"])
+def test_help_has_summary_json_and_quiet(run, name):
+    outcome = run("increment", name, "--help")
+    assert outcome.code == 0
+    told = plain(outcome.stdout)
+    command = getattr(module, name)
+    assert plain(command.__doc__) in told
+    assert all(flag in told for flag in ("--json", "--quiet", "Examples:"))
+
+
+def test_help_of_the_group_and_of_all(run):
+    assert all(plain(line) in plain(run("increment", "--help").stdout) for line in module.EXAMPLES)
+    assert " increment " in run("--help").stdout
+
+
+def name_by_time_of_day(folder):
+    for part, name in (("base", "morning"), ("one", "afternoon"), ("two", "evening"), ("people", "last_year")):
+        (folder / f"{part}.csv").rename(folder / f"{name}.csv")
+
+
+def test_the_examples_run(parts, run):
+    name_by_time_of_day(parts)
+    for line in (*planning.EXAMPLES, *module.EXAMPLES):
+        outcome = run(*shlex.split(line)[1:])
+        assert outcome.code == 0, (line, outcome.stderr)
+    assert (parts / "votes_k10.html").exists()
+
+
+def test_the_commands_of_the_docs_run_in_order(parts, run):
+    name_by_time_of_day(parts)
+    blocks = re.findall(r"```sh\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    for line in "".join(blocks).splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "microcell"
+        outcome = run(*arguments)
+        assert outcome.code == 0, (line, outcome.stderr)
+    assert (parts / "votes_k10.csv").exists()
+    assert (parts / "timeline.svg").exists()
