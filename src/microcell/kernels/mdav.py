@@ -48,6 +48,7 @@ def _weigh_all(running: Running, X: Floats) -> None:
 
 @inner_kernel
 def assign(points: Points, row: int, label: int, labels: Integers, running: Running) -> None:
+    """Put a record into a cell, and take it out of the running mean and of the points left (OUT: all of them)."""
     values = np.empty(points.blocks.shape[1])
     read_point(points, row, values)
     _weigh(running.sums, running.errors, values, -running.weights[row])
