@@ -183,3 +183,11 @@ def test_decimals(items, expected):
 def test_decimals_of_single_precision():
     x = np.array([0.1, 0.25, 17.3], dtype=np.float32).astype(np.float64)
     assert decimals(Values("float", x, np.zeros(3, dtype=bool))) == 2
+
+
+def test_numbers_near_the_end_of_the_range_make_no_warning():
+    import microcell as mc
+
+    table = {"x": np.array([1.5e308, 1.6e308, 1.7e308, 1.5, 2.5, 3.5])}
+    release = mc.anonymize(table, mc.Schema(quasi=["x"]), k=3, method="mdav")
+    assert np.isfinite(release.table["x"]).all()

@@ -1,5 +1,6 @@
 """Plans: the closed forms against numbers, the search against a plain one, plans from tables, and figures."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 import microcell as mc
 from microcell.errors import OptionError
 from microcell.partitioning.increments import STRATEGIES
-from microcell.planning import Arrivals, TimeCurve, draw_plan, plan
+from microcell.planning import Arrivals, TimeCurve, draw_plan, estimates, plan
 from microcell.planning.arrivals import CURVES
 from microcell.planning.quadratic import (
     CRITICAL_SIGMA,
@@ -281,6 +282,23 @@ def test_a_plan_from_a_table(strategy):
     assert found.error > 0
     assert "samples of the table" in found.basis
     assert len(found.alternatives) == (11 if strategy == "separate" else 9)
+
+
+@pytest.mark.parametrize(
+    ("available", "records", "words"), [(800, 10**6, "a larger table"), (10**6, 10**6, "more seconds"), (800, 800, "")]
+)
+def test_it_says_so_where_times_are_known_of_far_fewer_records(available, records, words):
+    told = estimates._tell_basis(700, available, records)
+    assert "up to 700 records" in told
+    assert words in told
+    assert ("far more" in told) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [(0.25, "may be off by 25.0 %."), (9.0, "may be 10 times as long."), (0.0, "all at once has.")]
+)
+def test_how_far_times_may_be_off_is_told(error, words):
+    assert dataclasses.replace(votes(), error=error).advice.endswith(words)
 
 
 def test_a_table_too_small_to_time_is_refused():

@@ -135,7 +135,8 @@ def decimals(values: Values) -> int | None:
 
 
 def _is_rounded(x: Floats, places: int, single: bool) -> bool:
-    rounded = np.round(x, places)
+    with np.errstate(over="ignore"):  # numbers near the end of the range are not rounded, then
+        rounded = np.round(x, places)
     same = rounded.astype(np.float32) == x.astype(np.float32) if single else rounded == x
     return bool(same.all())
 

@@ -130,7 +130,7 @@ def test_a_release_is_not_written_over_a_table_that_it_is_made_of(begun, run, na
     before = (begun / name).read_bytes()
     for outputs in (("-o", name), ("-o", "out.csv", "--report", name)):
         outcome = run("increment", "finish", "st", *outputs)
-        assert outcome.code == 1
+        assert outcome.code == 2
         assert name in outcome.stderr
     assert (begun / name).read_bytes() == before
     assert "finished no" in as_words(run("increment", "status", "st").stdout)

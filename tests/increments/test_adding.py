@@ -225,6 +225,14 @@ def test_points_all_equal(strategy):
     assert len(found.labels) == 13
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("new", [1, 2, 7])
+def test_records_without_columns_are_records_too(strategy, new):
+    labels = add_batch(np.empty((6, 0)), [0, 0, 0, 1, 1, 1], np.empty((new, 0)), 3, strategy=strategy).labels
+    assert len(labels) == 6 + new
+    assert np.bincount(labels).min() >= 3
+
+
 def test_a_batch_by_another_method():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(90, 2))

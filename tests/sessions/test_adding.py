@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import microcell as mc
-from microcell.errors import GuaranteeError, TooFewRecordsError
+from microcell.errors import DataError, GuaranteeError, TooFewRecordsError
 from microcell.partitioning import add_batch
 from microcell.partitioning.increments import STRATEGIES
 
@@ -273,6 +273,29 @@ def test_weights_count():
     for name in "abc":
         means = [np.average(people[name][labels == c], weights=weight[labels == c]) for c in labels]
         np.testing.assert_allclose(release.table[name], means, rtol=1e-9)
+
+
+def test_a_weight_is_asked_of_records_that_are_released_only():
+    schema = mc.Schema(quasi=["x"], weight="w")
+    session = mc.start({"x": np.arange(9.0), "w": np.ones(9)}, schema, 3, missing="drop")
+    assert session.add({"x": [1.0, np.nan], "w": [1.0, np.nan]}).kept == 1
+    with pytest.raises(DataError, match="1 rows of the batch do not, the first is row 3"):
+        session.add({"x": [1.0, np.nan, 2.0], "w": [1.0, np.nan, np.nan]})
+    assert session.finish().manifest.records == {"in": 11, "out": 10, "dropped": 1}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_base_in_which_all_columns_are_constant(tmp_path, strategy):
+    base, schema = {"x": [1.0] * 6, "sex": ["f"] * 6}, mc.Schema(quasi=["x", "sex"])
+    batches = ({"x": [1.0], "sex": ["f"]}, {"x": [1.0, 5.0, 9.0, 2.0], "sex": ["f", "m", "m", "f"]})
+    session, stored = mc.start(base, schema, 3), mc.StoredSession.create(tmp_path / "state", base, schema, 3)
+    for batch in batches:
+        session.add(batch, strategy=strategy)
+        stored.add(batch, strategy=strategy)
+    release = session.finish()
+    assert release.manifest.records["out"] == 11
+    mc.audit(joined(base, *batches), release.table, schema).require(k=3)
+    assert stored.finish().partition.labels.tolist() == release.partition.labels.tolist()
 
 
 def test_new_categories_are_placed_and_counted():

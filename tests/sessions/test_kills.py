@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import polars as pl
@@ -155,10 +156,18 @@ def test_a_start_killed_before_each_of_its_calls_can_be_made_again(worker, prepa
         check_and_go_on(folder)
 
 
+def duration_of(worker, prepared, tmp_path, step):
+    """The seconds that a step takes if nobody kills it, so that kills fall into all of it."""
+    folder = copied(prepared, tmp_path)
+    began = perf_counter()
+    assert worker(folder, step)["code"] == 0
+    return perf_counter() - began
+
+
 @pytest.mark.parametrize("step", ["add", "finish"])
 def test_kills_at_random_moments(worker, prepared, added, tmp_path, step):
     random = np.random.default_rng(SEED)
-    longest = 0.1
+    longest = 1.2 * duration_of(worker, (added["refined"] if step == "finish" else prepared), tmp_path, step)
     killed = 0
     for number in range(50):
         strategy = ("refined", "nearest")[number % 2]

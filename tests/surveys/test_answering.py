@@ -125,3 +125,11 @@ def test_respondents_load_nothing_that_reads_tables_or_draws(people, designs, tm
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert found.stdout.strip() == "[] []"
+
+
+def test_a_record_that_gives_a_name_twice_is_refused(designs, tmp_path):
+    path = tmp_path / "me.json"
+    path.write_text('{"age": 44, "age": 80}')
+    with pytest.raises(mc.TableError, match="twice") as refused:
+        mc.answer_survey(designs["power", "common"].cells, path)
+    assert "80" not in str(refused.value).replace(str(path), "")

@@ -1,6 +1,7 @@
 """Collections: hand-made answers, what is left out or merged, and what is refused by row."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -159,6 +160,7 @@ def test_many_rows_are_counted_and_not_listed(cells):
         ({"cell": [0] * 4}, {"id": "token"}, mc.SchemaError, "'token'"),
         ({"cell": [0] * 4}, {"drop": "cell"}, mc.OptionError, "list"),
         ({"cell": [0] * 4}, {"drop": ["x"]}, mc.SchemaError, "'x'"),
+        ({"cell": [0] * 4, "age": [1] * 4}, {"drop": ["age"]}, mc.OptionError, "'age'"),
         ({"age": [10] * 4}, {}, mc.SchemaError, "'town'"),
     ],
 )
@@ -206,3 +208,31 @@ def test_merging_leaves_no_group_short_and_no_cell_alone(attained, k, seed):
         assert into[group] == group
     plenty = (counts >= k).all()
     assert not plenty or np.array_equal(into, np.arange(len(counts)))
+
+
+@pytest.mark.parametrize("words", [("True", "False"), ("true", "false"), (True, False)])
+def test_truths_of_representatives_are_known_however_they_are_written(cells, words, tmp_path):
+    with_truths = replace(cells, representatives={**cells.representatives, "member": [True, False, True, False]})
+    answers = pl.DataFrame({"age": [10] * 3 + [80] * 3, "town": ["a"] * 3 + ["01"] * 3, "income": range(6)})
+    answers = answers.with_columns(pl.Series("member", [words[0]] * 3 + [words[1]] * 3))
+    assert mc.collect_survey(with_truths, answers).attained.tolist() == [3, 0, 0, 3]
+    answers.write_csv(tmp_path / "answers.csv")
+    assert mc.collect_survey(with_truths, tmp_path / "answers.csv").attained.tolist() == [3, 0, 0, 3]
+
+
+def test_a_release_is_never_written_over_its_answers_or_twice(cells, tmp_path):
+    source = tmp_path / "answers.csv"
+    source.write_text("cell,income\n3,1\n3,2\n3,3\n")
+    found = mc.collect_survey(cells, source)
+    release = tmp_path / "release.csv"
+    manifest = tmp_path / "release.csv.manifest.json"
+    for target, beside in (
+        (source, {}),
+        (release, {source: "x"}),
+        (release, {manifest: "x"}),
+        (release, {release: "x"}),
+    ):
+        with pytest.raises(mc.TableError):
+            mc.write_collection(found, target, beside=beside)
+    assert source.read_text() == "cell,income\n3,1\n3,2\n3,3\n"
+    assert list(tmp_path.iterdir()) == [source]

@@ -291,3 +291,40 @@ def test_boxes_keep_to_their_limit(people):
 def test_the_same_seed_gives_the_same_design(people, designs):
     again = mc.design_survey(make_people(), SCHEMA, K, "chance", FAILURE)
     assert again.cells.digest == designs["power", "uneven"].cells.digest
+
+
+@pytest.mark.parametrize("kind", WAYS)
+def test_a_failure_just_attained_is_a_limit_like_any_other(kind):
+    chance = np.random.default_rng(0)
+    frame = {"x": chance.normal(size=120), "y": chance.integers(18, 90, 120)}
+    for share in (0.6, 0.7, 0.9):
+        limit = mc.effective_anonymity(3, share, 1e-3).cell_failure
+        made, looser = (
+            mc.design_survey(frame, mc.Schema(quasi=["x", "y"]), 3, share, value, **WAYS[kind])
+            for value in (limit, limit * (1 + 1e-9))
+        )
+        assert made.figures.failures.max() <= limit
+        assert made.manifest["cells"]["least_size"] - looser.manifest["cells"]["least_size"] in (0, 1)
+        assert len(made.cells) >= 0.6 * len(looser.cells)
+
+
+@pytest.mark.parametrize("kind", WAYS)
+def test_all_in_one_cell_at_the_limit_is_a_design_or_too_few_candidates(kind):
+    for seed in range(12):
+        chance = np.random.default_rng(seed)
+        frame = {"x": chance.normal(size=12), "p": chance.uniform(0.3, 0.9, 12)}
+        limit = float(mc.cell_failures(np.zeros(12, dtype=int), frame["p"], 3)[0])  # in the order of the frame
+        try:
+            design = mc.design_survey(frame, mc.Schema(quasi=["x"]), 3, "p", limit, **WAYS[kind])
+        except mc.TooFewRecordsError:
+            continue
+        assert design.figures.failures.max() <= limit
+
+
+@pytest.mark.parametrize("kind", ["power", "balls", "lookup"])
+def test_no_candidate_is_the_weighted_mean_of_a_cell(kind):
+    chance = np.random.default_rng(0)
+    hardly = np.where(np.arange(400) % 8 == 0, 1e-5, 1e-12)  # hardly anybody comes, so that all cells hold
+    frame = {"x": np.round(chance.normal(size=400), 4), "y": np.round(chance.normal(size=400), 4), "p": hardly}
+    with pytest.raises(mc.GuaranteeError, match="one candidate"):
+        mc.design_survey(frame, mc.Schema(quasi=["x", "y"]), 3, "p", 1e-4, **WAYS[kind])

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from microcell.cells.boxes import EXACT, THRESHOLDS, coordinate_of, positions_of
-from microcell.kernels.binomial import steady_size
 from microcell.kernels.boxes import failures_along, gains_along
 from microcell.model import EncodedColumn, Encoding, Floats, Integers
 from microcell.partitioning._rounding import round_dates, round_numbers, round_wholes
+from microcell.partitioning.participating import size_for_participation
 
 __all__ = ["Cut", "Cutter"]
 
@@ -57,7 +57,7 @@ class Cutter:
         self._X, self._columns, self._k = X, encoding.columns, k
         self._chances, self._aim, self._weights = chances, limit * (1 - _MARGIN), weights
         self._even = bool(chances.min() == chances.max())
-        self._least = steady_size(k, float(chances[0]), limit) if self._even else k
+        self._least = size_for_participation(k, float(chances[0]), limit) if self._even else k
         self._thresholds = [p for p, c in enumerate(self._columns) if c.kind in THRESHOLDS and not c.constant]
         nominal = [p for p, c in enumerate(self._columns) if c.kind == "nominal" and _is_open(c)]
         self._codes = {place: positions_of(self._columns[place], X) for place in nominal}

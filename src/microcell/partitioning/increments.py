@@ -218,7 +218,7 @@ STRATEGIES: Mapping[str, Callable[[_Task], Integers]] = {
 def _as_parts(base: ArrayLike, batch: ArrayLike) -> tuple[Floats, Floats]:
     """The two matrices as they are given, each found to be points."""
     known, new = (_as_matrix(part, name) for part, name in ((base, "base"), (batch, "batch")))
-    if new.size == 0:
+    if len(new) == 0:  # an empty list has no columns; records without columns are records all the same
         new = new.reshape(0, known.shape[1])
     if known.shape[1] != new.shape[1]:
         raise DataError(f"The base has {known.shape[1]} columns and the batch {new.shape[1]}; they must be the same.")

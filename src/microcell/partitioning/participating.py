@@ -103,7 +103,20 @@ def size_for_participation(k: int, participation: float, failure: float) -> int:
     chance = float(_as_chances(participation, 1)[0])
     if chance < 1e-300:
         raise OptionError("participation must be over 1e-300 for a size that can be counted.")
-    return steady_size(int(k), chance, _as_failure(failure))
+    limit = _as_failure(failure)
+    size = steady_size(int(k), chance, limit)
+    if count(size, int(k), chance).failure > limit * (1 - _MARGIN) and not _is_summed_within(
+        size, int(k), chance, limit
+    ):
+        return steady_size(int(k), chance, limit * (1 - _MARGIN))
+    return size
+
+
+def _is_summed_within(size: int, k: int, chance: float, limit: float) -> bool:
+    """Whether a cell of this size, just at the limit, meets it also as cells are checked, by another sum."""
+    if size > _MANY:
+        return False
+    return bool(failures_of_cells(np.zeros(size, dtype=np.int64), np.full(size, chance), k)[0] <= limit)
 
 
 def expected_distortion(X: ArrayLike, labels: ArrayLike, participation: float | ArrayLike) -> float:

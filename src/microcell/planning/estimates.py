@@ -108,7 +108,7 @@ def _tell_basis(largest: int, available: int, records: int) -> str:
     if records <= _FAR * largest:
         return basis
     more = "a larger table" if largest >= 0.5 * available else "more seconds of measuring"
-    return f"{basis}; {records:,} are far more than that, and {more} would tell more surely"
+    return f"{basis}; {records:,} are far more than that, so times are a guess, and {more} would help"
 
 
 def _most(strategy: str) -> float:

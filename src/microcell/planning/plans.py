@@ -66,7 +66,9 @@ class Plan:
     def advice(self) -> str:
         """What to do, in a few sentences."""
         sentences = [self._what_to_do(), self._about_deadline(), self._about_distortion()]
-        if self.error > 0:
+        if self.error > 1:
+            sentences.append(f"Times are a guess: they may be {1 + self.error:,.0f} times as long.")
+        elif self.error > 0:
             sentences.append(f"Times may be off by {tell_share(self.error)}.")
         return " ".join(filter(None, sentences))
 

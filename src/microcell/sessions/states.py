@@ -152,20 +152,20 @@ class Part:
 
 def place_part(part: Table, rows: Integers, fitted: Encoding, schema: Schema) -> Part:
     """Some rows of a part of the records as points of the base's encoding, and how many have strange categories."""
-    placed, weights = encoding.place(part, fitted), _weights_of(part, schema)
+    placed, weights = encoding.place(part, fitted), _weights_of(part, rows, schema)
     strange = placed.strange
     if strange and len(rows) < part.rows:
         strange = encoding.place(tables.take(part, rows), fitted).strange
     return Part(Points(placed.matrix, weights).take(rows), dict(strange))
 
 
-def _weights_of(part: Table, schema: Schema) -> Floats | None:
-    """The sampling weights of a part, refused by row where they are none; None if the schema names no column."""
+def _weights_of(part: Table, rows: Integers, schema: Schema) -> Floats | None:
+    """The sampling weights of a part, refused where one of these rows has none; None if the schema names no column."""
     if schema.weight is None:
         return None
     values = part.columns[schema.weight]
     weights = values.reals() if values.is_number else np.full(part.rows, np.nan)
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    wrong = rows[~(np.isfinite(weights[rows]) & (weights[rows] > 0))]
     if len(wrong):
         raise DataError(
             f"Weight column {schema.weight!r} must hold positive numbers; {len(wrong)} rows of the batch do not, the "

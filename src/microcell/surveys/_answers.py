@@ -1,6 +1,6 @@
 """The table of answers: whose they are, of which design, and in which cells; refused by row where that is not clear."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,9 @@ def check_answers(found: SurveyCells, table: Table, *, id: str | None, drop: Seq
     unknown = [name for name in (*drop, *([] if id is None else [id])) if name not in table.columns]
     if unknown:
         raise SchemaError(f"The answers have no columns {', '.join(map(repr, unknown))}. Check their names.")
+    kept = [name for name in drop if name in found.representatives]
+    if kept:
+        raise OptionError(f"Every cell publishes {', '.join(map(repr, kept))}, so that drop cannot leave it out.")
     if id is not None:
         _check_once(id, table.columns[id])
     if DESIGN in table.columns:
@@ -78,30 +81,31 @@ def _by_number(values: Values, count: int) -> Integers:
 def _by_representative(found: SurveyCells, table: Table) -> Integers:
     """The first cell that publishes what the answer says."""
     names = list(found.representatives)
-    numbers = {name: _are_numbers(found.representatives[name]) for name in names}
+    readers = {name: _reader_of(found.representatives[name]) for name in names}
     cells: dict[tuple[Any, ...], int] = {}
     for cell in reversed(range(len(found.cells))):
-        cells[tuple(_as_key(found.representatives[name][cell], numbers[name]) for name in names)] = cell
+        cells[tuple(_as_key(found.representatives[name][cell], readers[name]) for name in names)] = cell
     given = tables.values_of_cells(table, np.arange(table.rows), names) if table.rows else {}
     rows = zip(*(given[name] for name in names), strict=True) if given else ()
-    keyed = (tuple(_as_key(v, numbers[n]) for v, n in zip(row, names, strict=True)) for row in rows)
+    keyed = (tuple(_as_key(v, readers[n]) for v, n in zip(row, names, strict=True)) for row in rows)
     out = np.array([cells.get(key, -1) for key in keyed], dtype=np.int64)
     _refuse(out < 0, "No cell of this design publishes what is in")
     return out
 
 
-def _are_numbers(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values if value is not None)
+def _reader_of(values: Sequence[Any]) -> Callable[[Any], Any]:
+    """What makes the values of a column the same however a file wrote them: 3 and 3.0, true and True."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {bool}:
+        return lambda value: str(value).lower()
+    return float if kinds <= {int, float} else str
 
 
-def _as_key(value: Any, number: bool) -> Any:
-    """The value in a form that is the same however a file wrote it."""
+def _as_key(value: Any, read: Callable[[Any], Any]) -> Any:
     if value is None or (isinstance(value, str) and not value):
         return None
-    if not number:
-        return str(value)
     try:
-        return float(value)
+        return read(value)
     except (TypeError, ValueError):
         return str(value)
 

@@ -16,6 +16,7 @@ from microcell.kernels.participation import failures_of_cells
 from microcell.model import Floats, Integers
 from microcell.partitioning.participating import participating_cells
 from microcell.surveys._balancing import balance
+from microcell.surveys._figures import as_roster
 from microcell.surveys._shapes import Balls, Lookup, Power, Shape
 
 __all__ = ["Task", "make_cells"]
@@ -126,7 +127,8 @@ def _mend(task: Task, shape: Shape) -> Shape:
     while True:
         labels = shape.place(task.points)
         failures = np.zeros(shape.count)  # the last cells may be empty
-        found = failures_of_cells(labels, task.chances, task.k)
+        roster = as_roster(labels, task.chances)  # in the order of the file, so that what holds here holds there
+        found = failures_of_cells(roster.labels, roster.chances, task.k)
         failures[: len(found)] = found
         sizes = np.bincount(labels, minlength=shape.count)
         short = np.flatnonzero((failures > task.failure) | (sizes < task.least))

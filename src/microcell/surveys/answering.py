@@ -78,8 +78,17 @@ def _far_out(encoding: Encoding, point: Floats, centroids: Floats) -> tuple[str,
 
 def _read(path: str | Path) -> Any:
     try:
-        return json.loads(Path(path).read_bytes())
+        return json.loads(Path(path).read_bytes(), object_pairs_hook=_without_repeats)
     except OSError as error:
         raise TableError(f"{path} cannot be read: {error.strerror or 'unknown reason'}. Check its name.") from None
     except (ValueError, RecursionError):
-        raise TableError(f'{path} is not JSON. Write the record as {{"age": 44, "sex": "female"}}.') from None
+        raise TableError(
+            f'{path} is not JSON, or has a name twice. Write the record as {{"age": 44, "sex": "female"}}.'
+        ) from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):  # which of the two values is meant cannot be told
+        raise ValueError
+    return out

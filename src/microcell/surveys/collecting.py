@@ -1,7 +1,7 @@
 """Answers to a release: what each cell in fact got, and a table in which each record is one of k."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,10 +11,10 @@ import numpy as np
 
 from microcell import __version__, auditing, manifests, progress, roles, tables
 from microcell.cells import Cells
-from microcell.errors import GuaranteeError, OptionError, TooFewRecordsError
+from microcell.errors import GuaranteeError, OptionError, TableError, TooFewRecordsError
 from microcell.model import Audit, Integers, Schema, Table
 from microcell.reporting import render
-from microcell.staging import Staging
+from microcell.staging import Staging, check_target
 from microcell.surveys._answers import CELL, check_answers, find_cells
 from microcell.surveys._merging import merge_cells
 from microcell.surveys._survey_cells import SurveyCells, read_cells
@@ -131,6 +131,7 @@ def write_collection(
     The file is read back and k counted once more before it takes its name.
     """
     target = Path(output)
+    _check_targets(target, beside or {}, collected.source)
     tables.check_writable(collected.released, target.suffix)
     with Staging() as staging:
         for path, text in (beside or {}).items():
@@ -151,6 +152,16 @@ def render_collection(collected: Collection, form: str = "html") -> str:
 
 
 # ---------------------------------------------------------------------------------------------- steps of a collection
+
+
+def _check_targets(target: Path, beside: Iterable[str | Path], source: Path | None) -> None:
+    """Refuse, before anything is written, to write over the answers, or two files to one place."""
+    outputs = [target, manifests.manifest_path(target), *map(Path, beside)]
+    places = [path.resolve() for path in outputs]
+    for path, place in zip(outputs, places, strict=True):
+        check_target(path, sources=[] if source is None else [source])
+        if places.count(place) > 1:
+            raise TableError(f"{path} would be written twice: table, manifest and report must be different files.")
 
 
 def _check_enough(answers: int, k: int) -> None:

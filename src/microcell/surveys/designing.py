@@ -25,6 +25,9 @@ __all__ = ["SurveyDesign", "design_survey"]
 _COMPARED = 10_000
 """What participation costs is found on at most so many candidates, who lie together."""
 
+_DOMINANT = 0.9
+"""A candidate with more than this share of a cell's expected participants would be seen in its weighted mean."""
+
 TRUST = {"local": ("power", "balls", "lookup"), "none": ("boxes",)}
 """The kinds of cells for each trust; the first is the default."""
 
@@ -169,6 +172,14 @@ def _prove(cells: Cells, labels: Integers, chances: Floats, k: int, failure: flo
     missed = int((figures.failures > failure).sum())
     if missed:
         raise GuaranteeError(f"{missed} cells would miss the failure limit, so there is no design. Please report this.")
+    most, sums = np.zeros(len(cells)), np.bincount(labels, weights=chances)
+    np.maximum.at(most, labels, chances)
+    alone = int((most > _DOMINANT * sums).sum())
+    if alone:
+        raise GuaranteeError(
+            f"In {alone} cells one candidate is so much likelier to take part than all others together that the mean "
+            "would be that candidate's record. Leave out those who hardly take part, or accept fewer failures."
+        )
     return figures
 
 

@@ -48,10 +48,13 @@ def draw_timeline(timeline: Timeline, form: str) -> bytes:
 
 
 def _draw_spans(axes: Axes, spans: list[Span], lanes: list[str], colour: str, unit: float, last: float) -> None:
+    widths = [max(span.ends - span.begins, _NARROW * last) for span in spans]
+    # What is widened grows to the left: a step that ends in time must not be seen to end late.
+    begins = [max(0.0, span.ends - width) for span, width in zip(spans, widths, strict=True)]
     axes.barh(
         [lanes.index(span.lane) for span in spans],
-        [max(span.ends - span.begins, _NARROW * last) / unit for span in spans],
-        left=[span.begins / unit for span in spans],
+        [width / unit for width in widths],
+        left=[begin / unit for begin in begins],
         height=_BAR,
         color=colour,
         label=spans[0].name,

@@ -1,0 +1,106 @@
+"""The audit on the engine: k of the files as they were written, counted over all of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from microcell import auditing, tables
+from microcell.engines._arrow import Spill, arrow, concatenate, read_run, write_runs
+from microcell.engines._jobs import Job, Run, load_job
+from microcell.errors import GuaranteeError
+from microcell.model import Integers, Table, Values
+
+__all__ = ["Checked", "Counted", "check", "count"]
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(32)
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """A file as it was read back: its records, its classes sorted by where they are counted, and its digest."""
+
+    name: str
+    rows: int
+    columns: int
+    smallest: int
+    classes: Spill
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Some classes of the whole data set: how many there are, their records, and those of the smallest."""
+
+    classes: int
+    rows: int
+    smallest: int
+
+
+def check(job_path: Path, buckets: int, name: str) -> Checked:
+    """Read a file back and count its classes; refused if its columns are not those to be published.
+
+    Classes go to as many buckets, by a hash of their values, so that those of one value meet in one bucket, whatever
+    files they are in.
+    """
+    job = load_job(job_path)
+    path = job.target / name
+    table = tables.read_back(tables.read(job.columns.empty_table()), path)
+    strange = set(table.names) ^ {*job.schema.keys, *job.schema.unchanged}
+    if strange:
+        raise GuaranteeError(f"Columns {sorted(strange)} are not as the schema wants them. Nothing was released.")
+    labels = auditing.class_labels(table, job.schema.keys)
+    _, rows, sizes = np.unique(labels, return_index=True, return_counts=True)
+    classes, buckets_of = _classes(job, table, rows, sizes, buckets)
+    spill = write_runs(classes, buckets_of, job.work / f"classes-{name}.arrow")
+    return Checked(name, table.rows, len(table.names), int(sizes.min()), spill, tables.file_digest(path))
+
+
+def count(runs: tuple[Run, ...]) -> Counted:
+    """The classes of a bucket over all files: records are in one class if all of their values are the same."""
+    together = concatenate([read_run(run.path, run.number) for run in runs])
+    names = [name for name in together.column_names if name != "count"]
+    sizes = together.group_by(names, use_threads=False).aggregate([("count", "sum")]).column("count_sum").to_numpy()
+    return Counted(len(sizes), int(sizes.sum()), int(sizes.min()))
+
+
+def _classes(job: Job, table: Table, rows: Integers, sizes: Integers, buckets: int) -> tuple[Any, Integers]:
+    """A row for each class, its values in a form that is the same in all files, and its bucket."""
+    pa, hashes = arrow(), np.zeros(len(rows), dtype=np.uint64)
+    columns: dict[str, Any] = {}
+    for at, name in enumerate(job.schema.keys):
+        values = table.columns[name]
+        column = _canonical(values, rows, typed=job.suffix == ".parquet")
+        columns[f"value{at}"] = column
+        hashes ^= _bits(column)
+        hashes *= _MULTIPLIER
+        hashes ^= hashes >> _SHIFT
+    return pa.table({**columns, "count": pa.array(sizes)}), (hashes % np.uint64(buckets)).astype(np.int64)
+
+
+def _canonical(values: Values, rows: Integers, *, typed: bool) -> Any:
+    """The values of those rows as an Arrow array: numbers where files tell types, else names.
+
+    The types of a file of plain text are guesses, which may differ from file to file; names do not.
+    """
+    pa = arrow()
+    if values.missing.all():
+        return pa.nulls(len(rows))
+    if typed and (values.is_number or values.is_time):
+        return pa.array(values.data[rows] + 0, mask=values.missing[rows])  # no negative zero
+    codes, names = values.factorize()
+    return pa.array([None if code < 0 else names[code] for code in codes[rows].tolist()], pa.large_string())
+
+
+def _bits(column: Any) -> Any:
+    """64 bits for each value, the same for the same value."""
+    kinds = arrow().types
+    if kinds.is_null(column.type):
+        return np.zeros(len(column), dtype=np.uint64)
+    if kinds.is_large_string(column.type):
+        return np.array([0 if text is None else crc32(text.encode()) for text in column.to_pylist()], dtype=np.uint64)
+    filled = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return filled.astype(np.float64 if filled.dtype.kind == "f" else np.int64).view(np.uint64)

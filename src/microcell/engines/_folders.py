@@ -1,0 +1,93 @@
+"""The folders of a job: one for what is under way, removed in any case, and the release, which appears whole."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from secrets import token_hex
+from time import sleep
+from types import TracebackType
+
+from microcell.errors import TableError
+
+__all__ = ["MANIFEST", "SUCCESS", "Folders", "check_output"]
+
+SUCCESS, MANIFEST = "_SUCCESS", "_manifest.json"
+
+_TRIES = 10
+
+
+def check_output(output: Path, replace: bool, sources: Sequence[Path] = ()) -> None:
+    """Refuse, before any work, a folder that could not be made, that is there and must stay, or that is an input."""
+    if not output.parent.is_dir():
+        raise TableError(f"The folder of {output} does not exist. Make it first, or choose another output.")
+    if not os.access(output.parent, os.W_OK):
+        raise TableError(f"The folder of {output} is not writable. Choose another output.")
+    if any(output.resolve() in (file.resolve(), *file.resolve().parents) for file in sources):
+        raise TableError(f"The output {output} is also an input. Choose another output, so that nothing is lost.")
+    if not (output.exists() or output.is_symlink()):
+        return
+    if not replace:
+        raise TableError(f"{output} exists. Choose another output, or say that it is to be replaced (replace).")
+    if not (output.is_dir() and not output.is_symlink() and (output / SUCCESS).is_file()):
+        raise TableError(f"{output} exists and is no release of a data set, so it is not replaced. Choose another.")
+
+
+class Folders:
+    """``work`` and ``target``, folders beside the output that nobody else may read; both are gone after the block.
+
+    What is under way holds original values. Only :meth:`commit` gives the target the name of the output.
+    """
+
+    def __init__(self, output: Path, scratch: Path | None) -> None:
+        self._output = output.absolute()
+        token = token_hex(4)
+        self.work = (scratch or self._output.parent).absolute() / f".{output.name}.{token}.work"
+        self.target = self._output.parent / f".{output.name}.{token}.partial"
+
+    def __enter__(self) -> "Folders":
+        try:
+            for folder in (self.work, self.target):
+                folder.mkdir(mode=0o700)
+        except OSError as error:
+            self._remove()
+            raise TableError(f"No folder can be made at {folder.parent}: {error.strerror}.") from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._remove()
+
+    def _remove(self) -> None:
+        for folder in (self.work, self.target):
+            for _ in range(_TRIES):  # a worker that was not told yet may write one more file
+                shutil.rmtree(folder, ignore_errors=True)
+                if not folder.exists():
+                    break
+                sleep(0.2)
+
+    def commit(self, names: tuple[str, ...], manifest: str, replace: bool) -> None:
+        """Let the release appear: those files, the manifest and the mark of success, and nothing else."""
+        for file in self.target.iterdir():
+            if file.name not in names:  # left by a worker that died
+                file.unlink()
+        (self.target / MANIFEST).write_text(manifest, encoding="utf-8")
+        (self.target / SUCCESS).touch()
+        for file in self.target.iterdir():
+            with file.open("rb") as opened:
+                os.fsync(opened.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        self.target.chmod(0o777 & ~mask)
+        check_output(self._output, replace)
+        old = self.target.with_suffix(".replaced")
+        if self._output.exists():
+            os.rename(self._output, old)
+        try:
+            os.rename(self.target, self._output)
+        except BaseException:
+            if old.exists():
+                os.rename(old, self._output)
+            raise
+        shutil.rmtree(old, ignore_errors=True)

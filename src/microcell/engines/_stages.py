@@ -1,0 +1,211 @@
+"""The stages of a release on an engine: each is a round of tasks, and what the next one needs to know of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from microcell import encoding, roles, tables
+from microcell.engines._arrow import Spill, arrow, unify
+from microcell.engines._clusters import Engine
+from microcell.engines._counting import Checked, check, count
+from microcell.engines._folders import Folders
+from microcell.engines._jobs import Job, Macrocell, Run, save_job
+from microcell.engines._requests import Request
+from microcell.engines._sources import PLAIN, Described, Part, convert, describe, make_parts
+from microcell.engines._steps import Published, divide, mend, scatter, survey
+from microcell.engines._surveying import Key, Survey, encode_survey, stratum_keys, unite
+from microcell.engines._trees import Routing, make_macrocells, make_routing
+from microcell.errors import GuaranteeError, SchemaError, TooFewRecordsError
+from microcell.model import Encoding, Schema
+
+__all__ = ["Opened", "Proof", "count_classes", "make_cells", "open_dataset", "survey_dataset"]
+
+_SAMPLE_A_MACROCELL, _LEAST_SAMPLE = 500, 20_000
+"""Records of the sample: enough to place the borders of macrocells."""
+
+_CLASSES_A_BUCKET = 500_000
+"""So many classes are counted by one task."""
+
+_SEAMS = 10
+"""Chance for the directions of further rounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A data set as it lies there: the parts to read, and the job that is to be done on them."""
+
+    parts: tuple[Part, ...]
+    columns: Any
+    job: Job
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was counted in the files of the release: k and its classes; and their digests."""
+
+    k: int
+    classes: int
+    columns: int
+    digests: tuple[tuple[str, str], ...]
+
+
+def open_dataset(engine: Engine, files: Sequence[Path], request: Request, folders: Folders) -> Opened:
+    """The parts of the files and the types that they have in common; plain text is made Parquet first."""
+    suffix, paths = files[0].suffix.lower(), list(files)
+    if suffix in PLAIN:
+        paths = [folders.work / f"text-{number:06d}.parquet" for number in range(len(files))]
+        engine.run("reading", _convert, list(zip(files, paths, strict=True)))
+    found: list[Described] = engine.run("looking at files", describe, paths)
+    names = [file.name for file in files]
+    columns = unify([(name, item.schema) for name, item in zip(names, found, strict=True)], texts=suffix in PLAIN)
+    _check_orders(request.schema, {name for item in found for name in item.ordered})
+    schema = roles.resolve(request.schema, tables.read(columns.empty_table()))
+    wanted = {*schema.keys, *schema.unchanged}
+    job = Job(
+        schema,
+        columns=arrow().schema([columns.field(name) for name in columns.names if name in wanted]),
+        k=request.k,
+        seed=request.seed,
+        missing=request.missing,
+        method=request.method,
+        options=request.options or {},
+        work=folders.work,
+        target=folders.target,
+        suffix=suffix,
+        label=_free_name(columns.names),
+    )
+    return Opened(make_parts(found, names), columns, job)
+
+
+def _convert(paths: tuple[Path, Path]) -> None:
+    convert(*paths)
+
+
+def _check_orders(schema: Schema, ordered: set[str]) -> None:
+    for column in schema.quasi:
+        if column.name in ordered and column.kind in (None, "ordinal") and column.order is None:
+            raise SchemaError(
+                f"Column {column.name!r} has ordered categories, whose order is not read from a data set. Give the "
+                "order in the schema, or another kind."
+            )
+
+
+def _free_name(names: Sequence[str]) -> str:
+    name = "cell"
+    while name in names:
+        name += "_"
+    return name
+
+
+# ---------------------------------------------------------------------------------------------- what there is
+
+
+def survey_dataset(engine: Engine, opened: Opened, request: Request) -> tuple[Job, Survey]:
+    """The job with its encoding, its strata and the way to macrocells; and what was found out of the records."""
+    job, total = opened.job, sum(part.rows for part in opened.parts)
+    _check_enough(total, job.k)
+    wanted = max(_LEAST_SAMPLE, _SAMPLE_A_MACROCELL * total // request.macrocell)
+    step = partial(survey, save_job(job, "survey"), min(1.0, wanted / total))
+    found = unite(engine.run("finding out about columns", step, opened.parts))
+    _check_enough(found.rows, job.k)
+    _check_strata(found, job)
+    fitted = encode_survey(found, job.schema)
+    keys = sorted(found.strata, key=lambda key: tuple((name is not None, name or "") for name in key))
+    job = replace(job, encoding=fitted, strata={key: number for number, key in enumerate(keys)})
+    return replace(job, routings=_make_routings(job, found, keys, request)), found
+
+
+def _make_routings(job: Job, found: Survey, keys: Sequence[Key], request: Request) -> tuple[Routing, ...]:
+    """The ways to the macrocells of each round: across principal axes first, then across random directions."""
+    assert job.strata is not None
+    sample = tables.read(found.sample)
+    own, labels = stratum_keys(sample, job.schema.strata)
+    strata = np.array([job.strata[key] for key in own], dtype=np.int64)[labels]
+    points, sizes = encoding.place(sample, job.encoding).matrix, [found.strata[key] for key in keys]
+    first = make_routing(points, strata, sizes, request.macrocell)
+    seams = request.seams if first.first[-1] > len(sizes) and points.shape[1] > 1 else 0
+    chances = [np.random.default_rng([job.seed, _SEAMS, number]) for number in range(seams)]
+    return first, *(make_routing(points, strata, sizes, request.macrocell, chance) for chance in chances)
+
+
+def _check_enough(rows: int, k: int) -> None:
+    if rows < k:
+        raise TooFewRecordsError(
+            f"{rows} records cannot make a cell of k = {k}. Lower k or add records; nothing was released."
+        )
+
+
+def _check_strata(found: Survey, job: Job) -> None:
+    small = [size for size in found.strata.values() if size < job.k]
+    if small:
+        raise TooFewRecordsError(
+            f"{len(small)} of {len(found.strata)} strata (by {', '.join(map(repr, job.schema.strata))}) have fewer "
+            f"than k = {job.k} records; the smallest has {min(small)}. Merge strata, lower k, or make the column a "
+            "quasi-identifier, so that cells may span its values."
+        )
+
+
+# ---------------------------------------------------------------------------------------------- cells
+
+
+def make_cells(engine: Engine, job: Job, opened: Opened, request: Request) -> list[Published]:
+    """The files of the release: records sent to macrocells and divided there, and refined across seams."""
+    path = save_job(job, "cells")
+    spills = engine.run("sending records to macrocells", partial(scatter, path), opened.parts)
+    for number, routing in enumerate(job.routings):
+        macrocells = _gather(spills, routing, number, job.k, request.macrocell)
+        stage = f"mending seams, round {number} of {len(job.routings) - 1}" if number else "dividing macrocells"
+        made = engine.run(stage, partial(mend if number else divide, path), macrocells)
+        for spill in spills:
+            spill.path.unlink(missing_ok=True)
+        spills = made
+    return spills
+
+
+def _gather(spills: Sequence[Spill], routing: Routing, number: int, k: int, rows: int) -> list[Macrocell]:
+    """The macrocells of a round, each with the runs that its records come in."""
+    counts = [0] * routing.first[-1]
+    runs: dict[int, list[Run]] = {}
+    for spill in spills:
+        for batch, (leaf, size) in enumerate(zip(spill.places, spill.rows, strict=True)):
+            counts[leaf] += size
+            runs.setdefault(leaf, []).append(Run(spill.path, batch))
+    groups = make_macrocells(counts, routing.first, 2 * k, rows)
+    order = {spill.path: at for at, spill in enumerate(spills)}
+    return [
+        Macrocell(
+            at, number, tuple(sorted((run for leaf in group for run in runs[leaf]), key=lambda run: order[run.path]))
+        )
+        for at, group in enumerate(groups)
+    ]
+
+
+# ---------------------------------------------------------------------------------------------- proof
+
+
+def count_classes(engine: Engine, job: Job, published: Sequence[Published], rows: int) -> Proof:
+    """The k of the files, read back and counted over all of them; refused if it is less than what was asked for."""
+    cells = sum(sum(item.sizes.values()) for item in published)
+    buckets = 1 + cells // _CLASSES_A_BUCKET
+    step = partial(check, save_job(replace(job, encoding=Encoding(()), routings=()), "check"), buckets)
+    files: list[Checked] = engine.run("reading the release back", step, [item.name for item in published])
+    runs: dict[int, list[Run]] = {}
+    for file in files:
+        for batch, bucket in enumerate(file.classes.places):
+            runs.setdefault(bucket, []).append(Run(file.classes.path, batch))
+    counted = engine.run("counting k", count, [tuple(runs[bucket]) for bucket in sorted(runs)])
+    found = sum(item.rows for item in counted)
+    if found != rows or sum(file.rows for file in files) != rows:
+        raise GuaranteeError(f"The release has {found} records instead of {rows}. Nothing was released.")
+    smallest = min(item.smallest for item in counted)
+    if smallest < job.k:
+        raise GuaranteeError(
+            f"The finished data set has a class of {smallest} records, fewer than k = {job.k}. Nothing was released; "
+            "please report this as a defect."
+        )
+    digests = tuple((file.name, file.sha256) for file in files)
+    return Proof(smallest, sum(item.classes for item in counted), files[0].columns, digests)

@@ -1,0 +1,195 @@
+"""The engine on real workers: a scheduler and worker processes of their own, one of which is killed."""
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import microcell as mc
+from microcell.engines import anonymize_dataset
+from microcell.engines._clusters import DaskEngine, _Task
+from microcell.errors import DataError, OptionError, TableError
+from microcell.model import Schema
+from tests.engines.running import SCHEMA, contents, people, read_release, run, write_files
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("MICROCELL_CLUSTERS"), reason="starts clusters of processes: set MICROCELL_CLUSTERS=1"
+)
+
+ROOT = Path(__file__).parents[2]
+"""Where workers find the functions of tests."""
+
+START = "import sys; from dask.__main__ import main; main()"
+
+
+class Cluster:
+    """A scheduler and workers, each a process of its own."""
+
+    def __init__(self, folder):
+        self._folder, self._processes = folder, []
+        self.address = None
+        self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--dashboard-address", ":0")
+        deadline = time.monotonic() + 40
+        while self.address is None:
+            found = re.search(r"Scheduler at:\s+(tcp://\S+)", (folder / "0.log").read_text())
+            self.address = found[1] if found else None
+            assert time.monotonic() < deadline, "no scheduler"
+            time.sleep(0.1)
+
+    def _start(self, *words):
+        with (self._folder / f"{len(self._processes)}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-c", START, *words], stdout=log, stderr=subprocess.STDOUT, cwd=ROOT
+            )
+        self._processes.append(process)
+        return process
+
+    def start_worker(self):
+        return self._start(
+            "worker", self.address, "--no-nanny", "--nthreads", "1", "--memory-limit", "1GB", "--no-dashboard",
+            "--local-directory", str(self._folder),
+        )  # fmt: skip
+
+    def logs(self):
+        return "".join(path.read_text() for path in self._folder.glob("*.log"))
+
+    def close(self):
+        for process in reversed(self._processes):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        cluster.start_worker()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write_files(tmp_path_factory.mktemp("source") / "in", [people(300, seed) for seed in range(4)])
+
+
+@pytest.fixture(scope="module")
+def expected(source, tmp_path_factory):
+    """What comes out without any workers."""
+    return contents(run(source, SCHEMA, tmp_path_factory.mktemp("expected") / "out", macrocell=200).path)
+
+
+def on(cluster, source, output, **given):
+    return anonymize_dataset(
+        source,
+        SCHEMA,
+        **{"k": 5, "output": output, "scheduler": cluster.address, "macrocell": 200, "seams": 1, **given},
+    )
+
+
+def test_one_worker_that_dies_and_another_that_takes_over(cluster, source, expected, tmp_path):
+    doomed = cluster.start_worker()
+    with DaskEngine(cluster.address, 1, "1GB") as engine:
+        engine.client.wait_for_workers(2, timeout=60)
+    stages = []
+
+    def hear(task, done, total):
+        stages.append((task, done, total))
+        if task == "dividing macrocells" and done == 1 and doomed.poll() is None:
+            doomed.send_signal(signal.SIGKILL)
+
+    with mc.listen(hear):
+        found = on(cluster, source, tmp_path / "out")
+    assert doomed.wait(10) == -signal.SIGKILL
+    assert contents(found.path) == expected
+    assert ("dividing macrocells", 6, 6) in stages
+    assert {task for task, _, _ in stages} >= {"finding out about columns", "mending seams, round 1 of 1", "counting k"}
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+
+def test_refusals_come_back_and_nothing_is_logged_of_values(cluster, tmp_path):
+    wrong = people(300, 1)
+    wrong["height"][3] = np.inf
+    wrong["sex"][:] = "q"
+    source = write_files(tmp_path / "in", [people(300, 2), wrong])
+    with pytest.raises(DataError, match=r"In 'file1\.parquet': .*'height'.*row 4"):
+        on(cluster, source, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+    assert "person 1" not in cluster.logs()
+
+
+def fail(item):
+    raise ValueError(f"a value: {item}")
+
+
+def test_a_task_that_fails_tells_its_stage_and_no_value(cluster):
+    with DaskEngine(cluster.address, 1, "1GB") as engine, pytest.raises(TableError, match="testing") as caught:
+        engine.run("testing", fail, ["secret 1", "secret 2"])
+    assert "ValueError while testing" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    time.sleep(0.5)
+    assert "ValueError while testing" in cluster.logs()  # so that the log is where it is looked for
+    assert "secret" not in cluster.logs()
+    assert "secret" not in repr(_Task("testing", fail, "secret"))
+
+
+def limit_files(size):
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most if size is None else size, most))
+
+
+def test_a_full_disk_on_a_worker(cluster, source, tmp_path):
+    """Files cannot grow beyond some bytes, as on a full disk: nothing is released, and nothing stays behind."""
+    with DaskEngine(cluster.address, 1, "1GB") as engine:
+        engine.client.run(limit_files, 3000)
+        try:
+            with pytest.raises(TableError, match=r"OSError while sending records .*Nothing was released"):
+                on(cluster, source, tmp_path / "out")
+        finally:
+            engine.client.run(limit_files, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dask_dataframe(cluster, source, tmp_path):
+    frames = pytest.importorskip("dask.dataframe", reason="the extra dask is not installed")
+    frame = frames.read_parquet(source)
+    found = on(cluster, frame, tmp_path / "out")
+    rows = read_release(found.path)
+    assert found.k >= 5
+    assert sorted(row["income"] for row in rows) == sorted(
+        income for seed in range(4) for income in people(300, seed)["income"]
+    )
+
+
+def test_a_scheduler_that_cannot_be_reached(source, tmp_path, monkeypatch):
+    monkeypatch.setattr("microcell.engines._clusters._SECONDS_TO_CONNECT", 1)
+    with pytest.raises(OptionError, match="cannot be reached"):
+        anonymize_dataset(source, SCHEMA, k=5, output=tmp_path / "out", scheduler="tcp://127.0.0.1:9")
+    with pytest.raises(OptionError, match="cannot be reached"):
+        anonymize_dataset(source, SCHEMA, k=5, output=tmp_path / "out", scheduler="nonsense")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_workers_started_here(source, expected, tmp_path):
+    told = []
+    with mc.listen(lambda task, _done, _total: told.append(task)):
+        found = anonymize_dataset(
+            source, SCHEMA, k=5, output=tmp_path / "out", macrocell=200, seams=1, workers=1, memory="1GB"
+        )
+    assert contents(found.path) == expected
+    assert any(task.startswith("dashboard at http") for task in told)
+    assert threading.active_count() < 50
+
+
+def test_identifiers_alone_are_no_schema(cluster, source, tmp_path):
+    with pytest.raises(mc.SchemaError, match="no quasi-identifier"):
+        anonymize_dataset(source, Schema(rest="keep"), k=5, output=tmp_path / "out", scheduler=cluster.address)
