@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .venv-peers
 
-.PHONY: setup demo check test bench records lock clean
+.PHONY: setup demo check test bench peers records papers docs lock clean
 
 setup: $(READY)
 
@@ -37,8 +38,27 @@ test: setup
 bench: setup
 	$(BIN)/python -m benchmarks $(or $(PROFILE),full)
 
+# Other packages that benchmarks compare with: an environment of their own, for what they need may not go with ours.
+peers:
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable . --group peers
+
 records: setup
 	$(BIN)/python -m benchmarks.records $(or $(EFFORT),best)
+
+# The five papers again; in full, the results page is made of what they leave.
+papers: setup
+	$(BIN)/python -m experiments --profile $(or $(PROFILE),full)
+	$(if $(filter-out full,$(PROFILE)),,$(BIN)/python -m experiments.page)
+
+docs: setup
+	$(BIN)/python docs/make_reference.py
+	$(BIN)/python docs/make_methods.py
+	$(BIN)/python docs/make_readme.py
+	$(BIN)/python docs/make_picture.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The guide, to open:    build/site/index.html"
 
 lock:
 	$(BIN)/python -m pip install --quiet uv
@@ -46,5 +66,5 @@ lock:
 		--no-header --no-annotate --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

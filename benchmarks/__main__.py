@@ -1,64 +1,92 @@
-"""``python -m benchmarks [quick|full]``: run the cases, print them, keep them as JSON."""
+"""``python -m benchmarks [quick|full]``: measure, print as it goes, keep as JSON; of a full run, write the page too.
 
+Other packages are measured by the Python that ``--peers`` names, or by that of ``make peers`` where it is.
+"""
+
+import argparse
 import json
-import sys
-from collections.abc import Callable
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from math import inf
+from os import getloadavg
 from pathlib import Path
+from time import perf_counter
 
-from benchmarks import auditing, cases
+from benchmarks import page
+from benchmarks.apart import ROOT, Row, not_run, run_apart
+from benchmarks.auditing import run_audits
+from benchmarks.cases import Case, machine, run_case, start_up, versions
+from benchmarks.profiles import OVER, PROFILES, Profile
+from benchmarks.roofline import roofline
+from benchmarks.scaling import exponents
 
-RESULTS = Path(__file__).parent / "results"
+__all__ = ["run_cases", "run_profile"]
 
-PROFILES: dict[str, list[tuple[str, Callable[[], list[cases.Row]]]]] = {
-    "quick": [
-        ("MDAV against plain NumPy", lambda: cases.mdav_against_numpy(10_000)),
-        ("Memory", lambda: cases.mdav_memory(1_000_000)),
-        ("Least distortion", lambda: cases.least_distortion(10_000, 10, ("fast", "balanced"))),
-        ("Constrained Lloyd", lambda: cases.constrained_lloyd(8_192)),
-        ("Constrained k-means", cases.constrained_k_means),
-        ("Audit of a large table", lambda: auditing.large_audit(100_000)),
-        ("Anonymity against pyCANON", lambda: auditing.anonymity_against_pycanon(5_000)),
-        ("Start-up", cases.start_up),
-    ],
-    "full": [
-        ("MDAV against plain NumPy", lambda: cases.mdav_against_numpy(50_000)),
-        ("Memory", lambda: cases.mdav_memory(1_000_000)),
-        ("Other methods", lambda: cases.other_methods(20_000)),
-        ("Least distortion", lambda: cases.least_distortion(50_000, 15, ("fast", "balanced", 60))),
-        ("Least distortion, 10,000 records", lambda: cases.least_distortion(10_000, 10, ("balanced", 30))),
-        ("Constrained Lloyd", lambda: cases.constrained_lloyd(65_536)),
-        ("Constrained k-means", cases.constrained_k_means),
-        ("Scaling of the default", lambda: cases.scaling_of_auto((100_000, 300_000, 1_000_000, 3_000_000))),
-        ("Scaling", lambda: cases.scaling((12_500, 25_000, 50_000, 100_000))),
-        ("Audit of a large table", lambda: auditing.large_audit(1_000_000)),
-        ("Anonymity against pyCANON", lambda: auditing.anonymity_against_pycanon(50_000)),
-        ("Start-up", cases.start_up),
-    ],
-}
+PEERS = ROOT / ".venv-peers" / "bin" / "python"
 
 
-def show(value: object) -> str:
-    """A figure in four digits."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def show(row: Row) -> str:
+    """A measurement in a line."""
+    about = f"{row['question']:24} {row['contender']:22} n {row['n']:>9,} m {row['m']:>3} k {row['k']:>5}"
+    if row["status"] != "measured":
+        return f"{about}  not run: {row['why']}"
+    return f"{about}  {row['seconds']:9.4f} s {row['peak_mb']:8.0f} MB  D {row['D']:.5f}"
+
+
+def run_cases(cases: Iterable[Case], peers: str | None, deadline: float = inf) -> list[Row]:
+    """The measurements of the cases, in order; a contender that was stopped is not tried on what takes longer."""
+    rows, stopped = [], dict[tuple[str, str], Row]()
+    for case in cases:
+        before, left = stopped.get((case.question, case.contender)), deadline - perf_counter()
+        if before is not None:
+            told = f"not tried: n = {before['n']:,}, m = {before['m']}, k = {before['k']} was {before['why']}"
+            row = {**asdict(case), **not_run(told)}
+        elif left < 1:
+            row = {**asdict(case), **not_run("not tried: the time for the whole run was up")}
+        else:
+            row = run_case(replace(case, limit=round(min(case.limit, left), 1)), peers)
+        if row["status"] != "measured" and row["why"].startswith("stopped"):
+            stopped[case.question, case.contender] = row
+        rows.append(row)
+        print(show(row), flush=True)
+    return rows
+
+
+def run_profile(name: str, profile: Profile, peers: str | None) -> Row:
+    """Everything that a profile measures."""
+    deadline, before = perf_counter() + 60 * profile.minutes, getloadavg()[0]
+    print(
+        "Other packages: " + (f"measured by {peers}" if peers else "not installed, left out (make peers)"), flush=True
+    )
+    told: Row = {"profile": name, "machine": machine(), "versions": versions()}
+    told["peers"] = run_apart("benchmarks.cases:versions", {}, python=peers) if peers else None
+    told["roofline"] = roofline(list(profile.roof), profile.large_mb)
+    for row in told["roofline"]["mdav"]:
+        share = f"{row['of_roof']:.0%} of the roof" if row["status"] == "measured" else row["why"]
+        print(f"MDAV's scan on {row['threads']} threads, n {row['n']:,}, m {row['m']}: {share}", flush=True)
+    told["audit"] = run_audits(profile.audit, profile.anonymity, peers)
+    told["start_up"] = start_up()
+    told["measurements"] = run_cases(profile.cases, peers, deadline)
+    told["load"] = [before, getloadavg()[0]]
+    told["exponents"] = exponents(told["measurements"], OVER)
+    return told
 
 
 def main() -> None:
     """Run a profile."""
-    profile = sys.argv[1] if len(sys.argv) > 1 else "full"
-    if profile not in PROFILES:
-        sys.exit(f"No profile {profile!r}; choose {' or '.join(PROFILES)}.")
-    results: dict[str, object] = {"profile": profile, "machine": cases.machine()}
-    for title, case in PROFILES[profile]:
-        print(f"\n{title}")
-        results[title] = rows = case()
-        for row in rows:
-            print(
-                "  " + ", ".join(f"{key} {show(value)}" if key != "case" else str(value) for key, value in row.items())
-            )
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{profile}.json"
-    path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    print(f"\nwritten: {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path.name}")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("profile", nargs="?", default="full", choices=PROFILES)
+    parser.add_argument("--peers", help="a Python that has the other packages")
+    parser.add_argument("--output", type=Path, help="file for the results, with no page made of them")
+    given = parser.parse_args()
+    peers = given.peers or (str(PEERS) if PEERS.is_file() else None)
+    told = run_profile(given.profile, PROFILES[given.profile], peers)
+    path = given.output or page.RESULTS.with_name(f"{given.profile}.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    print(f"written: {path.name}")
+    if path == page.RESULTS:
+        page.write()
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
 """The audit's cases: a large table by part, and the measures of anonymity beside pyCANON's."""
 
-import subprocess
-import sys
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from benchmarks.cases import Row, best_of
+from benchmarks.apart import Row, not_run, run_apart
+from benchmarks.cases import Memory, best_of
 from microcell.auditing import audit
 from microcell.auditing.alignment import align
 from microcell.auditing.anonymity import class_labels
@@ -48,7 +46,7 @@ def make_release(n: int, k: int = 10, seed: int = 0) -> tuple[Table, Table, Sche
     return before, after, Schema(quasi=quasi, confidential=confidential)
 
 
-def large_audit(n: int = 1_000_000) -> list[Row]:
+def large_audit(n: int) -> Row:
     """The audit of n rows with six quasi-identifiers and two confidential columns: seconds by part, and in all."""
     audit(*make_release(2_000))  # compiled or loaded beforehand
     before, after, schema = make_release(n)
@@ -76,66 +74,90 @@ def large_audit(n: int = 1_000_000) -> list[Row]:
     timed("linkage", lambda: link_records(read_linkage_points(before, after, schema, pairs), labels))
     found = timed("whole audit", lambda: audit(before, after, schema))
     rows[-1] |= {"k": found["k"], "classes": found["classes"], "linkage": found["linkage"]}
-    return [*rows, {"case": "all but linkage", "n": n, "seconds": exact}, _memory(n)]
+    return {"status": "measured", "rows": [*rows, {"case": "all but linkage", "n": n, "seconds": exact}]}
 
 
-def _memory(n: int) -> Row:
-    """Peak memory of the audit beyond its two tables, in tables; measured in a process of its own.
+def audit_memory(n: int) -> Row:
+    """Peak memory of the audit beyond its two tables, in tables."""
+    audit(*make_release(2_000))
+    tables = make_release(n)
+    memory = Memory()
+    audit(*tables)
+    told, size = memory.row(), sum(column.data.nbytes for column in tables[0].columns.values())
+    beyond = None if told["beyond_mb"] is None else told["beyond_mb"] * 1e6 / size
+    return {
+        "status": "measured",
+        "case": "whole audit, peak memory beyond the tables",
+        "n": n,
+        **told,
+        "tables": beyond,
+    }
 
-    Making the tables takes more than they hold, so the mark of the highest use is put back before the audit.
+
+def _graded(n: int, k: int) -> Table:
+    """Six quasi-identifiers in classes of k and two confidential columns of ten values.
+
+    pyCANON takes hours for a number of 1,000 values: ten grades instead, and the ten illnesses.
     """
-    code = (
-        "import os\n"
-        "from benchmarks.auditing import make_release\n"
-        "from microcell.auditing import audit\n"
-        "audit(*make_release(2_000))\n"
-        f"tables = make_release({n})\n"
-        "held = int(open('/proc/self/statm').read().split()[1]) * os.sysconf('SC_PAGE_SIZE')\n"
-        "open('/proc/self/clear_refs', 'w').write('5')\n"
-        "audit(*tables)\n"
-        "peak = [int(line.split()[1]) * 1024 for line in open('/proc/self/status') if line.startswith('VmHWM')][0]\n"
-        "print((peak - held) / sum(column.data.nbytes for column in tables[0].columns.values()))\n"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return {"case": "whole audit, peak memory beyond the tables", "n": n, "tables": float(found.stdout)}
-
-
-def anonymity_against_pycanon(n: int = 50_000, k: int = 10) -> list[Row]:
-    """k, l-diversity and t-closeness beside pyCANON's on the same table: the values, and the ratio of times."""
-    try:
-        import pandas as pd  # noqa: PLC0415
-        from pycanon import anonymity  # noqa: PLC0415
-    except ImportError:
-        return [{"case": "pyCANON is not installed: nothing to compare with"}]
-    _, after, schema = make_release(n, k)
-    rng, known = np.random.default_rng(1), np.zeros(n, dtype=np.bool_)
-    # pyCANON takes hours for a number of 1,000 values: ten grades instead, and the ten illnesses.
-    illness, grade = after.columns["illness"], Values("integer", rng.integers(0, 10, size=n), known)
+    _, after, _ = make_release(n, k)
+    grade = Values("integer", np.random.default_rng(1).integers(0, 10, size=n), np.zeros(n, dtype=np.bool_))
     quasi = {name: after.columns[name] for name in NAMES}
-    table = Table({**quasi, "illness": illness, "grade": grade}, n, None)
-    frame = pd.DataFrame({name: values.data for name, values in table.columns.items()})
-    frame["illness"] = np.array(illness.categories)[illness.data]
-    started = perf_counter()
-    theirs: Row = {"k": int(anonymity.k_anonymity(frame, list(NAMES)))}
-    for name in ("illness", "grade"):
-        theirs[f"l of {name}"] = int(anonymity.l_diversity(frame, list(NAMES), [name]))
-        theirs[f"t of {name}"] = float(anonymity.t_closeness(frame, list(NAMES), [name]))
-    seconds = perf_counter() - started
-    least, ours = best_of(3, lambda: _anonymity(table, schema.keys))
-    same = all(abs(ours[name] - theirs[name]) < 1e-9 for name in theirs)
-    common = {"n": n, "classes": n // k}
-    return [
-        {"case": "pyCANON", **common, "seconds": seconds, **theirs},
-        {"case": "microcell", **common, "seconds": least, **ours, "times faster": seconds / least, "same values": same},
-    ]
+    return Table({**quasi, "illness": after.columns["illness"], "grade": grade}, n, None)
 
 
-def _anonymity(table: Table, keys: tuple[str, ...]) -> Row:
-    """The measures that pyCANON has, with all others that come with them."""
-    labels = class_labels(table, keys)
+def anonymity_by_microcell(n: int, k: int) -> Row:
+    """k, l-diversity and t-closeness by the audit's own functions, with all other measures that come with them."""
+    table = _graded(n, k)
+    _measures(_graded(20 * k, k))  # compiled or loaded beforehand
+    memory = Memory()
+    seconds, found = best_of(3, lambda: _measures(table))
+    return {"status": "measured", "seconds": seconds, **memory.row(), "values": found}
+
+
+def _measures(table: Table) -> Row:
+    labels = class_labels(table, NAMES)
     found: Row = {"k": int(np.bincount(labels).min())}
     for name, ordered in (("illness", False), ("grade", True)):
         measures = measure_disclosure(labels, table.columns[name], name, ordered=ordered)
         values = {measure.name: measure.value for measure in measures}
         found |= {f"l of {name}": values[f"l_diversity.{name}"], f"t of {name}": values[f"t_closeness.{name}"]}
     return found
+
+
+def anonymity_by_pycanon(n: int, k: int) -> Row:
+    """The same measures by pyCANON."""
+    import pandas as pd  # noqa: PLC0415
+    from pycanon import anonymity  # noqa: PLC0415
+
+    table = _graded(n, k)
+    frame = pd.DataFrame({name: values.data for name, values in table.columns.items()})
+    frame["illness"] = np.array(table.columns["illness"].categories)[table.columns["illness"].data]
+
+    def measures() -> Row:
+        found: Row = {"k": int(anonymity.k_anonymity(frame, list(NAMES)))}
+        for name in ("illness", "grade"):
+            found[f"l of {name}"] = int(anonymity.l_diversity(frame, list(NAMES), [name]))
+            found[f"t of {name}"] = float(anonymity.t_closeness(frame, list(NAMES), [name]))
+        return found
+
+    memory = Memory()
+    seconds, found = best_of(1, measures)
+    return {"status": "measured", "seconds": seconds, **memory.row(), "values": found}
+
+
+def run_audits(n: int, small: int, peers: str | None, k: int = 10) -> Row:
+    """The audit of n rows by part with its memory, and of ``small`` rows beside pyCANON, each in its own process."""
+    whole = run_apart("benchmarks.auditing:large_audit", {"n": n}, limit=600.0)
+    memory = run_apart("benchmarks.auditing:audit_memory", {"n": n}, limit=600.0)
+    given = {"n": small, "k": k}
+    ours = run_apart("benchmarks.auditing:anonymity_by_microcell", given)
+    theirs = not_run("pycanon is not installed (make peers)")
+    if peers is not None:
+        theirs = run_apart("benchmarks.auditing:anonymity_by_pycanon", given, python=peers, limit=300.0)
+    both = {"microcell": {**given, **ours}, "pyCANON": {**given, **theirs}}
+    if theirs["status"] == ours["status"] == "measured":
+        both["microcell"] |= {
+            "times faster": theirs["seconds"] / ours["seconds"],
+            "same values": all(abs(ours["values"][name] - value) < 1e-9 for name, value in theirs["values"].items()),
+        }
+    return {"parts": whole, "memory": memory, "anonymity": both}

@@ -1,20 +1,85 @@
-"""The cases: each a function that measures something in this run and returns rows of figures."""
+"""A case: one contender on one table. Time, memory and distortion, measured in a process of its own."""
 
 import os
+import platform
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-import microcell as mc
-from tests.reference import oracles
+from benchmarks.apart import Row, not_run, run_apart
+from benchmarks.contenders import CONTENDERS
 
-Row = dict[str, Any]
+__all__ = ["Case", "Memory", "best_of", "gaussian", "machine", "measure", "run_case", "start_up", "versions"]
+
+WARM_UP, WARM_UP_OF_OTHERS = 3000, 500
+"""Records of the run that is not measured: kernels are compiled or loaded in it, and packages import what they need.
+
+Fewer for other packages, some of which would take longer for it than for what is measured.
+"""
+
+RUNS, ENOUGH = 5, 2.0
+"""A case is run at most so often, and not again after so many seconds in all."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A contender by name on ``n`` standard Gaussian records of ``m`` columns; ``question`` is what it is part of.
+
+    ``threads`` of 0 are as many as the machine has; after ``limit`` seconds the case is given up.
+    """
+
+    question: str
+    contender: str
+    n: int
+    m: int
+    k: int
+    threads: int = 0
+    limit: float = 60.0
+
+
+def gaussian(n: int, m: int, seed: int = 0) -> NDArray[np.float64]:
+    """Independent standard Gaussian columns."""
+    return np.random.default_rng(seed).normal(size=(n, m))
+
+
+def loss(X: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+    """D = SSE / SST by plain NumPy, the same for every contender; 0 where all records are equal.
+
+    Examples
+    --------
+    >>> round(loss(np.array([[0.0], [2.0], [10.0], [12.0]]), np.array([7, 7, 3, 3])), 4)
+    0.0385
+    """
+    cells = np.unique(labels, return_inverse=True)[1]
+    sizes, within, total = np.bincount(cells), 0.0, 0.0
+    for x in X.T:
+        means = np.bincount(cells, weights=x) / sizes
+        within += float(((x - means[cells]) ** 2).sum())
+        total += float(((x - x.mean()) ** 2).sum())
+    return within / total if total else 0.0
+
+
+def digest(labels: NDArray[np.int64]) -> str:
+    """A short name of a partition, the same however its cells are numbered.
+
+    Examples
+    --------
+    >>> digest(np.array([4, 4, 0])) == digest(np.array([1, 1, 2])) != digest(np.array([1, 2, 2]))
+    True
+    """
+    _, first, cells = np.unique(labels, return_index=True, return_inverse=True)
+    return sha256(first[cells].astype("<i8").tobytes()).hexdigest()[:16]
 
 
 def best_of(times: int, work: Callable[[], Any]) -> tuple[float, Any]:
@@ -27,117 +92,60 @@ def best_of(times: int, work: Callable[[], Any]) -> tuple[float, Any]:
     return min(seconds), result
 
 
-def gaussian(n: int, m: int, seed: int = 0) -> np.ndarray:
-    """Independent standard Gaussian columns."""
-    return np.random.default_rng(seed).normal(size=(n, m))
+class Memory:
+    """What a process holds when this is made, and the most that it has held since then, in bytes.
 
-
-def method_row(name: str, X: np.ndarray, k: int, *, times: int = 3, **options: Any) -> Row:
-    """Time and distortion of one method on one table."""
-    mc.partition(X[: 4 * k], k, method=name, **options)  # compiled or loaded beforehand
-    seconds, cells = best_of(times, lambda: mc.partition(X, k, method=name, **options))
-    n, m = X.shape
-    row = {"case": name, "n": n, "m": m, "k": k, "seconds": seconds, "D": mc.distortion(X, cells.labels)}
-    return {**row, "cells": len(cells), "smallest": int(cells.sizes.min())}
-
-
-def mdav_against_numpy(n: int, m: int = 15, k: int = 10) -> list[Row]:
-    """MDAV beside the plain NumPy version of the tests: same labels, ratio of times."""
-    X = gaussian(n, m)
-    ours = method_row("mdav", X, k)
-    seconds, labels = best_of(1, lambda: oracles.mdav(X, k))
-    same = bool((labels == mc.partition(X, k, method="mdav").labels).all())
-    plain = {"case": "mdav, plain NumPy", "n": n, "m": m, "k": k, "seconds": seconds, "D": mc.distortion(X, labels)}
-    return [{**ours, "times faster": seconds / ours["seconds"], "same labels": same}, plain]
-
-
-def mdav_memory(n: int, m: int = 15, k: int = 2000) -> list[Row]:
-    """Peak memory of MDAV, matrix included, in matrices; measured in a process of its own.
-
-    From what the process holds before the matrix is made (its earlier peak would hide some of it) to its peak.
+    Where the system does not tell what is held now, or keeps the mark of the highest use, the peak is that of the whole
+    life of the process, and ``beyond`` is None.
     """
-    code = (
-        "import os, resource, numpy as np, microcell as mc\n"
-        "mc.partition(np.random.default_rng(0).normal(size=(20000, 3)), 100, method='mdav')\n"
-        "held = int(open('/proc/self/statm').read().split()[1]) * os.sysconf('SC_PAGE_SIZE')\n"
-        f"X = np.random.default_rng(0).normal(size=({n}, {m})); mc.partition(X, {k}, method='mdav')\n"
-        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - held) / X.nbytes)\n"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return [{"case": "mdav, peak memory", "n": n, "m": m, "k": k, "matrices": float(found.stdout)}]
+
+    def __init__(self) -> None:
+        try:
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+            self.held: int | None = pages * os.sysconf("SC_PAGE_SIZE")
+        except OSError:
+            self.held = None
+
+    def peak(self) -> int:
+        """The most ever held."""
+        if self.held is None:
+            unit = 1 if sys.platform == "darwin" else 1024
+            return getrusage(RUSAGE_SELF).ru_maxrss * unit
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+    def row(self) -> Row:
+        """The peak of the process, and the part of it that came after this was made, in MB."""
+        peak = self.peak()
+        return {"peak_mb": peak / 1e6, "beyond_mb": None if self.held is None else max(0, peak - self.held) / 1e6}
 
 
-def other_methods(n: int) -> list[Row]:
-    """V-MDAV beside MDAV, and the univariate optimum."""
-    X = gaussian(n, 10)
-    rows = [method_row("mdav", X, 10), method_row("vmdav", X, 10, times=1)]
-    return [*rows, method_row("univariate", gaussian(1_000_000, 1), 10)]
+def measure(contender: str, n: int, m: int, k: int) -> Row:
+    """Time, memory and distortion of one contender, in this process: after a warm-up, the best of a few runs."""
+    chosen, X = CONTENDERS[contender], gaussian(n, m)
+    group = chosen.load()
+    warm = chosen.warm() if chosen.warm else group
+    warm(X[: max(WARM_UP if chosen.ours else WARM_UP_OF_OTHERS, 4 * k)], k)
+    memory, runs = Memory(), list[float]()
+    while not runs or (len(runs) < RUNS and sum(runs) < ENOUGH):
+        seconds, labels = best_of(1, lambda: group(X, k))
+        runs.append(seconds)
+    row = {"status": "measured", "seconds": min(runs), "runs": runs, **memory.row(), "matrix_mb": X.nbytes / 1e6}
+    sizes = np.unique(labels, return_counts=True)[1]
+    cells = {"cells": len(sizes), "smallest": int(sizes.min()), "largest": int(sizes.max())}
+    return {**row, "D": loss(X, labels), **cells, "digest": digest(labels)}
 
 
-def scaling(sizes: tuple[int, ...]) -> list[Row]:
-    """MDAV over n: seconds, and the exponent of n between neighbours (2 is what its scans cost)."""
-    rows: list[Row] = []
-    for n in sizes:
-        row = method_row("mdav", gaussian(n, 10), 10, times=2)
-        if rows:
-            last = rows[-1]
-            row["exponent"] = float(np.log(row["seconds"] / last["seconds"]) / np.log(n / last["n"]))
-        rows.append(row)
-    return rows
-
-
-def least_distortion(n: int, m: int, efforts: tuple[str | float, ...], k: int = 10) -> list[Row]:
-    """MDAV, and ``auto`` of several efforts beside it: D and seconds as ratios to MDAV's."""
-    X = gaussian(n, m)
-    yardstick = method_row("mdav", X, k)
-    mc.partition(X[:3000], k)
-    rows = [yardstick]
-    for effort in efforts:
-        seconds, cells = best_of(1, lambda effort=effort: mc.partition(X, k, effort=effort))
-        D = mc.distortion(X, cells.labels)
-        row = {"case": f"auto, effort {effort}", "n": n, "m": m, "k": k, "seconds": seconds, "D": D}
-        rows.append({**row, "D / MDAV": D / yardstick["D"], "seconds / MDAV": seconds / yardstick["seconds"]})
-    return rows
-
-
-def scaling_of_auto(sizes: tuple[int, ...], m: int = 8, k: int = 10) -> list[Row]:
-    """The default over n: seconds, D, and the exponent of n from one size to the next."""
-    rows: list[Row] = []
-    for n in sizes:
-        X = gaussian(n, m)
-        seconds, cells = best_of(1, lambda X=X: mc.partition(X, k))
-        row = {"case": "auto", "n": n, "m": m, "k": k, "seconds": seconds, "D": mc.distortion(X, cells.labels)}
-        if rows:
-            last = rows[-1]
-            row["exponent"] = float(np.log(seconds / last["seconds"]) / np.log(n / last["n"]))
-        rows.append(row)
-    return rows
-
-
-def constrained_lloyd(n: int) -> list[Row]:
-    """PCL at cells of many and of few points: time and distortion, MDAV's beside."""
-    rows = []
-    for points, k in ((gaussian(n, 2), n // 64), (gaussian(n * 3 // 4, 10), 50)):
-        mdav = method_row("mdav", points, k, times=1)
-        rows += [mdav, {**method_row("pcl", points, k, times=1), "case": "pcl, one start, exact"}]
-    return rows
-
-
-def constrained_k_means(n: int = 5000, m: int = 10, k: int = 50) -> list[Row]:
-    """PCL beside k-means-constrained on the same points and sizes, where that package is installed."""
-    try:
-        from k_means_constrained import KMeansConstrained  # noqa: PLC0415
-    except ImportError:
-        return [{"case": "k-means-constrained is not installed: nothing to compare with"}]
-    X = gaussian(n, m)
-    peer = KMeansConstrained(n_clusters=n // k, size_min=k, size_max=-(-n // (n // k)), n_init=1, random_state=0)
-    seconds, labels = best_of(1, lambda: peer.fit_predict(X))
-    ours = [
-        {**method_row("pcl", X, k, shakes=shakes), "case": f"pcl, {told}"}
-        for shakes, told in ((0, "without shaking"), (None, "as by default"))
-    ]
-    theirs = {"case": "k-means-constrained", "n": n, "m": m, "k": k, "seconds": seconds, "D": mc.distortion(X, labels)}
-    return [theirs, *({**row, "times faster": seconds / row["seconds"]} for row in ours)]
+def run_case(case: Case, peers: str | None) -> Row:
+    """What :func:`measure` finds in a process of its own; ``peers`` is the Python that has the other packages."""
+    chosen = CONTENDERS[case.contender]
+    if not chosen.ours and peers is None:
+        return {**asdict(case), **not_run(f"{chosen.package} is not installed (make peers)")}
+    given = {"contender": case.contender, "n": case.n, "m": case.m, "k": case.k}
+    python = sys.executable if chosen.ours else str(peers)
+    found = run_apart("benchmarks.cases:measure", given, python=python, threads=case.threads, limit=case.limit)
+    return {**asdict(case), **found}
 
 
 def start_up() -> list[Row]:
@@ -164,6 +172,33 @@ def _anonymize_command(folder: Path) -> list[str]:
     return [*program, "anonymize", *files, "-k", "5", "-q"]
 
 
+def versions() -> Row:
+    """Of the packages that matter here, None for those that are not installed."""
+    found: Row = {}
+    packages = dict.fromkeys(contender.package for contender in CONTENDERS.values())
+    for name in (*packages, "pycanon", "numpy", "numba", "scipy", "pandas"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
 def machine() -> Row:
     """What this run was measured on."""
-    return {"cores": os.cpu_count(), "python": sys.version.split()[0], "microcell": mc.__version__}
+    name, cache = platform.processor() or platform.machine(), None
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+        level = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")
+        cache = level.read_text(encoding="ascii").strip() if level.is_file() else None
+    except OSError:
+        pass  # a system that keeps such things elsewhere: the run is none the worse
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    facts = {"processor": name, "cores": os.cpu_count(), "last_level_cache": cache, "memory_gb": round(memory, 1)}
+    return {
+        **facts,
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "microcell": version("microcell"),
+    }

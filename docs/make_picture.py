@@ -3,6 +3,7 @@
 Run as ``python docs/make_picture.py`` from the project's root.
 """
 
+from io import BytesIO
 from pathlib import Path
 
 import matplotlib as mpl
@@ -11,13 +12,18 @@ from matplotlib.figure import Figure
 
 import microcell as mc
 
-mpl.rcParams["svg.hashsalt"] = "microcell"  # the same file for the same picture
+PICTURE = Path(__file__).with_name("picture.svg")
 INK, PALE = "#1f3a5f", "#b9c4d3"
 CELLS = ["#1b6ca8", "#c1502e", "#4d8b31", "#7d4e9e", "#b8860b", "#00777a"]
 
 
 def main() -> None:
-    """Anonymize 150 people on two columns and draw both tables."""
+    """Write the picture."""
+    PICTURE.write_bytes(picture())
+
+
+def picture() -> bytes:
+    """150 people anonymized on two columns, and both tables drawn, as SVG."""
     people = {name: mc.sample_survey(150, seed=3)[name] for name in ("age", "bmi")}
     release = mc.anonymize(people, mc.Schema(quasi=["age", "bmi"]), k=5, method="mdav")
     figure = Figure(figsize=(9, 3.6), layout="constrained")
@@ -30,7 +36,10 @@ def main() -> None:
         axes.set_xlabel("age")
         axes.spines[["top", "right"]].set_visible(False)
     before.set_ylabel("body-mass index")
-    figure.savefig(Path(__file__).with_name("picture.svg"), metadata={"Date": None}, facecolor="white")
+    page = BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "microcell"}):  # the same file for the same picture
+        figure.savefig(page, format="svg", metadata={"Date": None}, facecolor="white")
+    return page.getvalue()
 
 
 def draw_cells(axes: object, people: dict[str, np.ndarray], release: mc.Release) -> None:

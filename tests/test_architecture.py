@@ -17,9 +17,9 @@ LAYERS = [
     {"tables", "roles", "encoding", "partitioning", "aggregation", "auditing", "reporting", "inspection"}
     | {"configuration", "sample", "participation"},
     {"manifests", "groundwork", "enforcing"},
-    {"sweeping"},
+    {"sweeping", "engines"},
     {"pipeline", "allocating", "assigning", "drawing", "comparing", "planning", "exploring", "depending"}
-    | {"sessions", "surveys", "engines"},
+    | {"sessions", "surveys", "locations"},
     {"estimator", "cli"},
     {"__main__"},
 ]
@@ -43,13 +43,24 @@ HOMES = {
     "scipy": "microcell.kernels",
     "pyarrow": "microcell.engines._arrow",
     "distributed": "microcell.engines._clusters",
+    "dask": "microcell.engines._clusters",
+    "sqlalchemy": "microcell.locations._store",
+    "cryptography": "microcell.locations._vault",
+    "fastapi": "microcell.locations.web",
+    "starlette": "microcell.locations.web",
+    "uvicorn": "microcell.locations.web",
+    "pydantic": "microcell.locations.web",
+    "prometheus_client": "microcell.locations._metrics",
+    "httpx": "microcell.locations._client",
 }
 """Each third-party package has one home; NumPy is at home everywhere."""
 
 SECOND_HOMES = {"sklearn": "microcell.auditing.learning"}
 """A task is learned in the audit, where the extra is asked for."""
 
-EXTRAS = {"pyreadstat", "sklearn", "pyarrow", "distributed"}
+EXTRAS = {"pyreadstat", "sklearn", "pyarrow", "distributed", "dask", "sqlalchemy", "cryptography"} | {
+    *("fastapi", "starlette", "uvicorn", "pydantic", "prometheus_client", "httpx")
+}
 """Optional packages, imported where they are used."""
 
 

@@ -1,10 +1,17 @@
-"""The docs are true: what exists is in them, and what they show runs."""
+"""The docs are true: what exists is in them, what they show runs, and what is made from code or results is current."""
 
+import importlib
+import json
+import os
 import re
 import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import microcell as mc
@@ -13,89 +20,308 @@ from microcell.cli import app
 from microcell.partitioning import METHODS
 
 ROOT = Path(__file__).parent.parent
-DOCS = {path.name: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]}
-REFERENCE, METHOD_PAGE = DOCS["reference.md"], DOCS["methods.md"]
+FOLDER = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(FOLDER.rglob("*.md"))]
+DOCS = {path.relative_to(ROOT).as_posix().removeprefix("docs/"): path.read_text(encoding="utf-8") for path in PAGES}
+REFERENCE, COMMANDS, NAMES, FILES = (
+    DOCS[name] for name in ("reference.md", "reference/commands.md", "reference/python.md", "reference/files.md")
+)
+GUIDE = "\n".join(text for name, text in DOCS.items() if not name.startswith("reference"))
+"""What people read to learn, as against what they look things up in."""
+
+COMMANDS_RUN_ELSEWHERE = {
+    "increments.md": "tests/cli/test_increment.py",
+    "scaling.md": "tests/engines",
+    "locations.md": "tests/cli/test_locations.py",
+}
+"""Pages whose commands need clusters, servers or tables of their own, and the tests that have them."""
+
+APART = {"surveys.md"}
+"""Pages whose commands do the same as their Python snippets once more, on files of the same names."""
 
 
-def blocks(text, language):
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+LEAVES = {
+    "README.md": {"people_k5.csv", "people_k5.csv.manifest.json", "people_k5.html"},
+    "tutorial.md": {"clients_k5.csv", "clients_k5.csv.manifest.json", "report.html", "certificate.pdf"},
+}
+"""Files that a page says are there when it has been followed."""
 
 
-@pytest.mark.parametrize("name", [name for name in DOCS if blocks(DOCS[name], "python")])
-def test_python_snippets_run_in_order(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+# ------------------------------------------------------------------------------------------- what they show runs
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the file it is the text of, if any, and what is in it."""
+
+    language: str
+    title: str
+    text: str
+
+
+def blocks_of(name):
+    found = re.findall(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', DOCS[name], re.DOTALL | re.MULTILINE)
+    return [Block(*item) for item in found]
+
+
+def shown(name, *languages):
+    return [block for block in blocks_of(name) if block.language in languages]
+
+
+def run_command(line):
+    """Run a line of a shell block; a comment may say which exit code it has."""
+    line, _, comment = line.partition("    #")
+    program, *arguments = shlex.split(line, comments=True)
+    assert program == "microcell", line
+    expected = re.search(r"exit code (\d+)", comment)
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == (int(expected[1]) if expected else 0), f"{line}: {result.output}"
+
+
+def run_blocks(blocks, name):
     scope = {}
-    for code in blocks(DOCS[name], "python"):
-        exec(compile(code, name, "exec"), scope)
+    for block in blocks:
+        if block.title:
+            Path(block.title).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
+            exec(compile(block.text, name, "exec"), scope)
+        elif block.language == "sh":
+            for line in block.text.splitlines():
+                run_command(line)
 
 
-def commands():
-    return [line.split("#")[0].strip() for block in blocks(DOCS["README.md"], "sh") for line in block.splitlines()]
-
-
-def test_the_commands_of_the_readme_run_in_order(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", [name for name in DOCS if shown(name, "python", "sh")])
+def test_snippets_run_in_order(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for command in commands():
-        program, *arguments = shlex.split(command)
-        assert program == "microcell"
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 0, f"{command}: {result.output}"
-    assert (tmp_path / "people_k5.html").exists()
-    assert (tmp_path / "people_k5.csv.manifest.json").exists()
+    blocks = blocks_of(name)
+    if name in APART or name in COMMANDS_RUN_ELSEWHERE:
+        blocks = [block for block in blocks if block.language != "sh"]
+    run_blocks(blocks, name)
+    if name in LEAVES:
+        assert LEAVES[name] <= {path.name for path in tmp_path.iterdir()}
 
 
-def test_every_command_is_documented():
-    names = [command.name or command.callback.__name__ for command in app.registered_commands]
-    assert names
-    for name in names:
-        assert f"`microcell {name}" in REFERENCE, name
+def test_the_commands_of_the_survey_page_run_in_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_command("microcell example --records 400")
+    me = {"sex": "female", "age": 44, "bmi": 23.1, "latitude": 41.6, "longitude": 1.2, "postal_code": "25100"}
+    Path("me.json").write_text(json.dumps(me), encoding="utf-8")
+    answers = {"cell": [0, 1] * 12, "tsh": [1.5] * 24, "token": list(range(24))}
+    mc.write(mc.read(answers), "answers.csv")
+    run_blocks(shown("surveys.md", "sh"), "surveys.md")
+
+
+def test_pages_whose_commands_run_elsewhere_name_a_place_that_exists():
+    for name, place in COMMANDS_RUN_ELSEWHERE.items():
+        assert name not in DOCS or (ROOT / place).exists(), place
+
+
+def test_the_toml_of_the_guide_is_valid(tmp_path):
+    (schema,) = shown("howto/schema.md", "toml")
+    assert [column.name for column in mc.schema_from_toml(schema.text).quasi] == ["age", "home"]
+    (run,) = shown("howto/csv.md", "toml")
+    (tmp_path / "run.toml").write_text(run.text, encoding="utf-8")
+    assert mc.load_run(tmp_path / "run.toml").options == {"gamma": 0.2}
+
+
+# ------------------------------------------------------------------------------------------ what exists is in them
+
+
+def commands_below(node, name="microcell"):
+    """Every command by its full name, from the application itself."""
+    if not hasattr(node, "commands"):
+        return {name: node}
+    return {
+        key: value
+        for word, child in node.commands.items()
+        for key, value in commands_below(child, f"{name} {word}").items()
+    }
+
+
+ALL_COMMANDS = commands_below(get_command(app))
+
+
+@pytest.mark.parametrize("name", ALL_COMMANDS)
+def test_every_command_is_documented_with_all_its_options(name):
+    assert f"`{name}" in REFERENCE
+    section = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", COMMANDS, re.DOTALL | re.MULTILINE)
+    assert section
+    for parameter in ALL_COMMANDS[name].params:
+        for flag in (*parameter.opts, *parameter.secondary_opts):
+            assert f"`{flag}`" in section[1] or f"`{parameter.metavar or flag.upper()}`" in section[1], flag
+
+
+@pytest.mark.parametrize("name", ALL_COMMANDS)
+def test_every_command_is_shown_in_the_guide(name):
+    assert re.search(rf"\b{name}\b", GUIDE)
 
 
 def test_every_public_name_is_documented():
+    assert len(mc.__all__) > 100
     for name in mc.__all__:
-        assert re.search(rf"\b{name}\b", REFERENCE), name
+        assert f"\n### `{name}`\n" in NAMES, name
+        assert f"`{name}`" in REFERENCE, name
+
+
+def test_every_public_name_of_an_extra_is_documented():
+    for module in ("microcell.estimator", "microcell.locations"):
+        for name in importlib.import_module(module).__all__:
+            assert f"\n### `{module}.{name}`\n" in NAMES, name
 
 
 def test_every_error_is_documented():
     for name in errors.__all__:
-        assert f"`{name}" in REFERENCE, name
+        assert f"| `{name}` |" in REFERENCE, name
+        assert issubclass(getattr(errors, name), errors.MicrocellError)
 
 
-def test_every_method_and_option_is_documented():
-    for name, method in METHODS.items():
-        assert f"**`{name}`**" in METHOD_PAGE, name
-        assert method.source.split(" and ")[0] in METHOD_PAGE, name
-        for option in method.options:
-            assert f"`{option}`" in METHOD_PAGE, option
+@pytest.mark.parametrize("name", [*METHODS, "auto"])
+def test_every_method_has_a_page_with_its_options(name):
+    page = DOCS[f"methods/{name}.md"]
+    for word in ("**Guarantee.**", "**Cost.**", "**When to use it.**", "What it loses"):
+        assert word.strip("*.") in page.replace("*Guarantee.*", "Guarantee").replace("*Cost.*", "Cost"), word
+    assert f"(methods/{name}.md)" in DOCS["methods.md"]
+    method = METHODS.get(name)
+    for option in ("effort",) if method is None else method.options:
+        assert f"`{option}`" in page or f"`{option} " in page, option
+    assert method is None or method.source.split(" and ")[0] in page
 
 
-def test_every_measure_is_documented():
+def test_every_measure_is_documented_with_unit_and_direction():
     people = mc.sample_survey(60)
-    release = mc.anonymize(people, mc.sample_schema(), k=5)
-    for name in mc.audit(people, release.table, mc.sample_schema()).measures:
-        assert f"`{name.partition('.')[0]}`" in REFERENCE, name
+    release = mc.anonymize(people, mc.sample_schema(), k=5, method="mdav")
+    found = mc.audit(people, release.table, mc.sample_schema(), manifest=release.manifest)
+    section = REFERENCE.partition("\n## Measures\n")[2]
+    for name, measure in found.measures.items():
+        base, _, column = name.partition(".")
+        better = "less" if measure.lower_is_better else "more"
+        row = re.search(rf"^\| `{base}`.*$", section, re.MULTILINE)
+        assert row, name
+        assert f"| {measure.unit} | {better} |" in row[0], name
+        assert not column or f"`{base}.COLUMN`" in row[0], name
 
 
-def test_every_part_of_the_manifest_is_documented():
-    release = mc.anonymize({"a": [1, 2, 3, 4]}, mc.Schema(quasi=["a"]), k=2)
-    for name in release.manifest.as_dict():
-        assert f"`{name}`" in REFERENCE, name
+def leaves(value, path=""):
+    """The names in a manifest, but for those of columns, options, sizes and limits."""
+    for name, inner in value.items():
+        yield name
+        if isinstance(inner, dict) and name not in {"columns", "options", "sizes", "require"}:
+            yield from leaves(inner)
 
 
-@pytest.mark.parametrize("name", DOCS)
-def test_links_lead_somewhere(name):
-    folder = ROOT if name == "README.md" else ROOT / "docs"
-    for target in re.findall(r"\]\(([^)#]+)\)", DOCS[name]):
-        assert (folder / target).exists(), target
+def test_every_part_of_the_manifest_is_documented(tmp_path):
+    section = REFERENCE.partition("## The manifest")[2]
+    table = {"a": list(range(8)), "b": [1, 2, 1, 2, 3, 1, 2, 1], "c": ["x", "y"] * 4}
+    schema = mc.Schema(quasi=["a", "b"], confidential=["c"])
+    making = [{"cells": True}, {"require": {"l_diversity": 2}}, {"blocks": 1}, {"dependence": 0.5}]
+    releases = [mc.anonymize(table, schema, k=2, method="mdav", **options) for options in making]
+    session = mc.start(table, schema, 2, method="mdav")
+    session.add(table)
+    for release in (*releases, session.finish(), mc.publish(releases[0], tmp_path / "out.csv")):
+        manifest = release.manifest.as_dict()
+        for name in (*leaves(manifest), *manifest["columns"]["a"]):
+            assert f"`{name}`" in section, name
 
 
-def test_the_toml_of_the_guide_is_valid():
-    schema, run = blocks(DOCS["guide.md"], "toml")
-    assert [column.name for column in mc.schema_from_toml(schema).quasi] == ["age", "home"]
-    assert run.startswith("config_version = 1")
+def test_every_key_of_schema_files_is_documented():
+    schema = mc.Schema(
+        identifiers=["i"],
+        quasi=[
+            mc.Column("o", kind="ordinal", order=("a", "b"), weight=2.0),
+            mc.Column("n", publish="range", kind="numeric"),
+        ],
+        strata=["s"],
+        weight="w",
+        keep=["k"],
+        drop=["d"],
+        confidential=["c"],
+    )
+    text = mc.schema_to_toml(schema)
+    for key in (*re.findall(r"^(\w+) = ", text, re.MULTILINE), *re.findall(r'role = "(\w+)"', text)):
+        assert f"| `{key}` |" in FILES, key
+
+
+# ------------------------------------------------------------------------------- what is made from code is current
+
+
+@pytest.fixture
+def makers(monkeypatch):
+    """A function that imports a maker of pages."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module
+
+
+@pytest.mark.parametrize(
+    "module, function",
+    [("make_reference", "reference_pages"), ("make_methods", "method_pages"), ("make_readme", "readme_pages")],
+)
+def test_made_pages_are_as_made(makers, module, function):
+    for path, text in getattr(makers(module), function)().items():
+        assert path.read_text(encoding="utf-8") == text, f"run python docs/{module}.py: {path} is not as made"
+
+
+def test_the_picture_is_as_made(makers):
+    kept, made = ((FOLDER / "picture.svg").read_text(encoding="utf-8"), makers("make_picture").picture().decode())
+    numbers = r"-?\d+\.\d+"  # whose last digits another processor may round otherwise
+    assert re.sub(numbers, "", kept) == re.sub(numbers, "", made)
+    pairs = zip(re.findall(numbers, kept), re.findall(numbers, made), strict=True)
+    assert all(abs(float(one) - float(other)) < 0.01 for one, other in pairs)
+
+
+def test_measured_losses_are_true(makers, load_standardized):
+    rows = makers("make_methods").read_measured()
+    census = load_standardized("census")
+    (row,) = (row for row in rows if list(row.values())[:4] == ["Census", "5", "mdav", "as it is"])
+    labels = mc.partition(census, 5, method="mdav").labels
+    assert float(row["loss"]) == pytest.approx(100 * mc.distortion(census, labels), abs=1e-4)
+
+
+# ------------------------------------------------------------------------------------------------------- the site
+
+
+def slug(heading):
+    """The anchor of a heading, as both the site and GitHub make it of plain words."""
+    return re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading.replace("`", "").lower()).strip())
+
+
+def anchors_of(path):
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    given = set(re.findall(r'<a id="([^"]+)"', text))
+    return given | {
+        slug(re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading))
+        for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
+        place, _, anchor = target.partition("#")
+        if place.startswith(("http:", "https:")):
+            continue
+        other = (path.parent / place).resolve() if place else path
+        assert other.exists(), target
+        assert not anchor or anchor in anchors_of(other), target
+
+
+def test_the_site_builds_and_needs_no_other_host(tmp_path):
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(site)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (site / "index.html").exists()
+    for page in site.rglob("*.html"):
+        fetched = re.findall(
+            r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=\"?(?:https?:)?//[^\s\">]*",
+            page.read_text(encoding="utf-8"),
+        )
+        assert not [tag for tag in fetched if 'rel="canonical"' not in tag], page
+    for style in site.rglob("*.css"):
+        assert not re.search(r"url\([\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style
 
 
 def test_the_makefile_keeps_its_words():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for word in ("setup", "demo", "check", "test", "bench", "clean"):
+    for word in ("setup", "demo", "check", "test", "bench", "docs", "clean"):
         assert re.search(rf"^{word}:", makefile, re.MULTILINE), word

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from microcell.configuration import Run, load_run, load_schema, schema_from_toml, schema_to_toml
     from microcell.depending import DependencePoint, DependenceSweep, dependence_sweep, draw_dependence
     from microcell.drawing import draw_cells, draw_release
+    from microcell.engines import DatasetRelease, anonymize_dataset, audit_dataset
     from microcell.errors import (
         DataError,
         GuaranteeError,
@@ -99,6 +100,7 @@ _HOMES = {
     "configuration": ("Run", "load_run", "load_schema", "schema_from_toml", "schema_to_toml"),
     "depending": ("DependencePoint", "DependenceSweep", "dependence_sweep", "draw_dependence"),
     "drawing": ("draw_cells", "draw_release"),
+    "engines": ("DatasetRelease", "anonymize_dataset", "audit_dataset"),
     "errors": (
         "DataError",
         "GuaranteeError",
@@ -168,6 +170,7 @@ __all__ = [
     "Collection",
     "Column",
     "DataError",
+    "DatasetRelease",
     "DependencePoint",
     "DependenceSweep",
     "EffectiveAnonymity",
@@ -204,10 +207,12 @@ __all__ = [
     "Trial",
     "allocate",
     "anonymize",
+    "anonymize_dataset",
     "answer_survey",
     "approximate_size",
     "assign",
     "audit",
+    "audit_dataset",
     "ball_cells",
     "calibrate",
     "cell_failures",

@@ -7,6 +7,8 @@
     ├── TableError           a table or file cannot be read or written
     ├── DataError            values that the chosen kind or method cannot use
     ├── OptionError          an option is unknown, unused by the method, or out of range
+    ├── ServiceError         a service cannot be reached, or cannot answer now
+    ├── UnknownDeviceError   no device has this pseudonym and token
     └── GuaranteeError       what was asked for cannot be promised, so nothing is released
         ├── TooFewRecordsError   fewer records than k, in the table or in a stratum
         └── RequirementError     an audited release misses a requirement
@@ -22,8 +24,10 @@ __all__ = [
     "OptionError",
     "RequirementError",
     "SchemaError",
+    "ServiceError",
     "TableError",
     "TooFewRecordsError",
+    "UnknownDeviceError",
 ]
 
 
@@ -45,6 +49,14 @@ class DataError(MicrocellError, ValueError):
 
 class OptionError(MicrocellError, ValueError):
     """An option is unknown, unused by the method, or out of range."""
+
+
+class ServiceError(MicrocellError, RuntimeError):
+    """A service cannot be reached, or cannot answer now."""
+
+
+class UnknownDeviceError(MicrocellError, LookupError):
+    """No device has this pseudonym and token; which of the two is wrong is not said."""
 
 
 class GuaranteeError(MicrocellError, ValueError):

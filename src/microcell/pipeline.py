@@ -14,6 +14,7 @@ from microcell import (
     __version__,
     auditing,
     enforcing,
+    engines,
     groundwork,
     inspection,
     manifests,
@@ -44,14 +45,16 @@ def anonymize(
     require: Mapping[str, float] | None = None,
     dependence: float = 0.0,
     blocks: Any = None,
+    engine: str | None = None,
     **options: Any,
-) -> Release:
+) -> Release | Any:
     """A k-anonymous release of a table: cells of k or more records that share the very same quasi-identifiers.
 
     Parameters
     ----------
     source
-        A pandas, polars or pyarrow table, a dict of arrays, the path of a file, or what :func:`read` gave.
+        A pandas, polars or pyarrow table, a dict of arrays, the path of a file, or what :func:`read` gave; or a Dask
+        dataframe.
     schema
         The role of each column: a :class:`Schema`, or the path of its file.
     k
@@ -80,12 +83,15 @@ def anonymize(
         Make cells of blocks of quasi-identifiers, each on its own: of so many columns, or as named in lists. It lowers
         the distortion, but the release is k-anonymous in each block only, and not as a whole: its k is what all
         columns together come to, and the manifest says so.
+    engine
+        "dask" for a data set of many files, which need not fit in memory: ``options`` are then those of
+        :func:`anonymize_dataset` too, such as ``output``. A Dask dataframe goes there by itself.
 
     Returns
     -------
     Release
         The table in the frame type that came in, its partition and manifest. k was counted again on that table, and
-        so was what is required.
+        so was what is required. On an engine, a :class:`DatasetRelease`.
 
     Raises
     ------
@@ -100,6 +106,12 @@ def anonymize(
     >>> release.table["age"]
     array([33, 33, 33, 62, 62, 62])
     """
+    if engine is not None or engines.is_dask(source):
+        engines.check_engine(engine)
+        given = {"cells": cells, "require": require, "blocks": blocks}
+        options |= {"method": method, "seed": seed, "missing": missing, "dependence": dependence}
+        asked = {name: value for name, value in given.items() if value}
+        return engines.anonymize_dataset(source, schema, k=k, **asked, **options)
     started = perf_counter()
     _check_request(k, method, missing, seed, options)
     partitioning.check_dependence(dependence)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 pa = pytest.importorskip("pyarrow", reason="the extra dask is not installed")
-pytest.importorskip("distributed", reason="the extra dask is not installed")
+distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
 
 import pyarrow.parquet as pq  # noqa: E402
 
@@ -42,7 +42,9 @@ def write_files(folder, tables):
 
 def run(source, schema, output, *, k=5, engine=None, macrocell=400, **given):
     defaults = {"method": "auto", "seed": 0, "missing": "error", "seams": 1, "replace": False}
-    own = {name: given.pop(name, value) for name, value in defaults.items()}
+    own = {name: given.pop(name, value) for name, value in defaults.items()} | {
+        name: given.pop(name) for name in ("dependence", "reading") if name in given
+    }
     request = make_request(schema, output, given.pop("scratch", None), given, k=k, macrocell=macrocell, **own)
     with Folders(request.output, request.scratch) as folders:
         return release_dataset(engine or Here(), find_files(source), request, folders)

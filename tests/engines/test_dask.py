@@ -1,12 +1,11 @@
 """The engine on real workers: a scheduler and worker processes of their own, one of which is killed."""
 
-import os
+import multiprocessing
 import re
 import resource
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -15,14 +14,10 @@ import pytest
 
 import microcell as mc
 from microcell.engines import anonymize_dataset
-from microcell.engines._clusters import DaskEngine, _Task
+from microcell.engines._clusters import DaskEngine, _compare, _Task
 from microcell.errors import DataError, OptionError, TableError
 from microcell.model import Schema
-from tests.engines.running import SCHEMA, contents, people, read_release, run, write_files
-
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("MICROCELL_CLUSTERS"), reason="starts clusters of processes: set MICROCELL_CLUSTERS=1"
-)
+from tests.engines.running import SCHEMA, contents, distributed, people, run, write_files
 
 ROOT = Path(__file__).parents[2]
 """Where workers find the functions of tests."""
@@ -36,11 +31,14 @@ class Cluster:
     def __init__(self, folder):
         self._folder, self._processes = folder, []
         self.address = None
+
+    def start(self):
         self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--dashboard-address", ":0")
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 240
         while self.address is None:
-            found = re.search(r"Scheduler at:\s+(tcp://\S+)", (folder / "0.log").read_text())
+            found = re.search(r"Scheduler at:\s+(tcp://\S+)", (self._folder / "0.log").read_text())
             self.address = found[1] if found else None
+            assert self._processes[0].poll() is None, "the scheduler ended"
             assert time.monotonic() < deadline, "no scheduler"
             time.sleep(0.1)
 
@@ -71,6 +69,7 @@ class Cluster:
 def cluster(tmp_path_factory):
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
+        cluster.start()
         cluster.start_worker()
         yield cluster
     finally:
@@ -98,8 +97,8 @@ def on(cluster, source, output, **given):
 
 def test_one_worker_that_dies_and_another_that_takes_over(cluster, source, expected, tmp_path):
     doomed = cluster.start_worker()
-    with DaskEngine(cluster.address, 1, "1GB") as engine:
-        engine.client.wait_for_workers(2, timeout=60)
+    with DaskEngine(cluster.address, None, None, tmp_path) as engine:
+        engine.client.wait_for_workers(2, timeout=240)
     stages = []
 
     def hear(task, done, total):
@@ -109,7 +108,7 @@ def test_one_worker_that_dies_and_another_that_takes_over(cluster, source, expec
 
     with mc.listen(hear):
         found = on(cluster, source, tmp_path / "out")
-    assert doomed.wait(10) == -signal.SIGKILL
+    assert doomed.wait(60) == -signal.SIGKILL
     assert contents(found.path) == expected
     assert ("dividing macrocells", 6, 6) in stages
     assert {task for task, _, _ in stages} >= {"finding out about columns", "mending seams, round 1 of 1", "counting k"}
@@ -131,13 +130,16 @@ def fail(item):
     raise ValueError(f"a value: {item}")
 
 
-def test_a_task_that_fails_tells_its_stage_and_no_value(cluster):
-    with DaskEngine(cluster.address, 1, "1GB") as engine, pytest.raises(TableError, match="testing") as caught:
+def test_a_task_that_fails_tells_its_stage_and_no_value(cluster, tmp_path):
+    engine = DaskEngine(cluster.address, None, None, tmp_path)
+    with engine, pytest.raises(TableError, match="testing") as caught:
         engine.run("testing", fail, ["secret 1", "secret 2"])
     assert "ValueError while testing" in str(caught.value)
     assert "secret" not in str(caught.value)
-    time.sleep(0.5)
-    assert "ValueError while testing" in cluster.logs()  # so that the log is where it is looked for
+    deadline = time.monotonic() + 60
+    while "ValueError while testing" not in cluster.logs():  # so that the log is where it is looked for
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     assert "secret" not in cluster.logs()
     assert "secret" not in repr(_Task("testing", fail, "secret"))
 
@@ -149,29 +151,81 @@ def limit_files(size):
 
 def test_a_full_disk_on_a_worker(cluster, source, tmp_path):
     """Files cannot grow beyond some bytes, as on a full disk: nothing is released, and nothing stays behind."""
-    with DaskEngine(cluster.address, 1, "1GB") as engine:
+    (tmp_path / "own").mkdir()
+    with DaskEngine(cluster.address, None, None, tmp_path / "own") as engine:
         engine.client.run(limit_files, 3000)
         try:
             with pytest.raises(TableError, match=r"OSError while sending records .*Nothing was released"):
                 on(cluster, source, tmp_path / "out")
         finally:
             engine.client.run(limit_files, None)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "own"]
+    assert list((tmp_path / "own").iterdir()) == []
 
 
 def test_a_dask_dataframe(cluster, source, tmp_path):
     frames = pytest.importorskip("dask.dataframe", reason="the extra dask is not installed")
-    frame = frames.read_parquet(source)
-    found = on(cluster, frame, tmp_path / "out")
-    rows = read_release(found.path)
-    assert found.k >= 5
-    assert sorted(row["income"] for row in rows) == sorted(
-        income for seed in range(4) for income in people(300, seed)["income"]
+    expected = sorted(income for seed in range(4) for income in people(300, seed)["income"])
+    with distributed.Client(cluster.address, timeout=240):  # the program's own client, which is used and stays
+        frame = frames.read_parquet(source)
+        found = mc.anonymize(frame, SCHEMA, k=5, macrocell=200, seams=1, scratch=tmp_path)
+        table = found.table
+        assert isinstance(table, type(frame))
+        assert table.npartitions == found.manifest["cells"]["macrocells"]
+        rows = table.compute()
+        audit = mc.audit_dataset(source, found.path, SCHEMA)
+    assert found.k == rows.groupby(["age", "height", "sex"], observed=True).size().min() >= 5
+    assert sorted(rows["income"]) == expected
+    assert "name" not in rows
+    assert audit["k"] == found.k
+    assert audit.class_sizes.tolist() == found.audit.class_sizes.tolist()
+    assert found.path.parent.parent == tmp_path
+
+
+def test_workers_that_see_no_file_of_ours(cluster, source, tmp_path, monkeypatch):
+    """As on machines that share no file system: told before any work."""
+    monkeypatch.setattr(Path, "write_text", lambda *_args, **_given: None)  # what is not written is not read
+    engine = DaskEngine(cluster.address, None, None, tmp_path / "nowhere")
+    with pytest.raises(OptionError, match=r"1 of 1 workers cannot read .*share under the same path"), engine:
+        pass
+
+
+def test_workers_of_another_version(tmp_path):
+    _compare([(mc.__version__, "sign")] * 2, "sign", tmp_path)
+    with pytest.raises(OptionError, match=r"Workers have microcell 9\.9, and this program .* Install the same"):
+        _compare([(mc.__version__, "sign"), ("9.9", "sign")], "sign", tmp_path)
+
+
+def test_a_scheduler_without_workers(tmp_path, monkeypatch):
+    monkeypatch.setattr("microcell.engines._clusters._SECONDS_TO_BEGIN", 1)
+    lonely = Cluster(tmp_path)
+    try:
+        lonely.start()
+        with pytest.raises(OptionError, match="No worker began within 1 seconds"):
+            on(lonely, write_files(tmp_path / "in", [people(20, 1)]), tmp_path / "out")
+    finally:
+        lonely.close()
+
+
+def test_the_command(cluster, source, expected, tmp_path):
+    (tmp_path / "schema.toml").write_text(mc.schema_to_toml(SCHEMA), encoding="utf-8")
+    words = ["anonymize", f"{source}/*.parquet", "-s", "schema.toml", "-k", "5", "-o", "out", "--engine", "dask"]
+    words += ["--scheduler", cluster.address, "--macrocell", "200", "--seams", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "microcell", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
+    assert done.returncode == 0, done.stderr
+    assert "5-anonymous" in done.stderr
+    assert contents(tmp_path / "out") == expected
 
 
 def test_a_scheduler_that_cannot_be_reached(source, tmp_path, monkeypatch):
-    monkeypatch.setattr("microcell.engines._clusters._SECONDS_TO_CONNECT", 1)
+    monkeypatch.setattr("microcell.engines._clusters._SECONDS_TO_CONNECT", 2)
     with pytest.raises(OptionError, match="cannot be reached"):
         anonymize_dataset(source, SCHEMA, k=5, output=tmp_path / "out", scheduler="tcp://127.0.0.1:9")
     with pytest.raises(OptionError, match="cannot be reached"):
@@ -187,7 +241,8 @@ def test_workers_started_here(source, expected, tmp_path):
         )
     assert contents(found.path) == expected
     assert any(task.startswith("dashboard at http") for task in told)
-    assert threading.active_count() < 50
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert not [process for process in multiprocessing.active_children() if process.is_alive()]
 
 
 def test_identifiers_alone_are_no_schema(cluster, source, tmp_path):

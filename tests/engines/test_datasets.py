@@ -338,7 +338,7 @@ def test_too_few_records(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"dependence": 0.5}, "dependence"),
+        ({"dependence": 2}, "dependence must be a number"),
         ({"cells": True}, "cells as a function"),
         ({"blocks": 2}, "blocks"),
         ({"require": {"k": 5}}, "require"),
@@ -353,6 +353,8 @@ def test_too_few_records(tmp_path):
         ({"scheduler": 8786}, "scheduler"),
         ({"memory": "much"}, "memory"),
         ({"scratch": "nowhere/at/all"}, "scratch"),
+        ({"scheduler": "tcp://127.0.0.1:9", "memory": "1GB"}, "memory is for workers"),
+        ({"scheduler": "tcp://127.0.0.1:9", "workers": 2}, "workers is for workers"),
     ],
 )
 def test_what_is_refused(folder, tmp_path, given, message):

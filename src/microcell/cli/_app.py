@@ -34,6 +34,7 @@ from microcell.cli.explore import explore
 from microcell.cli.increment import increment
 from microcell.cli.inspect import EXAMPLES as INSPECT
 from microcell.cli.inspect import inspect
+from microcell.cli.locations import app as locations
 from microcell.cli.methods import EXAMPLES as METHODS
 from microcell.cli.methods import methods
 from microcell.cli.survey import app as survey
@@ -93,6 +94,7 @@ for _command, _examples in _COMMANDS.items():
 app.add_typer(increment)
 
 app.add_typer(survey)
+app.add_typer(locations)
 
 
 def run() -> None:

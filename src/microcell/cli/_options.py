@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from microcell.errors import OptionError
+from microcell.requirements import LOWER_IS_BETTER, base_of
 
 __all__ = [
     "Audience",
@@ -28,9 +29,11 @@ __all__ = [
     "figure_form",
     "parse_blocks",
     "parse_effort",
+    "parse_limits",
     "parse_requirements",
     "parse_settings",
     "split_names",
+    "takes_engine",
     "takes_reading",
 ]
 
@@ -89,6 +92,50 @@ _READING_OPTIONS: dict[str, Any] = {
     "decimal": _Decimal,
     "na": _Na,
 }
+_ENGINE = "Data sets beyond memory, on Dask (docs/scaling.md)"
+_ENGINE_OPTIONS: dict[str, Any] = {
+    "engine": Annotated[
+        Literal["dask"] | None,
+        typer.Option(
+            help="Make a data set of many files k-anonymous: a folder, a 'PATTERN' in quotes, or several files. The "
+            "output is a folder.",
+            rich_help_panel=_ENGINE,
+        ),
+    ],
+    "scheduler": Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A Dask scheduler, such as tcp://host:8786, whose workers reach the same files. Left out, workers "
+            "are started on this machine.",
+            rich_help_panel=_ENGINE,
+        ),
+    ],
+    "workers": Annotated[
+        int | None, typer.Option(metavar="N", help="Workers to start here. Default: 2.", rich_help_panel=_ENGINE)
+    ],
+    "memory": Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="The memory of each worker. Default: 2GB.", rich_help_panel=_ENGINE),
+    ],
+    "macrocell": Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Records that a task makes cells of. Default: 200000.", rich_help_panel=_ENGINE),
+    ],
+    "seams": Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Rounds across the borders of macrocells. Default: 2.", rich_help_panel=_ENGINE),
+    ],
+    "scratch": Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="For what is under way, which holds original values. Default: beside the output.",
+            rich_help_panel=_ENGINE,
+        ),
+    ],
+    "force": Annotated[bool, typer.Option("--force", help="Replace a release that is there.", rich_help_panel=_ENGINE)],
+}
 _TABS = {"tab": "\t", "\\t": "\t"}
 _SCALARS = (bool, int, float, str)
 _REQUIREMENT = re.compile(r"(?P<name>.*[^<>=\s])\s*(?P<operator><=|>=|=)\s*(?P<limit>[^<>=]+)")
@@ -104,16 +151,25 @@ def takes_reading(command: Callable[..., None]) -> Callable[..., None]:
 
     Declared once for all commands; the signature tells typer of them.
     """
+    return _takes(command, "reading", _READING_OPTIONS)
 
+
+def takes_engine(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The command with options of the engine (all, or those named) in place of its parameter ``on``: those given."""
+    options = {name: kind for name, kind in _ENGINE_OPTIONS.items() if name in (names or _ENGINE_OPTIONS)}
+    return lambda command: _takes(command, "on", options)
+
+
+def _takes(command: Callable[..., None], parameter: str, options: Mapping[str, Any]) -> Callable[..., None]:
     @wraps(command)
     def run(**given: Any) -> None:
-        options = {name: given.pop(name) for name in _READING_OPTIONS}
-        command(reading=_given_options(options), **given)
+        found = {name: given.pop(name) for name in options}
+        command(**{parameter: _given_options(found)}, **given)
 
-    own = [item for item in signature(command).parameters.values() if item.name != "reading"]
+    own = [item for item in signature(command).parameters.values() if item.name != parameter]
     added = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-        for name, kind in _READING_OPTIONS.items()
+        Parameter(name, Parameter.KEYWORD_ONLY, default=False if name == "force" else None, annotation=kind)
+        for name, kind in options.items()
     ]
     run.__signature__ = Signature([*own, *added])  # type: ignore[attr-defined]
     run.__annotations__ = {item.name: item.annotation for item in (*own, *added)} | {"return": None}
@@ -121,7 +177,7 @@ def takes_reading(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in options.items() if value not in (None, [])}
+    given = {name: value for name, value in options.items() if not (value is None or value is False or value == [])}
     if "delimiter" in given:
         given["delimiter"] = _TABS.get(given["delimiter"], given["delimiter"])
     return given
@@ -207,6 +263,13 @@ def parse_requirements(texts: Iterable[str]) -> tuple[Requirement, ...]:
     if twice:
         raise OptionError(f"--require gives two limits for {twice[0]!r}. Give one.")
     return tuple(requirements)
+
+
+def parse_limits(texts: Iterable[str]) -> dict[str, float]:
+    """The limits by measure, refused if one is on the wrong side."""
+    requirements = parse_requirements(texts)
+    check_sides(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
+    return {item.measure: item.limit for item in requirements}
 
 
 def _parse_requirement(text: str) -> Requirement:

@@ -1,9 +1,14 @@
 """``microcell anonymize``: from a file to a k-anonymous file with its manifest and report."""
 
 import json as jsons
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
+from glob import has_magic
 from inspect import Parameter, signature
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,18 +23,19 @@ from microcell.cli._options import (
     Effort,
     Json,
     Quiet,
-    check_sides,
     parse_blocks,
     parse_effort,
-    parse_requirements,
+    parse_limits,
     parse_settings,
+    takes_engine,
     takes_reading,
 )
 from microcell.errors import OptionError
-from microcell.requirements import LOWER_IS_BETTER, base_of
+from microcell.progress import report as report_progress
+from microcell.staging import Staging, check_target
 
 if TYPE_CHECKING:
-    from microcell import Audit, Release, Schema
+    from microcell import Audit, Schema
 
 __all__ = ["EXAMPLES", "anonymize"]
 
@@ -41,16 +47,20 @@ EXAMPLES = (
     "microcell anonymize people.csv -s schema.toml -k 5 -o k5.csv --require l_diversity=3 --require 't_closeness<=.3'",
     "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --dependence 0.1",
     "microcell anonymize people.csv -s schema.toml -k 10 --dry-run",
+    "microcell anonymize 'in/*.parquet' -s schema.toml -k 10 -o out/ --engine dask --workers 4 --memory 4GB",
 )
 
 
 @guarded
 @takes_reading
+@takes_engine()
 def anonymize(
     *,
     reading: Mapping[str, Any],
+    on: Mapping[str, Any],
     table: Annotated[
-        Path | None, typer.Argument(metavar="TABLE", help="The file to anonymize.", show_default=False)
+        list[Path] | None,
+        typer.Argument(metavar="TABLE", help="The file to anonymize; several with --engine.", show_default=False),
     ] = None,
     schema: Annotated[
         Path | None,
@@ -119,7 +129,7 @@ def anonymize(
 ) -> None:
     """Make a k-anonymous table: every record shares its quasi-identifiers with k-1 others or more."""
     flags = {
-        "input": table,
+        "input": table[0] if table and len(table) == 1 else table or None,
         "schema": schema,
         "k": k,
         "output": output,
@@ -132,13 +142,13 @@ def anonymize(
         "blocks": blocks,
         "keep_order": keep_order,
         "options": {**parse_settings(settings or ()), **parse_effort(effort)},
-        "require": _parse_limits(require or ()),
+        "require": parse_limits(require or ()),
         "read": reading,
     }
     words = Words(quiet)
     with words.progress():
-        job = _plan(config, flags, cells_kind, audience, dry_run=dry_run)
-        done = _carry_out(job, dry_run=dry_run)
+        job = _plan(config, flags, cells_kind, audience, on, dry_run=dry_run)
+        done = _carry_out_on_engine(job, words, dry_run=dry_run) if on else _carry_out(job, dry_run=dry_run)
     if json:
         manifest = done.release.manifest.as_dict()
         print_data(jsons.dumps(manifest, indent=2, ensure_ascii=False))
@@ -150,7 +160,7 @@ def anonymize(
 class _Job:
     """A run with all that it needs."""
 
-    table: Path
+    table: Any
     schema: "Schema"
     k: int
     output: Path | None
@@ -160,12 +170,16 @@ class _Job:
     making: Mapping[str, Any]
     reading: Mapping[str, Any]
     audience: str
+    on: Mapping[str, Any]
 
     @property
-    def outputs(self) -> tuple[Path, ...]:
-        """The files that the run writes."""
-        release = () if self.output is None else (self.output, mc.manifest_path(self.output))
-        return (*release, *self.beside.values())
+    def outputs(self) -> dict[str, Path]:
+        """The files that the run writes, by what they are; on an engine a folder, and a file in it."""
+        if self.output is None:
+            return self.beside
+        if self.on:
+            return {"folder": self.output, "manifest": self.output / "_manifest.json", **self.beside}
+        return {"table": self.output, "manifest": mc.manifest_path(self.output), **self.beside}
 
     @property
     def beside(self) -> dict[str, Path]:
@@ -177,12 +191,18 @@ class _Job:
 class _Done:
     """What a run made, and the guarantee in a sentence."""
 
-    release: "Release"
+    release: Any
     sentence: str
 
 
 def _plan(
-    config: Path | None, flags: Mapping[str, Any], cells_kind: str | None, audience: str, *, dry_run: bool
+    config: Path | None,
+    flags: Mapping[str, Any],
+    cells_kind: str | None,
+    audience: str,
+    on: Mapping[str, Any],
+    *,
+    dry_run: bool,
 ) -> _Job:
     """The run that the configuration and the flags describe, refused if a part is missing or could not be written."""
     base = vars(mc.Run() if config is None else mc.load_run(config))
@@ -193,6 +213,7 @@ def _plan(
     _check_given(run, dry_run=dry_run)
     if cells_kind is not None and run["cells"] is None:
         raise OptionError("--cells-kind is for --cells: give the file to write the cells to.")
+    _check_engine(run, on)
     schema = run["schema"]
     job = _Job(
         table=run["input"],
@@ -205,11 +226,26 @@ def _plan(
         making=_making(run) | ({} if run["cells"] is None else {"cells": cells_kind or "power"}),
         reading=run["read"],
         audience=audience,
+        on=on,
     )
-    if job.output is not None:
-        sources = [path for path in (job.table, schema, config) if isinstance(path, Path)]
+    sources = [path for path in (job.table, schema, config) if isinstance(path, Path)]
+    if on and job.report is not None:
+        check_target(job.report, sources=sources)
+    elif job.output is not None and not on:
         mc.check_outputs(job.output, beside=job.beside.values(), sources=sources)
     return job
+
+
+def _check_engine(run: Mapping[str, Any], on: Mapping[str, Any]) -> None:
+    """Refuse what goes only with an engine, or not with one."""
+    if on and "engine" not in on:
+        raise OptionError(f"--{next(iter(on))} is for data sets of many files. Add --engine dask, or leave it out.")
+    for name in ("cells", "keep_order", "blocks", "require") if on else ():
+        if run[name]:
+            raise OptionError(f"--{name.replace('_', '-')} cannot be had with --engine {on['engine']}. Leave it out.")
+    path = run["input"]
+    if not on and (isinstance(path, list) or path.is_dir() or (has_magic(str(path)) and not path.exists())):
+        raise OptionError("A folder, a pattern or several files are a data set. Give one file, or add --engine dask.")
 
 
 def _check_given(run: Mapping[str, Any], *, dry_run: bool) -> None:
@@ -221,7 +257,8 @@ def _check_given(run: Mapping[str, Any], *, dry_run: bool) -> None:
 
 def _making(run: Mapping[str, Any]) -> dict[str, Any]:
     """How to make cells, as the library's ``anonymize`` takes it; what was not given is left to its defaults."""
-    own = [item.name for item in signature(mc.anonymize).parameters.values() if item.kind is not Parameter.VAR_KEYWORD]
+    both = chain.from_iterable(signature(made).parameters.values() for made in (mc.anonymize, mc.anonymize_dataset))
+    own = {item.name for item in both if item.kind is not Parameter.VAR_KEYWORD}
     for name in run["options"]:
         if name in own:
             raise OptionError(f"{name!r} is not an option of a method. Give it by its own flag, and not by --set.")
@@ -230,11 +267,40 @@ def _making(run: Mapping[str, Any]) -> dict[str, Any]:
     return {**named, **({"require": run["require"]} if run["require"] else {}), **run["options"]}
 
 
-def _parse_limits(texts: Sequence[str]) -> dict[str, float]:
-    """The limits by measure, refused if one is on the wrong side."""
-    requirements = parse_requirements(texts)
-    check_sides(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
-    return {item.measure: item.limit for item in requirements}
+def _carry_out_on_engine(job: _Job, words: Words, *, dry_run: bool) -> _Done:
+    given = {name: value for name, value in {**job.on, **job.making}.items() if name not in ("engine", "force")}
+    with _dashboard_shown(words):
+        release = mc.anonymize_dataset(
+            job.table,
+            job.schema,
+            k=job.k,
+            output=None if dry_run else job.output,
+            reading=job.reading,
+            replace="force" in job.on,
+            **given,
+        )
+    if job.report is not None and not dry_run:
+        with Staging() as staging:
+            staging.path(job.report).write_text(_page(job, release, release.audit), encoding="utf-8")
+    return _Done(release, mc.guarantee(release.audit))
+
+
+@contextmanager
+def _dashboard_shown(words: Words) -> Iterator[None]:
+    """Let the address of the dashboard be seen as long as the work runs: beside each stage, or on a line of its own."""
+    outside, address = copy_context(), ""
+
+    def hear(task: str, done: int, total: int) -> None:
+        nonlocal address
+        if not task.startswith("dashboard at "):
+            outside.run(report_progress, f"{task}{address}", done, total)
+        elif sys.stderr.isatty():
+            address = f", {task}"
+        else:
+            words.say(task)
+
+    with mc.listen(hear):
+        yield
 
 
 def _carry_out(job: _Job, *, dry_run: bool) -> _Done:
@@ -242,18 +308,18 @@ def _carry_out(job: _Job, *, dry_run: bool) -> _Done:
     release = mc.anonymize(original, job.schema, k=job.k, **job.making)
     found = mc.audit(original, release.published, job.schema, brief=job.report is None)
     if job.output is not None and not dry_run:
-        beside = {} if job.report is None else {job.report: _page(job, original, release, found)}
+        picture = None if job.report is None else mc.draw_release(original, release)
+        beside = {} if job.report is None else {job.report: _page(job, release, found, picture)}
         if job.cells is not None:
             beside[job.cells] = release.cells.to_json()
         release = mc.publish(release, job.output, keep_order=job.keep_order, beside=beside)
     return _Done(release, mc.guarantee(found))
 
 
-def _page(job: _Job, original: Any, release: "Release", found: "Audit") -> str:
+def _page(job: _Job, release: Any, found: "Audit", picture: bytes | None = None) -> str:
     """The report, told with the order that rows will have in the file."""
     manifest = release.manifest.as_dict() | {"row_order": "kept" if job.keep_order else "shuffled"}
     name = job.table.name if job.output is None else job.output.name
-    picture = mc.draw_release(original, release)
     return mc.render(
         found,
         "html",
@@ -265,7 +331,7 @@ def _page(job: _Job, original: Any, release: "Release", found: "Audit") -> str:
     )
 
 
-def _summarize(job: _Job, release: "Release", *, dry_run: bool) -> Iterator[tuple[str, str]]:
+def _summarize(job: _Job, release: Any, *, dry_run: bool) -> Iterator[tuple[str, str]]:
     manifest = release.manifest
     cells, records, method = manifest.cells, manifest.records, manifest.method
     sizes = dict.fromkeys((cells["smallest"], cells["largest"]))
@@ -287,7 +353,7 @@ def _summarize(job: _Job, release: "Release", *, dry_run: bool) -> Iterator[tupl
         yield "written", "nothing: a dry run"
         return
     yield "rows", manifest.row_order
-    for heading, path in zip(("table", "manifest", *job.beside), job.outputs, strict=True):
+    for heading, path in job.outputs.items():
         yield heading, str(path)
 
 

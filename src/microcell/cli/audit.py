@@ -17,8 +17,10 @@ from microcell.cli._options import (
     SchemaFile,
     check_sides,
     parse_requirements,
+    takes_engine,
     takes_reading,
 )
+from microcell.errors import OptionError
 from microcell.staging import Staging, check_target
 
 __all__ = ["EXAMPLES", "audit"]
@@ -29,6 +31,7 @@ EXAMPLES = (
     "microcell audit people.csv people_k5.csv -s schema.toml --report audit.html --json",
     "microcell audit people.csv people_k5.csv -s schema.toml --for public --report audit.html --certificate audit.pdf",
     "microcell audit people.csv people_k5.csv -s schema.toml --population 80000",
+    "microcell audit 'in/*.parquet' out/ -s schema.toml --engine dask",
 )
 
 _LEAST_K = 2
@@ -37,9 +40,11 @@ _LEAST_K = 2
 
 @guarded
 @takes_reading
+@takes_engine("engine", "scheduler", "workers", "memory", "scratch")
 def audit(
     *,
     reading: Mapping[str, Any],
+    on: Mapping[str, Any],
     original: Annotated[Path, typer.Argument(metavar="ORIGINAL", help="The table as it was.", show_default=False)],
     released: Annotated[Path, typer.Argument(metavar="RELEASED", help="The published table.", show_default=False)],
     schema: SchemaFile,
@@ -85,19 +90,18 @@ def audit(
     """Audit a published table against its original: true k, classes, records, identifiers, distortion."""
     words = Words(quiet)
     requirements = parse_requirements(require or ())
-    account = mc.find_manifest(manifest, released)
+    given: dict[str, Any] = {"key": key, "population": population, "target": target}
+    _check_engine(on, {**given, **reading})
+    inside = released / "_manifest.json"
+    account = mc.find_manifest(inside if on and manifest is None and inside.is_file() else manifest, released)
     _check_targets((report, certificate), (original, released, schema, manifest or mc.manifest_path(released)))
     with words.progress():
-        before, after = mc.read(original, **reading), mc.read(released, **_as_written(reading, original, released))
-        found = mc.audit(
-            before,
-            after,
-            mc.load_schema(schema),
-            manifest=account,
-            key=key,
-            population=population,
-            target=target,
-        )
+        if on:
+            where = {name: value for name, value in on.items() if name != "engine"}
+            found = mc.audit_dataset(original, released, mc.load_schema(schema), manifest=account, **where)
+        else:
+            before, after = mc.read(original, **reading), mc.read(released, **_as_written(reading, original, released))
+            found = mc.audit(before, after, mc.load_schema(schema), manifest=account, **given)
     _check_directions(found, requirements)
     limits = {"k": _promised(account), **{item.measure: item.limit for item in requirements}}
     told: dict[str, Any] = {"manifest": account, "title": f"Audit of {released.name}", "require": limits}
@@ -112,6 +116,15 @@ def audit(
     if written:
         words.list(written)
     found.require(**limits)
+
+
+def _check_engine(on: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse what goes only with an engine, or not with one."""
+    if on and "engine" not in on:
+        raise OptionError(f"--{next(iter(on))} is for data sets of many files. Add --engine dask, or leave it out.")
+    for name, value in given.items() if on else ():
+        if value is not None:
+            raise OptionError(f"--{name} cannot be had with --engine {on['engine']}. Leave it out.")
 
 
 def _check_targets(targets: Sequence[Path | None], sources: Sequence[Path]) -> None:

@@ -10,7 +10,7 @@ from microcell.encoding._reading import Reading, check_parts, read_again, read_c
 from microcell.errors import DataError, SchemaError
 from microcell.model import Column, Encoded, EncodedColumn, Encoding, Floats, Placed, Schema, Table
 
-__all__ = ["encode", "encode_confidential", "fit", "place"]
+__all__ = ["encode", "encode_confidential", "fit", "fit_confidential", "place", "sampling_weights"]
 
 MOST_CATEGORIES = 1000
 """A nominal column becomes a dimension a category; beyond this it is a name or a code rather than a category."""
@@ -32,7 +32,7 @@ def encode(table: Table, schema: Schema) -> Encoded:
     encoding = _fit_all(schema.quasi, readings)
     _check_categories(encoding, table.rows)
     placed = _place_all(encoding, readings, table.rows)
-    return Encoded(placed.matrix, encoding, _sampling_weights(table, schema))
+    return Encoded(placed.matrix, encoding, sampling_weights(table, schema))
 
 
 def encode_confidential(table: Table, schema: Schema) -> Floats:
@@ -41,6 +41,15 @@ def encode_confidential(table: Table, schema: Schema) -> Floats:
     A missing value stands at the mean; a column without differences has no dimension.
     """
     readings = _read_all(table, schema.confidential)
+    return _place_all(_fit_confidential(schema, readings), readings, table.rows).matrix
+
+
+def fit_confidential(table: Table, schema: Schema) -> Encoding:
+    """How the records' confidential columns become points: what :func:`encode_confidential` does."""
+    return _fit_confidential(schema, _read_all(table, schema.confidential))
+
+
+def _fit_confidential(schema: Schema, readings: Sequence[Reading]) -> Encoding:
     encoding = _fit_all(schema.confidential, readings)
     for column in encoding.columns:
         if column.kind == "nominal" and len(column.names) > MOST_CATEGORIES:
@@ -48,7 +57,7 @@ def encode_confidential(table: Table, schema: Schema) -> Floats:
                 f"Column {column.name!r} has {len(column.names)} categories, more than {MOST_CATEGORIES}: too many to "
                 "preserve their dependence. Group its categories, or give it the role keep."
             )
-    return _place_all(encoding, readings, table.rows).matrix
+    return encoding
 
 
 def fit(table: Table, schema: Schema) -> Encoding:
@@ -109,7 +118,8 @@ def _place_all(encoding: Encoding, readings: Sequence[Reading], rows: int) -> Pl
     return Placed(matrix, {name: count for name, count in strange.items() if count})
 
 
-def _sampling_weights(table: Table, schema: Schema) -> Floats | None:
+def sampling_weights(table: Table, schema: Schema) -> Floats | None:
+    """The weight of each record; None if the schema names no weights. Refused unless they are positive numbers."""
     if schema.weight is None:
         return None
     values = table.columns[schema.weight]

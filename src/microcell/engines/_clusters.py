@@ -3,19 +3,29 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from types import TracebackType
 from typing import Any, Protocol
 
-from microcell import progress
+from microcell import __version__, progress
+from microcell.engines._arrow import arrow
 from microcell.errors import MicrocellError, OptionError, TableError
 from microcell.kernels._jit import one_thread
 
-__all__ = ["DaskEngine", "Engine", "Here", "is_dask"]
+__all__ = ["DaskEngine", "Engine", "Here", "check_installed", "is_dask", "read_frame"]
 
 RETRIES = 2
 """How often a task is begun again that failed for a reason of its worker, such as a full disk."""
 
+WORKERS, MEMORY = 2, "2GB"
+"""What is started on this machine if nothing else is said."""
+
 _SECONDS_TO_CONNECT = 10
+_SECONDS_TO_BEGIN = 120
+"""How long it may take until a first worker takes a task; some clusters start workers when there is work."""
+
+
+_NOT_INSTALLED = "Data sets beyond memory need Dask, which is not installed: pip install 'microcell[dask]'."
 
 
 class Engine(Protocol):
@@ -36,15 +46,35 @@ class Here:
 
 
 class DaskEngine:
-    """The workers of a scheduler at an address, or of a cluster on this machine, which ends with the block."""
+    """The workers of a scheduler at an address, of the program's own client, or of a cluster that ends with the block.
 
-    def __init__(self, scheduler: str | None, workers: int, memory: str) -> None:
-        self._scheduler, self._workers, self._memory = scheduler, workers, memory
+    A cluster is started where workers or memory are given, or where the program has no client. What its workers keep
+    on disk goes to ``folder``.
+    """
+
+    def __init__(self, scheduler: str | None, workers: int | None, memory: str | None, folder: Path) -> None:
+        self._scheduler, self._workers, self._memory, self._folder = scheduler, workers, memory, folder
         self._cluster: Any = None
         self._client: Any = None
+        self._borrowed = False
 
     def __enter__(self) -> "DaskEngine":
         distributed = _import_distributed()
+        if self._scheduler is None and self._workers is None and self._memory is None:
+            self._client = _client_of_program(distributed)
+            self._borrowed = self._client is not None
+        if not self._borrowed:
+            self._connect(distributed)
+        if self.dashboard:
+            progress.report(f"dashboard at {self.dashboard}")
+        try:
+            self._check_workers()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _connect(self, distributed: Any) -> None:
         if self._scheduler is None:
             self._cluster = self._start_workers(distributed)
         try:
@@ -57,18 +87,42 @@ class DaskEngine:
                 f"The scheduler at {self._scheduler!r} cannot be reached. Start one ('dask scheduler') and give its "
                 "address, such as tcp://host:8786, or leave it out."
             ) from None
-        if self.dashboard:
-            progress.report(f"dashboard at {self.dashboard}")
-        return self
+
+    def _check_workers(self) -> None:
+        """Refuse workers that cannot do the work, before any of it: none, another version, or another file system."""
+        progress.report("waiting for workers")
+        sign, token = self._folder / "sign", token_hex(8)
+        sign.write_text(token, encoding="utf-8")
+        try:
+            # A task, since some clusters start no worker before there is one.
+            first = self._client.submit(_look, sign, pure=False).result(timeout=_SECONDS_TO_BEGIN)
+            found = list(self._client.run(_look, sign, on_error="ignore").values()) or [first]
+        except TimeoutError:
+            raise OptionError(
+                f"No worker began within {_SECONDS_TO_BEGIN} seconds. Start workers ('dask worker tcp://host:8786'), "
+                "or wait for those that are busy."
+            ) from None
+        except Exception as error:  # noqa: BLE001
+            failed = type(error).__name__
+        else:
+            _compare(found, token, self._folder)
+            return
+        finally:
+            sign.unlink(missing_ok=True)
+        raise OptionError(
+            f"The workers cannot run microcell ({failed}). They need the same Python and the same packages as this "
+            "program."
+        )
 
     def _start_workers(self, distributed: Any) -> Any:
         progress.report("starting workers")
         try:
             return distributed.LocalCluster(
-                n_workers=self._workers,
+                n_workers=self._workers or WORKERS,
                 threads_per_worker=1,
                 processes=True,
-                memory_limit=self._memory,
+                memory_limit=self._memory or MEMORY,
+                local_directory=str(self._folder),  # readable by its owner alone
                 dashboard_address="127.0.0.1:0",
                 silence_logs=50,  # CRITICAL: what workers log is for who looks after a cluster
             )
@@ -103,7 +157,7 @@ class DaskEngine:
 
     def close(self) -> None:
         """Leave the scheduler, and end what was started here."""
-        for item in (self._client, self._cluster):
+        for item in (None if self._borrowed else self._client, self._cluster):
             if item is not None:
                 item.close()
         self._client = self._cluster = None
@@ -113,7 +167,10 @@ class DaskEngine:
         distributed = _import_distributed()
         progress.report(stage, 0, len(items))
         tasks = [_Task(stage, function, item) for item in items]
-        futures = [self._client.submit(_carry_out, task, pure=False, retries=RETRIES) for task in tasks]
+        # The dashboard shows what stands before the hyphen.
+        keys = [f"{stage}-{token_hex(16)}" for _ in tasks]
+        pairs = zip(tasks, keys, strict=True)
+        futures = [self._client.submit(_carry_out, task, key=key, retries=RETRIES) for task, key in pairs]
         found: dict[str, Any] = {}
         try:
             for future, outcome in distributed.as_completed(futures, loop=self._client.loop, with_results=True):
@@ -127,10 +184,54 @@ class DaskEngine:
         except Exception as error:  # noqa: BLE001
             raise TableError(
                 f"A task failed while {stage}, and again when it was repeated ({_reason(error)}). Workers may have too "
-                "little memory or disk space for a macrocell. Nothing was released."
+                "little memory or disk space for a macrocell, or for a file of plain text, which is read whole. "
+                "Nothing was released."
             ) from None
         finally:
             self._client.cancel(futures, force=True)
+
+
+def _client_of_program(distributed: Any) -> Any:
+    """The client that the program has connected already, as Dask itself would use it; None if there is none."""
+    try:
+        client = distributed.default_client()
+    except ValueError:
+        return None
+    return None if client.asynchronous or client.status != "running" else client
+
+
+def _look(sign: Path) -> tuple[str, str]:
+    """The version on a worker, and what it reads in a file of the program; nothing if it cannot."""
+    try:
+        return __version__, sign.read_text(encoding="utf-8")
+    except OSError:
+        return __version__, ""
+
+
+def _compare(found: Sequence[tuple[str, str]], token: str, folder: Path) -> None:
+    versions = sorted({version for version, _ in found} - {__version__})
+    if versions:
+        raise OptionError(
+            f"Workers have microcell {', '.join(versions)}, and this program {__version__}. Install the same version."
+        )
+    blind = sum(read != token for _, read in found)
+    if blind:
+        raise OptionError(
+            f"{blind} of {len(found)} workers cannot read {folder.parent}. Give an output (and a scratch folder) on a "
+            "file system that all machines share under the same path, as the same user."
+        )
+
+
+def read_frame(folder: Path, suffix: str) -> Any:
+    """The release in a folder as a lazy Dask dataframe."""
+    try:
+        import dask.dataframe as frames  # noqa: PLC0415
+    except ImportError:
+        raise OptionError(_NOT_INSTALLED) from None
+    paths = [str(path) for path in sorted(folder.glob(f"part-*{suffix}"))]
+    if suffix == ".parquet":
+        return frames.read_parquet(paths)
+    return frames.read_csv(paths, sep="\t" if suffix == ".tsv" else ",")
 
 
 def is_dask(source: Any) -> bool:
@@ -183,11 +284,15 @@ def _say_nothing(task: str, done: int, total: int) -> None:
     """Hear a report and forget it: it would be of one task among many."""
 
 
+def check_installed() -> None:
+    """Refuse to begin without the packages that the engine is made of."""
+    arrow()
+    _import_distributed()
+
+
 def _import_distributed() -> Any:
     try:
         import distributed  # noqa: PLC0415
     except ImportError:
-        raise OptionError(
-            "Data sets beyond memory need Dask, which is not installed: pip install 'microcell[dask]'."
-        ) from None
+        raise OptionError(_NOT_INSTALLED) from None
     return distributed

@@ -1,5 +1,7 @@
 """The audit on the engine: k of the files as they were written, counted over all of them."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,11 @@ import numpy as np
 
 from microcell import auditing, tables
 from microcell.engines._arrow import Spill, arrow, concatenate, read_run, write_runs
-from microcell.engines._jobs import Job, Run, load_job
+from microcell.engines._jobs import Run, load_job
 from microcell.errors import GuaranteeError
 from microcell.model import Integers, Table, Values
 
-__all__ = ["Checked", "Counted", "check", "count"]
+__all__ = ["Checked", "Counted", "check", "count", "count_file", "gather_classes"]
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
@@ -26,37 +28,47 @@ class Checked:
     name: str
     rows: int
     columns: int
-    smallest: int
     classes: Spill
     sha256: str
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Some classes of the whole data set: how many there are, their records, and those of the smallest."""
+    """Some classes of the whole data set: how many there are of each size."""
 
-    classes: int
-    rows: int
-    smallest: int
+    sizes: Counter[int]
 
 
 def check(job_path: Path, buckets: int, name: str) -> Checked:
-    """Read a file back and count its classes; refused if its columns are not those to be published.
-
-    Classes go to as many buckets, by a hash of their values, so that those of one value meet in one bucket, whatever
-    files they are in.
-    """
+    """Read a file back and count its classes; refused if its columns are not those to be published."""
     job = load_job(job_path)
     path = job.target / name
     table = tables.read_back(tables.read(job.columns.empty_table()), path)
     strange = set(table.names) ^ {*job.schema.keys, *job.schema.unchanged}
     if strange:
         raise GuaranteeError(f"Columns {sorted(strange)} are not as the schema wants them. Nothing was released.")
-    labels = auditing.class_labels(table, job.schema.keys)
+    return count_file(table, path, job.schema.keys, buckets, job.work / f"classes-{name}.arrow")
+
+
+def count_file(table: Table, path: Path, keys: Sequence[str], buckets: int, target: Path) -> Checked:
+    """The classes of a file that was read, written to ``target`` sorted by their buckets.
+
+    The bucket is a hash of the values, so that classes of the same values meet in one, whatever files they are in.
+    """
+    labels = auditing.class_labels(table, keys)
     _, rows, sizes = np.unique(labels, return_index=True, return_counts=True)
-    classes, buckets_of = _classes(job, table, rows, sizes, buckets)
-    spill = write_runs(classes, buckets_of, job.work / f"classes-{name}.arrow")
-    return Checked(name, table.rows, len(table.names), int(sizes.min()), spill, tables.file_digest(path))
+    classes, places = _classes(table, keys, rows, sizes, typed=path.suffix.lower() == ".parquet")
+    spill = write_runs(classes, (places % np.uint64(buckets)).astype(np.int64), target)
+    return Checked(path.name, table.rows, len(table.names), spill, tables.file_digest(path))
+
+
+def gather_classes(files: Sequence[Checked]) -> list[tuple[Run, ...]]:
+    """The runs of each bucket that has classes: what :func:`count` takes."""
+    runs: dict[int, list[Run]] = {}
+    for file in files:
+        for batch, bucket in enumerate(file.classes.places):
+            runs.setdefault(bucket, []).append(Run(file.classes.path, batch))
+    return [tuple(runs[bucket]) for bucket in sorted(runs)]
 
 
 def count(runs: tuple[Run, ...]) -> Counted:
@@ -64,21 +76,20 @@ def count(runs: tuple[Run, ...]) -> Counted:
     together = concatenate([read_run(run.path, run.number) for run in runs])
     names = [name for name in together.column_names if name != "count"]
     sizes = together.group_by(names, use_threads=False).aggregate([("count", "sum")]).column("count_sum").to_numpy()
-    return Counted(len(sizes), int(sizes.sum()), int(sizes.min()))
+    return Counted(Counter(sizes.tolist()))
 
 
-def _classes(job: Job, table: Table, rows: Integers, sizes: Integers, buckets: int) -> tuple[Any, Integers]:
-    """A row for each class, its values in a form that is the same in all files, and its bucket."""
+def _classes(table: Table, keys: Sequence[str], rows: Integers, sizes: Integers, *, typed: bool) -> tuple[Any, Any]:
+    """A row for each class, its values in a form that is the same in all files, and a hash of them."""
     pa, hashes = arrow(), np.zeros(len(rows), dtype=np.uint64)
     columns: dict[str, Any] = {}
-    for at, name in enumerate(job.schema.keys):
-        values = table.columns[name]
-        column = _canonical(values, rows, typed=job.suffix == ".parquet")
+    for at, name in enumerate(keys):
+        column = _canonical(table.columns[name], rows, typed=typed)
         columns[f"value{at}"] = column
         hashes ^= _bits(column)
         hashes *= _MULTIPLIER
         hashes ^= hashes >> _SHIFT
-    return pa.table({**columns, "count": pa.array(sizes)}), (hashes % np.uint64(buckets)).astype(np.int64)
+    return pa.table({**columns, "count": pa.array(sizes)}), hashes
 
 
 def _canonical(values: Values, rows: Integers, *, typed: bool) -> Any:

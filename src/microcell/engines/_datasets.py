@@ -1,38 +1,58 @@
 """A data set of any size made k-anonymous on an engine, and the account of it."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from hashlib import sha256
-from math import fsum
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
-from microcell import __version__, manifests, tables
-from microcell.engines._clusters import DaskEngine, Engine, is_dask
+from microcell import __version__, auditing, manifests, tables
+from microcell.engines._audits import audit_counts, describe_files
+from microcell.engines._clusters import DaskEngine, Engine, check_installed, is_dask, read_frame
+from microcell.engines._designs import unite_distortion
 from microcell.engines._folders import Folders, check_output
 from microcell.engines._losses import unite_losses
 from microcell.engines._requests import MACROCELL, SEAMS, Request, check_workers, make_request
 from microcell.engines._sources import find_files
 from microcell.engines._stages import count_classes, make_cells, open_dataset, survey_dataset
 from microcell.engines._steps import Published
-from microcell.model import Manifest, Schema
+from microcell.model import Audit, Manifest, Schema
 
 __all__ = ["DatasetRelease", "anonymize_dataset", "release_dataset"]
 
 
 @dataclass(frozen=True, eq=False)
 class DatasetRelease:
-    """A k-anonymous data set in its folder, and the account of its making; ``k`` is what was counted in its files."""
+    """A k-anonymous data set in its folder, and the account of its making; ``k`` is what was counted in its files.
+
+    ``sizes`` tells how many classes of each size were counted; ``suffix``, what the files are.
+    """
 
     path: Path
     k: int
     manifest: Manifest
     schema: Schema
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    suffix: str = ".parquet"
+
+    @property
+    def table(self) -> Any:
+        """The release as a lazy Dask dataframe, a partition for each of its files."""
+        return read_frame(self.path, self.suffix)
+
+    @cached_property
+    def audit(self) -> Audit:
+        """What was counted in the files of the release: k, classes, risks, records; and the distortion of all records.
+
+        A number for each class is held in memory.
+        """
+        columns = {name: [] for name in self.manifest.columns}  # type: ignore[var-annotated]
+        published = {name: [] for name in columns if name in (*self.schema.keys, *self.schema.unchanged)}  # type: ignore[var-annotated]
+        blank = auditing.audit(tables.read(columns), tables.read(published), self.schema, brief=True)
+        return audit_counts(blank, self.manifest.records["in"], self.sizes, self.manifest.distortion)
 
 
 def anonymize_dataset(
@@ -40,13 +60,15 @@ def anonymize_dataset(
     schema: Schema | str | Path,
     *,
     k: int,
-    output: str | Path,
+    output: str | Path | None = None,
     method: str = "auto",
     seed: int = 0,
     missing: str = "error",
+    dependence: float = 0.0,
+    reading: Mapping[str, Any] | None = None,
     scheduler: str | None = None,
-    workers: int = 2,
-    memory: str = "2GB",
+    workers: int | None = None,
+    memory: str | None = None,
     macrocell: int = MACROCELL,
     seams: int = SEAMS,
     scratch: str | Path | None = None,
@@ -60,16 +82,20 @@ def anonymize_dataset(
     source
         A folder of Parquet files, a pattern (``"in/*.parquet"``), a list of files, the same of .csv, .tsv or .txt
         files, or a Dask dataframe. Of Parquet, some row groups are one task; of plain text, a file is.
-    schema, k, seed, missing
+    schema, k, seed, missing, dependence
         As :func:`microcell.anonymize` takes them.
     output
         The folder of the release: files of the kind that came in, ``_manifest.json`` and ``_SUCCESS``. It appears when
-        all of it is there and k was counted, or not at all.
+        all of it is there and k was counted, or not at all. If left out, a folder that is gone when the program ends:
+        write ``table`` somewhere before.
+    reading
+        How plain text is written, as :func:`microcell.read` takes it (delimiter, encoding, quote, decimal, na).
     method, options
         How a macrocell is divided into cells; "auto" of effort "fast" if left out. Macrocells are then refined.
     scheduler
-        The address of a Dask scheduler. If left out, so many ``workers`` are started on this machine, each with so
-        much ``memory``; a program that is a script must then be guarded by ``if __name__ == "__main__"``.
+        The address of a Dask scheduler. If left out, the client that the program has connected already, if it has
+        one; else, or if one of them is given, so many ``workers`` (2) are started on this machine, each with so much
+        ``memory`` ("2GB"). A program that is a script must then be guarded by ``if __name__ == "__main__"``.
     macrocell
         Records of a macrocell, one task: 1,000 or more. More of them cost memory and lower the distortion.
     seams
@@ -84,14 +110,17 @@ def anonymize_dataset(
     Returns
     -------
     DatasetRelease
-        The same for the same seed, files and macrocells, whatever the number of workers and their order.
+        Where the release is, its ``table`` as a lazy Dask dataframe, its manifest, and what was counted. It is the
+        same for the same seed, files and macrocells, whatever the number of workers and their order.
 
     Notes
     -----
     Time O(n) macrocells of their own time; no machine holds more than a few macrocells and the sample. Numbers are
     rounded to the precision that a column has within a macrocell.
     """
-    check_workers(scheduler, workers)
+    check_installed()
+    check_workers(scheduler, workers, memory)
+    files = None if is_dask(source) else find_files(source)
     request = make_request(
         schema,
         output,
@@ -101,12 +130,16 @@ def anonymize_dataset(
         method=method,
         seed=seed,
         missing=missing,
+        dependence=dependence,
+        reading=reading,
         macrocell=macrocell,
         seams=seams,
         replace=replace,
     )
-    files = None if is_dask(source) else find_files(source)
-    with Folders(request.output, request.scratch) as folders, DaskEngine(scheduler, workers, memory) as engine:
+    with (
+        Folders(request.output, request.scratch) as folders,
+        DaskEngine(scheduler, workers, memory, folders.work) as engine,
+    ):
         if files is None:
             engine.write_frame(source, folders.work / "frame")
             files = find_files(folders.work / "frame")
@@ -117,7 +150,7 @@ def release_dataset(engine: Engine, files: Sequence[Path], request: Request, fol
     """The stages in a row, on that engine and in those folders."""
     started = perf_counter()
     check_output(request.output, request.replace, files)
-    digests = engine.run("taking digests", _digest, files)
+    digests = engine.run("taking digests", tables.file_digest, files)
     opened = open_dataset(engine, files, request, folders)
     job, found = survey_dataset(engine, opened, request)
     published = make_cells(engine, job, opened, request)
@@ -131,26 +164,21 @@ def release_dataset(engine: Engine, files: Sequence[Path], request: Request, fol
         seed=request.seed,
         missing=request.missing,
         columns=manifests.describe_columns(schema, tables.read(columns.empty_table())),
-        input={"rows": found.read, "columns": len(columns.names), **_describe_files(digests)},
+        input={"rows": found.read, "columns": len(columns.names), **describe_files(digests)},
         records={"in": found.read, "out": found.rows, "dropped": found.read - found.rows},
-        cells={**_describe_cells(published), "classes": proof.classes},
+        cells={**_describe_cells(published), "classes": sum(proof.sizes.values())},
         distortion=unite_losses(schema.quasi, [item.losses for item in published]),
         seconds=round(perf_counter() - started, 3),
+        dependence=_describe_dependence(request, published),
         row_order="shuffled",
-        output={"rows": found.rows, "columns": proof.columns, **_describe_files(proof.digests)},
+        output={
+            "rows": found.rows,
+            "columns": proof.columns,
+            **describe_files(proof.digests),
+        },
     )
     folders.commit(tuple(item.name for item in published), manifests.to_json(manifest), request.replace)
-    return DatasetRelease(request.output, proof.k, manifest, schema)
-
-
-def _digest(path: Path) -> tuple[str, str]:
-    return path.name, tables.file_digest(path)
-
-
-def _describe_files(digests: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """How many files there are, and the digest of all of theirs in order; their names stay out."""
-    together = sha256("".join(digest for _, digest in digests).encode()).hexdigest()
-    return {"files": len(digests), "sha256": together, "sha256_of": "digests of files"}
+    return DatasetRelease(request.output, min(proof.sizes), manifest, schema, proof.sizes, job.suffix)
 
 
 def _describe_method(request: Request, published: Sequence[Published]) -> dict[str, Any]:
@@ -169,15 +197,15 @@ def _describe_cells(published: Sequence[Published]) -> dict[str, Any]:
         "count": sum(sizes.values()),
         "smallest": min(sizes),
         "largest": max(sizes),
-        "distortion": _distortion(published),
+        "distortion": unite_distortion([item.sums for item in published]),
         "sizes": {str(size): sizes[size] for size in sorted(sizes)},
         "macrocells": len(published),
     }
 
 
-def _distortion(published: Sequence[Published]) -> float:
-    """SSE / SST of the points that cells were made of, from the sums of all macrocells."""
-    weight = fsum(item.weight for item in published)
-    sums = np.array([fsum(parts) for parts in zip(*(item.sums for item in published), strict=True)])
-    total = fsum(item.squares for item in published) - float(np.square(sums).sum()) / weight
-    return 0.0 if total <= 0 else fsum(item.sse for item in published) / total
+def _describe_dependence(request: Request, published: Sequence[Published]) -> dict[str, Any] | None:
+    confidential = [item.confidential for item in published if item.confidential is not None]
+    if not confidential:
+        return None
+    lost, unpredicted = unite_distortion([item.sums for item in published]), unite_distortion(confidential)
+    return manifests.describe_dependence(float(request.dependence), lost, unpredicted)

@@ -1,16 +1,19 @@
 """The folders of a job: one for what is under way, removed in any case, and the release, which appears whole."""
 
+import atexit
 import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_hex
+from tempfile import mkdtemp
 from time import sleep
 from types import TracebackType
 
+from microcell.engines._owners import clear_leftovers, mark
 from microcell.errors import TableError
 
-__all__ = ["MANIFEST", "SUCCESS", "Folders", "check_output"]
+__all__ = ["MANIFEST", "SUCCESS", "Folders", "check_output", "temporary_output"]
 
 SUCCESS, MANIFEST = "_SUCCESS", "_manifest.json"
 
@@ -33,6 +36,16 @@ def check_output(output: Path, replace: bool, sources: Sequence[Path] = ()) -> N
         raise TableError(f"{output} exists and is no release of a data set, so it is not replaced. Choose another.")
 
 
+def temporary_output(scratch: Path | None) -> Path:
+    """A place for a release that nobody named one for: in a folder of its own, which is gone when the program ends.
+
+    Not earlier: a lazy frame that reads the release may live longer than whatever made it.
+    """
+    folder = Path(mkdtemp(prefix="microcell-", dir=scratch))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder / "release"
+
+
 class Folders:
     """``work`` and ``target``, folders beside the output that nobody else may read; both are gone after the block.
 
@@ -46,9 +59,11 @@ class Folders:
         self.target = self._output.parent / f".{output.name}.{token}.partial"
 
     def __enter__(self) -> "Folders":
+        clear_leftovers((self.work.parent, self._output.parent), self._output.name)
         try:
             for folder in (self.work, self.target):
                 folder.mkdir(mode=0o700)
+                mark(folder)
         except OSError as error:
             self._remove()
             raise TableError(f"No folder can be made at {folder.parent}: {error.strerror}.") from None

@@ -7,9 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from microcell.engines._designs import Design
 from microcell.engines._surveying import Key
 from microcell.engines._trees import Routing
-from microcell.model import Encoding, Schema
+from microcell.model import Schema
 
 __all__ = ["Job", "Macrocell", "Run", "load_job", "save_job"]
 
@@ -18,7 +19,8 @@ __all__ = ["Job", "Macrocell", "Run", "load_job", "save_job"]
 class Job:
     """How a data set is made k-anonymous.
 
-    ``columns`` is the Arrow schema of what is read: columns that are not published are not. ``strata`` are numbered;
+    ``columns`` is the Arrow schema of what is read: columns that are not published are not. ``dependence`` is the
+    weight of confidential columns that was asked for. The ``design`` makes records points; ``strata`` are numbered;
     ``routings`` lead to the macrocells of the first round and of each further one; ``label`` is the name of the column
     in which cells travel between rounds. ``work`` is the folder for what is under way, ``target`` that of the release
     to be.
@@ -29,18 +31,19 @@ class Job:
     k: int
     seed: int
     missing: str
+    dependence: float
     method: str
     options: Mapping[str, Any]
     work: Path
     target: Path
     suffix: str
     label: str
-    encoding: Encoding = Encoding(())  # noqa: RUF009
+    design: Design = Design()  # noqa: RUF009
     strata: Mapping[Key, int] | None = None
     routings: tuple[Routing, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Run:
     """Rows on their way: a batch of a file."""
 

@@ -1,6 +1,6 @@
 """Where a data set lies: the files of a folder, of a pattern or of a list, and the parts they are read in."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
@@ -18,7 +18,7 @@ PLAIN = (".csv", ".tsv", ".txt")
 SUFFIXES = (".parquet", *PLAIN)
 
 PART_ROWS = 250_000
-"""Row groups are taken together up to about so many rows."""
+"""Row groups are taken together up to about so many rows, or to those of a macrocell if that has more."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ def _files_of(path: Path) -> list[Path]:
     return files
 
 
-def convert(source: Path, target: Path) -> None:
+def convert(source: Path, target: Path, reading: Mapping[str, Any]) -> None:
     """Write a file of plain text as Parquet, its types found out as they are in memory."""
-    table = tables.read(source)
+    table = tables.read(source, **reading)
     write_parquet(table.native.to_arrow(), target)
 
 
@@ -111,14 +111,18 @@ def describe(path: Path) -> Described:
     return Described(path, plain_schema(schema), ordered, row_groups(path))
 
 
-def make_parts(files: Sequence[Described], names: Sequence[str]) -> tuple[Part, ...]:
-    """The parts of all files, called by the names of those that they come from."""
+def make_parts(files: Sequence[Described], names: Sequence[str], macrocell: int = 0) -> tuple[Part, ...]:
+    """The parts of all files, called by the names of those that they come from.
+
+    They grow with macrocells: the shuffle writes a batch for each part and macrocell, and batches must not get tiny.
+    """
+    most = max(PART_ROWS, macrocell)
     parts: list[Part] = []
     for file, name in zip(files, names, strict=True):
         groups: list[int] = []
         first = rows = 0
-        for group, size in [*enumerate(file.groups), (-1, PART_ROWS)]:  # the last one ends the file
-            if groups and rows + size > PART_ROWS:
+        for group, size in [*enumerate(file.groups), (-1, most)]:  # the last one ends the file
+            if groups and rows + size > most:
                 parts.append(Part(len(parts), file.path, name, tuple(groups), first, rows))
                 groups, first, rows = [], first + rows, 0
             if size:

@@ -1,6 +1,7 @@
 """The stages of a release on an engine: each is a round of tasks, and what the next one needs to know of it."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -8,26 +9,30 @@ from typing import Any
 
 import numpy as np
 
-from microcell import encoding, roles, tables
+from microcell import progress, roles, tables
 from microcell.engines._arrow import Spill, arrow, unify
 from microcell.engines._clusters import Engine
-from microcell.engines._counting import Checked, check, count
+from microcell.engines._counting import Checked, Counted, check, count, gather_classes
+from microcell.engines._designs import Dependence, Design, check_confidential, find_factor
 from microcell.engines._folders import Folders
 from microcell.engines._jobs import Job, Macrocell, Run, save_job
 from microcell.engines._requests import Request
 from microcell.engines._sources import PLAIN, Described, Part, convert, describe, make_parts
-from microcell.engines._steps import Published, divide, mend, scatter, survey
+from microcell.engines._steps import Published, divide, mend, scatter, survey, weigh
 from microcell.engines._surveying import Key, Survey, encode_survey, stratum_keys, unite
 from microcell.engines._trees import Routing, make_macrocells, make_routing
 from microcell.errors import GuaranteeError, SchemaError, TooFewRecordsError
-from microcell.model import Encoding, Schema
+from microcell.model import Schema
 
-__all__ = ["Opened", "Proof", "count_classes", "make_cells", "open_dataset", "survey_dataset"]
+__all__ = ["CLASSES_A_BUCKET", "Opened", "Proof", "count_classes", "make_cells", "open_dataset", "survey_dataset"]
 
 _SAMPLE_A_MACROCELL, _LEAST_SAMPLE = 500, 20_000
 """Records of the sample: enough to place the borders of macrocells."""
 
-_CLASSES_A_BUCKET = 500_000
+_LARGE_TEXT = 500_000_000
+"""Bytes of a file of plain text that are worth a word."""
+
+CLASSES_A_BUCKET = 500_000
 """So many classes are counted by one task."""
 
 _SEAMS = 10
@@ -45,12 +50,11 @@ class Opened:
 
 @dataclass(frozen=True)
 class Proof:
-    """What was counted in the files of the release: k and its classes; and their digests."""
+    """What was counted in the files of the release: how many classes of each size there are; and their digests."""
 
-    k: int
-    classes: int
+    sizes: Counter[int]
     columns: int
-    digests: tuple[tuple[str, str], ...]
+    digests: tuple[str, ...]
 
 
 def open_dataset(engine: Engine, files: Sequence[Path], request: Request, folders: Folders) -> Opened:
@@ -58,12 +62,15 @@ def open_dataset(engine: Engine, files: Sequence[Path], request: Request, folder
     suffix, paths = files[0].suffix.lower(), list(files)
     if suffix in PLAIN:
         paths = [folders.work / f"text-{number:06d}.parquet" for number in range(len(files))]
-        engine.run("reading", _convert, list(zip(files, paths, strict=True)))
+        _tell_large(files)
+        engine.run("reading", partial(_convert, request.reading or {}), list(zip(files, paths, strict=True)))
     found: list[Described] = engine.run("looking at files", describe, paths)
     names = [file.name for file in files]
     columns = unify([(name, item.schema) for name, item in zip(names, found, strict=True)], texts=suffix in PLAIN)
     _check_orders(request.schema, {name for item in found for name in item.ordered})
     schema = roles.resolve(request.schema, tables.read(columns.empty_table()))
+    if request.dependence > 0:
+        check_confidential(schema)
     wanted = {*schema.keys, *schema.unchanged}
     job = Job(
         schema,
@@ -71,6 +78,7 @@ def open_dataset(engine: Engine, files: Sequence[Path], request: Request, folder
         k=request.k,
         seed=request.seed,
         missing=request.missing,
+        dependence=request.dependence,
         method=request.method,
         options=request.options or {},
         work=folders.work,
@@ -78,11 +86,22 @@ def open_dataset(engine: Engine, files: Sequence[Path], request: Request, folder
         suffix=suffix,
         label=_free_name(columns.names),
     )
-    return Opened(make_parts(found, names), columns, job)
+    return Opened(make_parts(found, names, request.macrocell), columns, job)
 
 
-def _convert(paths: tuple[Path, Path]) -> None:
-    convert(*paths)
+def _tell_large(files: Sequence[Path]) -> None:
+    """Tell of files of plain text that may be too much for a worker: lines in quotes may break, so none is cut."""
+    for path in files:
+        size = path.stat().st_size
+        if size > _LARGE_TEXT:
+            progress.report(
+                f"{path.name} is one task of {size / 1e9:.1f} GB, which takes several times as much memory: if workers "
+                "fail, split it"
+            )
+
+
+def _convert(reading: Mapping[str, Any], paths: tuple[Path, Path]) -> None:
+    convert(*paths, reading)
 
 
 def _check_orders(schema: Schema, ordered: set[str]) -> None:
@@ -113,10 +132,23 @@ def survey_dataset(engine: Engine, opened: Opened, request: Request) -> tuple[Jo
     found = unite(engine.run("finding out about columns", step, opened.parts))
     _check_enough(found.rows, job.k)
     _check_strata(found, job)
-    fitted = encode_survey(found, job.schema)
     keys = sorted(found.strata, key=lambda key: tuple((name is not None, name or "") for name in key))
-    job = replace(job, encoding=fitted, strata={key: number for number, key in enumerate(keys)})
+    job = replace(job, strata={key: number for number, key in enumerate(keys)})
+    job = replace(job, design=_make_design(engine, job, found, opened.parts))
     return replace(job, routings=_make_routings(job, found, keys, request)), found
+
+
+def _make_design(engine: Engine, job: Job, found: Survey, parts: Sequence[Part]) -> Design:
+    """The points of all records; what confidential columns weigh among them takes a pass of its own."""
+    design = Design(encode_survey(found, job.schema))
+    if job.dependence == 0:
+        return design
+    fitted = encode_survey(found, job.schema, confidential=True)
+    check_confidential(job.schema, fitted)
+    design = replace(design, dependence=Dependence(fitted))
+    sums = engine.run("weighing dependence", partial(weigh, save_job(replace(job, design=design), "weigh")), parts)
+    factor = find_factor(job.dependence, *zip(*sums, strict=True))
+    return replace(design, dependence=Dependence(fitted, factor))
 
 
 def _make_routings(job: Job, found: Survey, keys: Sequence[Key], request: Request) -> tuple[Routing, ...]:
@@ -125,7 +157,7 @@ def _make_routings(job: Job, found: Survey, keys: Sequence[Key], request: Reques
     sample = tables.read(found.sample)
     own, labels = stratum_keys(sample, job.schema.strata)
     strata = np.array([job.strata[key] for key in own], dtype=np.int64)[labels]
-    points, sizes = encoding.place(sample, job.encoding).matrix, [found.strata[key] for key in keys]
+    points, sizes = job.design.place(sample).design, [found.strata[key] for key in keys]
     first = make_routing(points, strata, sizes, request.macrocell)
     seams = request.seams if first.first[-1] > len(sizes) and points.shape[1] > 1 else 0
     chances = [np.random.default_rng([job.seed, _SEAMS, number]) for number in range(seams)]
@@ -190,22 +222,18 @@ def _gather(spills: Sequence[Spill], routing: Routing, number: int, k: int, rows
 def count_classes(engine: Engine, job: Job, published: Sequence[Published], rows: int) -> Proof:
     """The k of the files, read back and counted over all of them; refused if it is less than what was asked for."""
     cells = sum(sum(item.sizes.values()) for item in published)
-    buckets = 1 + cells // _CLASSES_A_BUCKET
-    step = partial(check, save_job(replace(job, encoding=Encoding(()), routings=()), "check"), buckets)
+    buckets = 1 + cells // CLASSES_A_BUCKET
+    step = partial(check, save_job(replace(job, design=Design(), routings=()), "check"), buckets)
     files: list[Checked] = engine.run("reading the release back", step, [item.name for item in published])
-    runs: dict[int, list[Run]] = {}
-    for file in files:
-        for batch, bucket in enumerate(file.classes.places):
-            runs.setdefault(bucket, []).append(Run(file.classes.path, batch))
-    counted = engine.run("counting k", count, [tuple(runs[bucket]) for bucket in sorted(runs)])
-    found = sum(item.rows for item in counted)
+    counted: list[Counted] = engine.run("counting k", count, gather_classes(files))
+    sizes: Counter[int] = sum((item.sizes for item in counted), Counter())
+    found = sum(size * classes for size, classes in sizes.items())
     if found != rows or sum(file.rows for file in files) != rows:
         raise GuaranteeError(f"The release has {found} records instead of {rows}. Nothing was released.")
-    smallest = min(item.smallest for item in counted)
+    smallest = min(sizes)
     if smallest < job.k:
         raise GuaranteeError(
             f"The finished data set has a class of {smallest} records, fewer than k = {job.k}. Nothing was released; "
             "please report this as a defect."
         )
-    digests = tuple((file.name, file.sha256) for file in files)
-    return Proof(smallest, sum(item.classes for item in counted), files[0].columns, digests)
+    return Proof(sizes, files[0].columns, tuple(file.sha256 for file in files))

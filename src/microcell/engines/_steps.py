@@ -13,18 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from microcell import aggregation, encoding, groundwork, partitioning, tables
+from microcell import aggregation, groundwork, partitioning, tables
+from microcell.encoding._points import sampling_weights
 from microcell.engines._arrow import Spill, arrow, concatenate, read_part, read_run, write_runs
+from microcell.engines._designs import Placed, Sums, add_up
 from microcell.engines._jobs import Job, Macrocell, load_job
 from microcell.engines._losses import Lost, lose
 from microcell.engines._sources import Part
-from microcell.engines._surveying import Survey, sampling_weights, stratum_keys, survey_table
+from microcell.engines._surveying import Survey, stratum_keys, survey_table
 from microcell.errors import MicrocellError
-from microcell.kernels.cells import centroids, sum_of_squares
+from microcell.kernels.cells import centroids
 from microcell.model import Floats, Integers, Table
 from microcell.partitioning.refinement import refine_labels
 
-__all__ = ["Published", "divide", "mend", "scatter", "survey"]
+__all__ = ["Published", "divide", "mend", "scatter", "survey", "weigh"]
 
 _ROUNDS = 3
 """Rounds of local search across seams; further ones gain less than another round of seams does."""
@@ -35,15 +37,16 @@ _SAMPLING, _SCATTERING, _MENDING = range(3)
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """A file of the release: its records, the sizes of its cells, and the sums that its distortion comes of."""
+    """A file of the release: its records, the sizes of its cells, and what its distortion comes of.
+
+    That is the sums of its points, of those of confidential columns if they count, and what each column lost.
+    """
 
     name: str
     rows: int
     sizes: Counter[int]
-    sse: float
-    weight: float
-    sums: Floats
-    squares: float
+    sums: Sums
+    confidential: Sums | None
     losses: tuple[Lost, ...]
 
 
@@ -52,9 +55,14 @@ class _Records:
     """Records of some strata as points."""
 
     table: Table
-    points: Floats
+    placed: Placed
     strata: Integers
     weights: Floats | None
+
+    @property
+    def points(self) -> Floats:
+        """The points that cells are made of."""
+        return self.placed.design
 
 
 def survey(job_path: Path, share: float, part: Part) -> Survey:
@@ -63,10 +71,19 @@ def survey(job_path: Path, share: float, part: Part) -> Survey:
     native = read_part(part.path, part.groups, job.columns)
     try:
         table = _released(job, native)
-        return survey_table(table, job.schema, native.num_rows, _chance(job, _SAMPLING, part.number), share)
+        chance, confidential = _chance(job, _SAMPLING, part.number), job.dependence > 0
+        return survey_table(table, job.schema, native.num_rows, chance, share, confidential=confidential)
     except MicrocellError as error:
         where = f"In {part.name!r}" + (f", counted after its row {part.first}" if part.first else "")
         raise type(error)(f"{where}: {error}") from None
+
+
+def weigh(job_path: Path, part: Part) -> tuple[Sums, Sums]:
+    """The sums of the points of a part: of the quasi-identifiers, and of what is confidential."""
+    job = load_job(job_path)
+    records = _read(job, _released(job, read_part(part.path, part.groups, job.columns)))
+    assert records.placed.confidential is not None
+    return add_up(records.placed.quasi, records.weights), add_up(records.placed.confidential, records.weights)
 
 
 def scatter(job_path: Path, part: Part) -> Spill:
@@ -137,7 +154,7 @@ def _pass_on(job: Job, macrocell: Macrocell, records: _Records, labels: Integers
 
 
 def _publish(job: Job, macrocell: Macrocell, records: _Records, labels: Integers) -> Published:
-    table, weights, points = records.table, records.weights, records.points
+    table, weights, placed = records.table, records.weights, records.placed
     representatives = aggregation.represent(table, job.schema, labels, weights)
     published = tables.publish(table, labels, representatives)
     name = f"part-{macrocell.number:06d}{job.suffix}"
@@ -147,16 +164,13 @@ def _publish(job: Job, macrocell: Macrocell, records: _Records, labels: Integers
         os.replace(temporary, job.target / name)
     finally:
         temporary.unlink(missing_ok=True)
-    each = np.ones(len(labels)) if weights is None else weights
     return Published(
         name,
         table.rows,
         Counter(np.bincount(labels).tolist()),
-        sum_of_squares(points, labels, each),
-        float(each.sum()),
-        (points * each[:, np.newaxis]).sum(axis=0),
-        float((np.square(points).sum(axis=1) * each).sum()),
-        lose(table, published, job.schema, job.encoding, points, weights),
+        add_up(placed.quasi, weights, labels),
+        None if placed.confidential is None else add_up(placed.confidential, weights, labels),
+        lose(table, published, job.schema, job.design.encoding, placed.quasi, weights),
     )
 
 
@@ -167,6 +181,7 @@ def _row_order(job: Job, macrocell: Macrocell, table: Table) -> Integers:
         "method": [job.method, dict(job.options), len(job.routings)],
         "seed": job.seed,
         "missing": job.missing,
+        "dependence": job.dependence,
         "schema": repr(job.schema),
         "macrocell": macrocell.number,
     }
@@ -183,7 +198,7 @@ def _read(job: Job, table: Table) -> _Records:
     keys, labels = stratum_keys(table, job.schema.strata)
     assert job.strata is not None
     strata = np.array([job.strata[key] for key in keys], dtype=np.int64)[labels]
-    return _Records(table, encoding.place(table, job.encoding).matrix, strata, sampling_weights(table, job.schema))
+    return _Records(table, job.design.place(table), strata, sampling_weights(table, job.schema))
 
 
 def _chance(job: Job, purpose: int, number: int) -> np.random.Generator:

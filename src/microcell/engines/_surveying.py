@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from microcell import auditing, encoding, tables
+from microcell.encoding._points import fit_confidential, sampling_weights
 from microcell.engines._arrow import arrow, concatenate
-from microcell.errors import DataError
 from microcell.kernels.sphere import unit_vectors
 from microcell.model import Column, EncodedColumn, Encoding, Floats, Integers, Schema, Table, Values
 
-__all__ = ["Survey", "encode_survey", "sampling_weights", "stratum_keys", "survey_table", "unite"]
+__all__ = ["Survey", "encode_survey", "stratum_keys", "survey_table", "unite"]
 
 _NUMBERS = ("numeric", "datetime")
 
@@ -77,21 +77,33 @@ class Survey:
     sample: Any
 
 
-def survey_table(table: Table, schema: Schema, read: int, chance: np.random.Generator, share: float) -> Survey:
-    """What the records of a part tell, of so many that were read; a share of them goes into the sample."""
-    checked = tuple(c for c in schema.quasi if c.kind in (*_NUMBERS, "location") or c.order is not None)
-    fitted = encoding.fit(table, replace(schema, quasi=checked)) if table.rows else Encoding(())
+def survey_table(
+    table: Table,
+    schema: Schema,
+    read: int,
+    chance: np.random.Generator,
+    share: float,
+    *,
+    confidential: bool = False,
+) -> Survey:
+    """What the records of a part tell, of so many that were read; a share of them goes into the sample.
+
+    With ``confidential``, also what they tell of the confidential columns.
+    """
+    columns = (*schema.quasi, *(schema.confidential if confidential else ()))
+    checked = tuple(c for c in columns if c.kind in (*_NUMBERS, "location") or c.order is not None)
+    fitted = encoding.fit(table, Schema(quasi=checked)) if table.rows else Encoding(())
     sampling_weights(table, schema)
     by_name = {column.name: column for column in fitted.columns}
-    names = list(dict.fromkeys(schema.keys))
+    names = list(dict.fromkeys((*schema.keys, *(part for column in columns for part in column.parts))))
     rows = np.flatnonzero(chance.random(table.rows) < share)
     keys, labels = stratum_keys(table, schema.strata)
     return Survey(
         read,
         table.rows,
-        {c.name: _moments(table, c, by_name.get(c.name)) for c in schema.quasi if c.kind in (*_NUMBERS, "location")},
-        {c.name: _count_values(table, c.name) for c in schema.quasi if c.kind in ("ordinal", "nominal", "code")},
-        {c.name: _storage(table.columns[c.parts[0]]) for c in schema.quasi},
+        {c.name: _moments(table, c, by_name.get(c.name)) for c in columns if c.kind in (*_NUMBERS, "location")},
+        {c.name: _count_values(table, c.name) for c in columns if c.kind in ("ordinal", "nominal", "code")},
+        {c.name: _storage(table.columns[c.parts[0]]) for c in columns},
         Counter(dict(zip(keys, np.bincount(labels, minlength=len(keys)).tolist(), strict=True))),
         table.native.select(names).take(arrow().array(rows)),
     )
@@ -122,21 +134,6 @@ def stratum_keys(table: Table, strata: Sequence[str]) -> tuple[list[Key], Intege
 def _names_at(values: Values, rows: Integers) -> list[str | None]:
     codes, names = values.factorize()
     return [None if code < 0 else names[code] for code in codes[rows].tolist()]
-
-
-def sampling_weights(table: Table, schema: Schema) -> Floats | None:
-    """The weight of each record; None if the schema names no weights. Refused unless they are positive numbers."""
-    if schema.weight is None:
-        return None
-    values = table.columns[schema.weight]
-    weights = values.reals() if values.is_number else np.full(table.rows, np.nan)
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
-    if len(wrong):
-        raise DataError(
-            f"Weight column {schema.weight!r} must hold positive numbers; {len(wrong)} rows do not, the first is row "
-            f"{wrong[0] + 1}."
-        )
-    return weights
 
 
 # ---------------------------------------------------------------------------------------------- parts
@@ -211,11 +208,17 @@ def _first_known(found: Sequence[tuple[str, str | None]]) -> tuple[str, str | No
 # ---------------------------------------------------------------------------------------------- the encoding of all
 
 
-def encode_survey(survey: Survey, schema: Schema) -> Encoding:
-    """The encoding that all records together have: what fitting them in memory gives, but for rounding."""
+def encode_survey(survey: Survey, schema: Schema, *, confidential: bool = False) -> Encoding:
+    """The encoding that all records together have: what fitting them in memory gives, but for rounding.
+
+    Of the quasi-identifiers, or of the ``confidential`` columns.
+    """
     columns: list[EncodedColumn] = []
-    for column in schema.quasi:
-        fitted = _fit_moments(column, survey) if column.name in survey.moments else _fit_counts(column, survey, schema)
+    for column in schema.confidential if confidential else schema.quasi:
+        if column.name in survey.moments:
+            fitted = _fit_moments(column, survey)
+        else:
+            fitted = _fit_counts(column, survey, confidential=confidential)
         columns.append(replace(fitted, first=columns[-1].last if columns else 0))
     return Encoding(tuple(columns))
 
@@ -258,14 +261,17 @@ def _root(square: Fraction) -> float:
     return ldexp(sqrt(square / Fraction(4) ** shift), shift)
 
 
-def _fit_counts(column: Column, survey: Survey, schema: Schema) -> EncodedColumn:
+def _fit_counts(column: Column, survey: Survey, *, confidential: bool) -> EncodedColumn:
     """A column of categories: fitted to each of them once, then moved to where the records' mean and spread are."""
     found = survey.categories[column.name]
     values, numbers = found.column("value"), found.column("count").to_numpy()
     # As many rows as make the categories as frequent, compared with the rows, as they are at most in the data set.
     rows = np.resize(np.arange(len(values)), min(survey.rows, 2 * len(values))) if len(values) else np.zeros(0, int)
     table = tables.read(arrow().table({column.name: values.take(arrow().array(rows))}))
-    fitted = encoding.fit(table, replace(schema, quasi=(column,))).columns[0]
+    if confidential:
+        (fitted,) = fit_confidential(table, Schema(confidential=(column,))).columns
+    else:
+        (fitted,) = encoding.fit(table, Schema(quasi=(column,))).columns
     storage, unit = survey.storages[column.name]
     fitted = replace(fitted, storage=storage, unit=unit)  # type: ignore[arg-type]
     names = tables.read(found.select(["value"])).columns["value"].factorize()

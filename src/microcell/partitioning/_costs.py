@@ -65,7 +65,7 @@ def settle_costs(
     rows = np.flatnonzero(~_split_equals(X, labels)) if unpinned else np.arange(len(X))
     points, cells = np.ascontiguousarray(X[rows]), labels[rows]
     steps = np.random.default_rng(int(sha256(X.tobytes()).hexdigest(), 16)).uniform(-1.0, 1.0, size=count)
-    reaches = {_reach(sites), count - 1} if count <= MANY_CELLS else {_reach(sites)}
+    reaches = {_reach(sites), count - 1 if count <= MANY_CELLS else min(count - 1, 2 * NEAR)}
     for reach in sorted(reaches):
         settled = costs.copy()
         centre_costs(points, sites, settled, targets, cells, _near(sites, reach), steps, SWEEPS)

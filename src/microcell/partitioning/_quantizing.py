@@ -39,6 +39,8 @@ class How:
     """All that was asked for, checked."""
 
     start: str | Floats
+    costs: Floats
+    """To start from; 0 but for a start of given sites."""
     fixed: bool
     descent: Descent
     shakes: int | None
@@ -94,13 +96,13 @@ def _shakes(problem: Problem, how: How) -> int:
 
 
 def _begin(problem: Problem, start: str | Floats, how: How, chance: np.random.Generator) -> Found:
-    """Sites, no costs, and any labels of the right sizes."""
+    """Sites, any labels of the right sizes, and no costs but those given with sites."""
     targets, count = problem.targets, len(problem.targets)
     labels, costs = np.repeat(np.arange(count), targets), np.zeros(count)
     if isinstance(start, str):
         labels, sites = _sites_of(problem, start, labels, how.seed, chance)
     else:
-        sites = start
+        sites, costs = start, how.costs.copy()
     if not how.fixed and (not isinstance(start, str) or start == "random"):
         sites, costs = rescue(problem.X, choose_cells(problem.X, sites, costs), sites, costs, targets)
     return Found(labels, sites, costs, ())

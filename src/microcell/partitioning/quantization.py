@@ -53,6 +53,7 @@ def pcl(
     sizes: ArrayLike | None = None,
     probabilities: ArrayLike | None = None,
     start: Any = "mdav",
+    costs: ArrayLike | None = None,
     fixed: bool = False,
     adjust: str = "exact",
     speed: float = 1.0,
@@ -80,6 +81,9 @@ def pcl(
     start
         "mdav", "auto" or another registered method, "random" for points drawn at random, or a matrix of centroids, one
         a cell.
+    costs
+        With centroids given: the costs to start from, one a cell; 0 if left out. Those of an earlier run on about the
+        same points save most of the time.
     fixed
         True to keep the centroids given: an allocation of points to places of given capacity.
     adjust
@@ -113,7 +117,7 @@ def pcl(
     points = _unscaled(X)
     targets = as_targets(len(points), k, sizes, probabilities)
     how = _as_how(
-        points, targets, start, fixed,
+        points, targets, start, costs, fixed,
         Descent(adjust, speed, iterations, tolerance), shakes, restarts, prepartition, seed,
     )  # fmt: skip
     each = as_weights(weights, len(points))
@@ -212,7 +216,7 @@ def _unscaled(X: ArrayLike) -> Floats:
 
 
 def _as_how(
-    points: Floats, targets: Integers, start: Any, fixed: bool, descent: Descent,
+    points: Floats, targets: Integers, start: Any, costs: Any, fixed: bool, descent: Descent,
     shakes: Any, restarts: Any, prepartition: Any, seed: int,
 ) -> How:  # fmt: skip
     begin = _as_start(start, points, targets)
@@ -236,7 +240,10 @@ def _as_how(
         raise OptionError("prepartition does not go with centroids that are given.")
     if prepartition is not None and prepartition > len(targets):
         raise OptionError(f"prepartition must be at most the {len(targets)} cells, not {prepartition}.")
-    return How(begin, fixed, descent, shakes, int(restarts), prepartition, seed)
+    if costs is not None and not given:
+        raise OptionError("costs belong to centroids that are given: give these as start.")
+    prices = np.zeros(len(targets)) if costs is None else _as_costs(costs, len(targets))
+    return How(begin, prices, fixed, descent, shakes, int(restarts), prepartition, seed)
 
 
 def _check_count(name: str, value: Any, least: int, *, optional: bool = False) -> None:
@@ -262,6 +269,15 @@ def _as_start(start: Any, points: Floats, targets: Integers) -> str | Floats:
     if not np.isfinite(sites).all() or np.abs(sites).max(initial=0.0) > FARTHEST:
         raise DataError("Centroids must be finite numbers within 1e100.")
     return np.ascontiguousarray(sites)
+
+
+def _as_costs(costs: Any, count: int) -> Floats:
+    prices = as_reals(costs, "costs must be numbers, one a cell.")
+    if prices.shape != (count,):
+        raise OptionError(f"costs must be {count} numbers, one a cell, not the shape {prices.shape}.")
+    if not np.isfinite(prices).all() or np.abs(prices).max(initial=0.0) > FARTHEST:
+        raise DataError("Costs must be finite numbers within 1e100.")
+    return np.ascontiguousarray(prices)
 
 
 def _as_quantization(points: Floats, weights: Floats | None, solved: Solved) -> Quantization:

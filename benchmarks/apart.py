@@ -1,0 +1,76 @@
+"""A function run in a process of its own: what it takes is its own, and what goes wrong with it stops nothing else."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Row", "not_run", "run_apart"]
+
+ROOT = Path(__file__).parent.parent
+
+Row = dict[str, Any]
+"""Figures by name."""
+
+
+def not_run(why: str) -> Row:
+    """What is told of something that could not be measured."""
+    return {"status": "not run", "why": why}
+
+
+def run_apart(
+    function: str, given: Mapping[str, Any], *, python: str = sys.executable, threads: int = 0, limit: float = 600.0
+) -> Row:
+    """The row that ``function`` ("module:name") returns for the keyword arguments ``given``, or why there is none.
+
+    ``threads`` limits the threads of compiled code, 0 leaves them as they are. After ``limit`` seconds the process is
+    stopped.
+    """
+    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    # Warnings of packages are none of our business here, and colours would get between us and the last line.
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "NO_COLOR": "1",
+        "PYTHONWARNINGS": "ignore",
+    }
+    if threads:
+        env |= dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+    if Path(python) != Path(sys.executable):  # with another numba, which would take our compiled kernels for stale
+        env.setdefault("NUMBA_CACHE_DIR", str(Path(python).absolute().parent.parent / "numba"))
+    words = [python, "-m", "benchmarks.apart", function]
+    try:
+        done = subprocess.run(
+            words,
+            input=json.dumps(given),
+            capture_output=True,
+            text=True,
+            timeout=limit,
+            env=env,
+            cwd=ROOT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return not_run(f"stopped after {limit:g} s")
+    except OSError as error:
+        return not_run(f"no such Python: {error.strerror}")
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        return not_run(said[-1] if said else f"ended with {done.returncode}")
+    found: Row = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    """The other end: call the function named and print what it returns."""
+    module, _, name = sys.argv[1].partition(":")
+    given = json.loads(sys.stdin.read())
+    print(json.dumps(getattr(importlib.import_module(module), name)(**given)))
+
+
+if __name__ == "__main__":
+    main()

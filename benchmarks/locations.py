@@ -1,0 +1,168 @@
+"""The location anonymizer: how long cells take, how far devices are from what they use, and how fast look-ups are."""
+
+import os
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, perf_counter, sleep
+
+import numpy as np
+
+from benchmarks.cases import Row
+from microcell import locations
+from microcell.locations._simulation import mdav_distances
+from microcell.locations._sphere import great_circle, to_points
+
+OPERATOR = "the operator of the benchmark"
+LONGEST = 300.0
+"""Seconds that a rebuild may take."""
+
+Answers = np.ndarray  # when, seconds, status; one row a request
+
+
+def clustering(n: int = 100_000, k: int = 100, changed: float = 0.05) -> list[Row]:
+    """A city's first clustering, and the next after a share of it has changed, beside MDAV on the same devices."""
+    points = to_points(*locations.make_city(n, seed=0))
+    locations.cluster(points[: 10 * k], k)  # compiled or loaded beforehand
+    first, row = _clustered("first clustering", points, k, None)
+    moved = points.copy()
+    few = np.random.default_rng(1).choice(n, round(changed * n), replace=False)
+    moved[few] = to_points(*locations.make_city(len(few), seed=2))
+    _, again = _clustered("warm rebuild", moved, k, first)
+    return [row, {**again, "of the first": again["seconds"] / row["seconds"]}]
+
+
+def _clustered(
+    case: str, points: np.ndarray, k: int, start: "locations.Clustering | None"
+) -> "tuple[locations.Clustering, Row]":
+    began = perf_counter()
+    found, cells = locations.cluster(points, k, start=start)
+    seconds = perf_counter() - began
+    ours = great_circle(points, to_points(*found.places[cells].T))
+    began = perf_counter()
+    theirs = mdav_distances(points, k)
+    mdav_seconds = perf_counter() - began
+    return found, {
+        "case": case,
+        "n": len(points),
+        "k": k,
+        "seconds": seconds,
+        "cells": len(found),
+        "smallest": int(np.bincount(cells).min()),
+        "mean km": float(ours.mean()),
+        "MDAV mean km": float(theirs.mean()),
+        "distortion over MDAV": float(np.mean(ours**2) / np.mean(theirs**2)),
+        "MDAV seconds": mdav_seconds,
+    }
+
+
+def look_ups(n: int = 100_000, k: int = 100, rate: float = 1000.0, seconds: float = 8.0) -> list[Row]:
+    """Look-ups against a service on its own, with a load from a third process: idle, and while it rebuilds.
+
+    First as many as there can be; then at a steady rate, with waiting counted from when each was due.
+    """
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        key = locations.new_key()
+        database = f"sqlite:///{folder / 'locations.db'}"
+        _fill(database, folder, n, k, key)
+        with _serving(database, k, key) as (port, client):
+            rows = []
+            for case, at in (("as fast as can be", 0.0), (f"{rate:g} a second", rate)):
+                with _load(folder, port, at) as taken:
+                    sleep(seconds)
+                rows.append(_measured(f"idle, {case}", taken[0]))
+                with _load(folder, port, at) as taken:
+                    sleep(0.5)
+                    window = _rebuild(client)
+                    sleep(0.5)
+                rows.append(_measured(f"during a rebuild, {case}", taken[0], window))
+            return [{**row, "n": n, "k": k} for row in rows]
+
+
+def _fill(database: str, folder: Path, n: int, k: int, key: bytes) -> None:
+    latitude, longitude = locations.make_city(n, seed=0)
+    anonymizer = locations.Anonymizer.open(database, k, key=key, background=False)
+    people = {"latitude": latitude, "longitude": longitude}
+    locations.import_people(anonymizer, people, folder / "accounts.csv")
+    anonymizer.close()
+
+
+@contextmanager
+def _serving(database: str, k: int, key: bytes) -> "Iterator[tuple[int, locations.Client]]":
+    """The service in a process of its own, and the operator's client of it."""
+    secrets = {"MICROCELL_LOCATIONS_KEY": b64encode(key).decode(), "MICROCELL_LOCATIONS_OPERATOR": OPERATOR}
+    words = ["locations", "serve", "--database", database, "-k", str(k), "--port", "0", "--rate", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "microcell", *words], stderr=subprocess.PIPE, text=True, env=os.environ | secrets
+    )
+    assert process.stderr is not None
+    try:
+        said = next((line for line in process.stderr if line.startswith("serving on ")), "")
+        if not said:
+            raise RuntimeError("The service did not start.")
+        port = int(said.partition("//")[2].partition("/")[0].rpartition(":")[2])
+        with locations.Client(f"http://127.0.0.1:{port}", operator=OPERATOR) as client:
+            yield port, client
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+@contextmanager
+def _load(folder: Path, port: int, rate: float) -> Iterator[list[Answers]]:
+    """A load while the block runs; what it measured is in the list thereafter."""
+    output = folder / "load.npy"
+    words = [str(port), str(folder / "accounts.csv"), str(output), "--rate", str(rate)]
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.load", *words], stdin=subprocess.PIPE)
+    taken: list[Answers] = []
+    sleep(2.0)  # it reads the accounts first
+    try:
+        yield taken
+    finally:
+        process.communicate()
+    taken.append(np.load(output))
+
+
+def _rebuild(client: "locations.Client") -> tuple[float, float]:
+    """Rebuild all cells: when this began and when it was over."""
+    before = client.status().rebuilds
+    began = monotonic()
+    client.rebuild()
+    while (status := client.status()).rebuilds == before:
+        if status.last_failure is not None or monotonic() - began > LONGEST:
+            raise RuntimeError(f"The rebuild does not end: {status.last_failure}")
+        sleep(0.1)
+    return began, monotonic()
+
+
+def _measured(case: str, answers: Answers, window: tuple[float, float] | None = None) -> Row:
+    """Rate and quantiles of the answers that came within the window."""
+    when, took, status = answers.T
+    begin, end = window or (when.min(), when.max())
+    inside = (when >= begin) & (when <= end)
+    p50, p99, worst = np.quantile(took[inside], [0.5, 0.99, 1.0]) * 1000
+    return {
+        "case": case,
+        "seconds": end - begin,
+        "look-ups a second": float(inside.sum() / (end - begin)),
+        "p50 ms": float(p50),
+        "p99 ms": float(p99),
+        "longest ms": float(worst),
+        "refused": int((status[inside] != 200).sum()),
+    }
+
+
+def main() -> None:
+    """Print all of it."""
+    for row in (*clustering(), *look_ups()):
+        told = (f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in row.items())
+        print("  " + ", ".join(told).removeprefix("case "))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""How time grows: the slope of the line through measurements on logarithmic axes, and its spread."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from benchmarks.apart import Row
+
+__all__ = ["exponents", "fit"]
+
+
+def fit(sizes: Sequence[float], seconds: Sequence[float]) -> Row:
+    """The exponent b of seconds = a size^b by least squares of logarithms, and how far to trust it.
+
+    ``error`` is the standard error of the slope, None for two points; ``least`` and ``most`` are the slopes between
+    neighbours.
+
+    Examples
+    --------
+    >>> told = fit([1, 2, 4, 8], [3, 12, 48, 192])
+    >>> round(told["exponent"], 9), round(told["error"], 9), round(told["least"], 9), round(told["most"], 9)
+    (2.0, 0.0, 2.0, 2.0)
+    """
+    if len(set(sizes)) < 2:
+        raise ValueError("a slope needs two different sizes")
+    order = np.argsort(sizes)
+    x, y = np.log(np.asarray(sizes, dtype=float)[order]), np.log(np.asarray(seconds, dtype=float)[order])
+    centred = x - x.mean()
+    slope = float(centred @ y / (centred @ centred))
+    rest = y - y.mean() - slope * centred
+    error = float(np.sqrt(rest @ rest / (len(x) - 2) / (centred @ centred))) if len(x) > 2 else None
+    steps = [(q - p) / (b - a) for (a, p), (b, q) in pairwise(zip(x, y, strict=True)) if b > a]
+    return {"exponent": slope, "error": error, "least": float(min(steps)), "most": float(max(steps)), "points": len(x)}
+
+
+def exponents(rows: Iterable[Row], over: dict[str, str]) -> list[Row]:
+    """The exponent of every contender in every question that varies something: ``over`` tells which by question."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row["status"] == "measured" and row["question"] in over:
+            groups.setdefault((row["question"], row["contender"]), []).append(row)
+    told = []
+    for (question, contender), found in groups.items():
+        varied = over[question]
+        sizes = [row[varied] for row in found]
+        if len(set(sizes)) > 1:
+            slope = fit(sizes, [row["seconds"] for row in found])
+            told.append(
+                {"question": question, "contender": contender, "over": varied}
+                | {"from": min(sizes), "to": max(sizes), **slope}
+            )
+    return told

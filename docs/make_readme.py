@@ -1,0 +1,86 @@
+"""Fills the table of README.md from the results of the experiments, once they are there.
+
+Run as ``python docs/make_readme.py`` from the project's root; ``--check`` only says whether the page is current.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from _pages import ROOT, fill, settle, table
+
+RESULTS = ROOT / "experiments" / "results" / "full" / "aggregation" / "findings.json"
+RECORDS = ROOT / "docs" / "records.md"
+
+
+def main() -> None:
+    """Write or check the page."""
+    settle(readme_pages())
+
+
+def readme_pages() -> dict[Path, str]:
+    """The README with its table."""
+    path = ROOT / "README.md"
+    return {path: fill(path.read_text(encoding="utf-8"), "headline", headline())}
+
+
+def headline() -> str:
+    """Distortion by data set, k and method: that of the experiments, or of the records kept if there are none."""
+    if RESULTS.is_file():
+        rows = json.loads(RESULTS.read_text(encoding="utf-8"))["headline"]
+        if rows:
+            return spread(rows)
+    return from_records(RECORDS.read_text(encoding="utf-8"))
+
+
+def spread(rows: Iterable[Mapping[str, Any]]) -> str:
+    """A line for each data set and k, a column for each method; the least of a line is bold.
+
+    Examples
+    --------
+    >>> print(spread([
+    ...     {"data": "Census", "k": 5, "method": "MDAV", "D_percent": 9.0884, "seconds": 0.01, "source": "ours"},
+    ...     {"data": "Census", "k": 5, "method": "auto", "D_percent": 7.41, "seconds": 2.5, "source": "ours"},
+    ... ]))
+    | data | k | MDAV | auto |
+    | --- | --- | --- | --- |
+    | Census | 5 | 9.09 % (0.01 s) | **7.41 % (2.5 s)** |
+    """
+    listed = list(rows)
+    methods = list(dict.fromkeys(row["method"] for row in listed))
+    lines = dict.fromkeys((row["data"], row["k"]) for row in listed)
+    cells = {(row["data"], row["k"], row["method"]): row for row in listed}
+    out = []
+    for data, k in lines:
+        own = [cells.get((data, k, method)) for method in methods]
+        least = min(float(row["D_percent"]) for row in own if row is not None)
+        out.append([str(data), str(k), *(_cell(row, least) for row in own)])
+    return table(["data", "k", *methods], out)
+
+
+def _cell(row: Mapping[str, Any] | None, least: float) -> str:
+    if row is None:
+        return ""
+    seconds = row.get("seconds")
+    text = f"{float(row['D_percent']):.2f} %" + ("" if seconds in (None, "") else f" ({float(seconds):.2g} s)")
+    return f"**{text}**" if float(row["D_percent"]) == least else text
+
+
+def from_records(page: str) -> str:
+    """The losses of MDAV, in print and ours, of the page of records, for the usual k."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+    ]
+    names = {"census": "Census", "tarragona": "Tarragona", "eia": "EIA"}
+    headline_rows = [row for row in rows if row[0] in names and row[1] in {"3", "5", "10"}]
+    return spread(
+        {"data": names[row[0]], "k": row[1], "method": method, "D_percent": loss}
+        for row in headline_rows
+        for method, loss in zip(("MDAV", "best in print", "microcell, best found"), row[2:5], strict=True)
+        if loss
+    )
+
+
+if __name__ == "__main__":
+    main()

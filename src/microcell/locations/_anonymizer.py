@@ -1,0 +1,392 @@
+"""The location anonymizer: a device signs up with an exact place, and gets one that at least k devices share."""
+
+import math
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from microcell.errors import MicrocellError, ServiceError
+from microcell.locations._apart import Apart, task_of
+from microcell.locations._checking import as_degrees, check_options
+from microcell.locations._clustering import Clustering, cluster
+from microcell.locations._loading import load
+from microcell.locations._nouns import Account, Overview, Place, Status, WhatIf
+from microcell.locations._planning import Plan, after_leaving, after_switching
+from microcell.locations._population import WAITS, Population, Served, unknown_device
+from microcell.locations._records import BrokenStoreError, Change, DeviceRow, State, Switched
+from microcell.locations._sphere import to_points
+from microcell.locations._store import Store
+from microcell.locations._vault import Vault, digest_of, new_key, new_pseudonym, new_token
+from microcell.locations._views import overview_of, status_of
+from microcell.model import Floats, Integers
+
+__all__ = ["Anonymizer"]
+
+AT_ONCE = 2_000
+"""Up to so many devices are clustered where the change happens; more, in a process of their own."""
+
+PAUSE = 60.0
+"""Seconds until a rebuild that failed is tried again of itself."""
+
+
+class Anonymizer:
+    """The service without its web: open it on a database, and close it in the end.
+
+    A change is durable when its method returns. Look-ups read memory alone, and wait for nothing. No cell of fewer than
+    k devices is ever written or served: one that falls under k is merged with its nearest neighbour in the same
+    transaction. Rebuilds begin when changes exceed a ``share`` of the devices, a merge counting as a change for each of
+    its devices; with ``background`` they go on beside, in a process of their own.
+
+    Examples
+    --------
+    >>> service = Anonymizer.open("sqlite://", k=2, key=None, background=False)
+    >>> service.sign_up(41.4, 2.1).location is None  # one device has to wait
+    True
+    >>> account = service.sign_up(41.4, 2.3)
+    >>> service.look_up(account.pseudonym, account.token)
+    Place(latitude=41.4000..., longitude=2.2...)
+    >>> service.close()
+    """
+
+    def __init__(self, store: Store, vault: Vault, k: int, share: float, background: bool, seed: int) -> None:
+        self._store, self._vault, self._k, self._share, self._seed = store, vault, k, share, seed
+        self._background, self._apart = background, Apart()
+        self._write = threading.RLock()
+        self._turn = threading.RLock()
+        self._worker: threading.Thread | None = None
+        self._closed = self._stale = self._rebuilding = self._again = False
+        self._failure: str | None = None
+        self._not_before = -math.inf
+        self._epoch = 0
+        self._overview: tuple[Served, State, Overview] | None = None
+        self._population, self._state = Population(), State(b"", k)
+        self._next_row = self._next_cell = 1
+
+    @classmethod
+    def open(
+        cls,
+        database: str,
+        k: int | None,
+        *,
+        key: bytes | None,
+        share: float = 0.05,
+        background: bool = True,
+        seed: int = 0,
+    ) -> Self:
+        """The service on a database: a path of SQLite, or ``postgresql://user@host/name``.
+
+        Without k, that of the database; where k is another than before, cells are merged until all have k before
+        anything is served. Without a ``key`` a random one is used and thrown away: the disk cannot be read again.
+        """
+        check_options(k, share)
+        vault = Vault(new_key() if key is None else key)
+        store = Store.open(database)
+        service = cls(store, vault, 0 if k is None else int(k), float(share), background, seed)
+        try:
+            with service._write:
+                if k is None:
+                    service._k = store.last_k()
+                service._load()
+                service._consider_rebuild()
+        except BaseException:
+            service.close()
+            raise
+        return service
+
+    def __repr__(self) -> str:
+        return f"Anonymizer(k={self._k}, {len(self._population)} devices)"
+
+    # ------------------------------------------------------------------------------------------ for devices
+
+    def sign_up(self, latitude: float, longitude: float) -> Account:
+        """A new pseudonym and token, and the place to use; None for it while fewer than k devices are there."""
+        return self.sign_up_many([latitude], [longitude])[0]
+
+    def sign_up_many(self, latitudes: ArrayLike, longitudes: ArrayLike) -> list[Account]:
+        """An account for each place, all in one transaction."""
+        degrees = as_degrees(latitudes, longitudes)
+        if degrees.size == 0:
+            return []
+        points = to_points(*degrees)
+        names, tokens = [new_pseudonym() for _ in points], [new_token() for _ in points]
+        digests = [digest_of(token) for token in tokens]
+        sealed = [self._vault.seal(name, *place) for name, place in zip(names, degrees.T.tolist(), strict=True)]
+        with self._writing():
+            served, count = self._population.served, len(points)
+            rows = self._next_row + np.arange(count)
+            cells = np.full(count, WAITS) if served.clustering is None else served.clustering.assign(points)
+            ids = [None] * count if served.clustering is None else served.ids[cells].tolist()
+            added = [DeviceRow(*row) for row in zip(rows.tolist(), names, digests, sealed, ids, strict=True)]
+            state = self._counted(sign_ups=count)
+            first = self._first_cells(points, rows) if served.clustering is None else None
+            if first is not None:
+                state = self._rebuilt(state, first[1])
+            self._store.write(Change(state, added=added, switched=None if first is None else first[0]))
+            self._next_row += count
+            self._population.add(names, digests, rows, points, cells)
+            if first is not None:
+                self._serve(first[0], state)
+            self._state = state
+            self._consider_rebuild()
+            return [Account(*pair, self._place_of(pair[0])) for pair in zip(names, tokens, strict=True)]
+
+    def look_up(self, pseudonym: str, token: str) -> Place | None:
+        """The place to use; None while the device has to wait. Touches no disk and takes no lock."""
+        self._refuse_closed()
+        if self._stale:
+            with self._writing():
+                pass
+        population = self._population
+        entry = population.find(pseudonym, token)
+        place = population.served.place_of(entry.slot)
+        if population.index.get(pseudonym) is not entry:  # cancelled meanwhile: the slot may be another's
+            raise unknown_device()
+        return place
+
+    def move(self, pseudonym: str, token: str, latitude: float, longitude: float) -> Place | None:
+        """The place to use from a new reference place on; None while the device has to wait."""
+        self._population.find(pseudonym, token)
+        degrees = as_degrees([latitude], [longitude])
+        point = to_points(*degrees)
+        sealed = self._vault.seal(pseudonym, *degrees[:, 0].tolist())
+        with self._writing():
+            entry = self._population.find(pseudonym, token)
+            served = self._population.served
+            cell = WAITS if served.clustering is None else int(served.clustering.assign(point)[0])
+            plan = after_leaving(self._population, self._counted(moves=1), entry.slot, cell, self._k, gone=False)
+            id = None if cell == WAITS else int(served.ids[cell])
+            row = DeviceRow(int(self._population.rows[entry.slot]), pseudonym, entry.digest, sealed, id)
+            self._carry_out(plan, moved=[row])
+            self._population.move(entry.slot, point[0], cell, plan.served)
+            self._state = plan.state
+            self._consider_rebuild()
+            return self._place_of(pseudonym)
+
+    def cancel(self, pseudonym: str, token: str) -> None:
+        """Nothing; the device is forgotten."""
+        with self._writing():
+            entry = self._population.find(pseudonym, token)
+            state = self._counted(cancellations=1)
+            plan = after_leaving(self._population, state, entry.slot, WAITS, self._k, gone=True)
+            self._carry_out(plan, removed=[int(self._population.rows[entry.slot])])
+            self._population.remove(pseudonym, plan.served)
+            self._state = plan.state
+            self._consider_rebuild()
+
+    # ------------------------------------------------------------------------------------------ for others
+
+    def overview(self) -> Overview:
+        """What anyone may know: the cells, never their members, and what the guarantee is worth now."""
+        self._refuse_closed()
+        known, state, population = self._overview, self._state, self._population
+        served = population.served
+        if known is not None and known[0] is served and known[1] is state:
+            return known[2]
+        found = overview_of(population, served, self._k)
+        if self._state is state:
+            self._overview = (served, state, found)
+        return found
+
+    def clustering(self) -> Clustering | None:
+        """The cells that are served, as sites and costs; None while everyone waits."""
+        return self._population.served.clustering
+
+    def status(self) -> Status:
+        """What the operator may know besides."""
+        return status_of(self.overview(), self._state, self._share, self._rebuilding, self._failure)
+
+    def what_if(self, k: int) -> WhatIf:
+        """How far devices would be from the places they use, with another k."""
+        with self._writing():
+            points = self._population.points[self._population.occupied()]
+        found: WhatIf = self._calculate("what_if", points, k, seed=self._seed)
+        return found
+
+    def placements(self) -> Iterator[tuple[str, Place | None]]:
+        """Every pseudonym with the place it uses, None for those that wait, in the order of pseudonyms."""
+        with self._writing():
+            out = [(name, self._place_of(name)) for name in sorted(self._population.index)]
+        yield from out
+
+    def rebuild(self, *, wait: bool = False) -> None:
+        """Begin to make all cells anew; with ``wait``, return when they are served."""
+        self._refuse_closed()
+        if self._background and not wait:
+            with self._write:
+                self._start_worker(again=True)
+            return
+        self._rebuild()
+
+    def close(self) -> None:
+        """Let go of the database; what was acknowledged is in it. A rebuild that runs is given up."""
+        self._closed = True
+        self._apart.stop()
+        worker = self._worker
+        if worker is not None and worker is not threading.current_thread():
+            worker.join()
+        with self._write:
+            self._store.close()
+
+    # ------------------------------------------------------------------------------------------ changes
+
+    def _load(self) -> None:
+        """All from the database, with every cell brought to k before it is served."""
+        loaded = load(self._store, self._vault, self._k)
+        self._population, self._state = loaded.population, loaded.state
+        self._next_row, self._next_cell = loaded.next_row, loaded.next_cell
+        self._again = self._again or loaded.rebuild
+        self._epoch += 1
+        self._stale = False
+
+    def _counted(self, **counts: int) -> State:
+        """The state with so many more changes."""
+        more = {name: getattr(self._state, name) + count for name, count in counts.items()}
+        return replace(self._state, changes=self._state.changes + sum(counts.values()), **more)
+
+    def _carry_out(self, plan: Plan, *, moved: Sequence[DeviceRow] = (), removed: Sequence[int] = ()) -> None:
+        """Write a plan; what is served then is for the caller to put in place, and the state after it."""
+        change = Change(plan.state, moved=moved, removed=removed, merged=plan.merged, switched=plan.switched)
+        self._store.write(change)
+
+    def _place_of(self, pseudonym: str) -> Place | None:
+        return self._population.served.place_of(self._population.index[pseudonym].slot)
+
+    # ------------------------------------------------------------------------------------------ rebuilds
+
+    def _first_cells(self, points: Floats, rows: Integers) -> tuple[Switched, float] | None:
+        """The first cells, for the devices there are and those that come, if they are enough and not too many."""
+        population = self._population
+        total = len(population) + len(points)
+        if total < self._k or (self._background and total > AT_ONCE):
+            return None
+        began, slots = time.monotonic(), population.occupied()
+        clustering, labels = cluster(np.concatenate([population.points[slots], points]), self._k, seed=self._seed)
+        everyone = np.concatenate([population.rows[slots], rows])
+        switched, _ = after_switching(clustering, labels, everyone, self._next_cell, self._k)
+        return switched, time.monotonic() - began
+
+    def _rebuilt(self, state: State, seconds: float, merges: int = 0, changes: int = 0) -> State:
+        return replace(
+            state,
+            k=self._k,
+            generation=state.generation + 1,
+            rebuilds=state.rebuilds + 1,
+            merges=state.merges + merges,
+            changes=changes,
+            rebuilt=time.time(),
+            rebuild_seconds=seconds,
+        )
+
+    def _serve(self, switched: Switched, state: State) -> None:
+        """Serve new cells, from one moment to the next."""
+        population = self._population
+        cells = np.full(len(population.rows), WAITS, dtype=np.int64)
+        slots = population.occupied()
+        order = np.argsort(switched.devices)
+        cells[slots] = switched.cells[order[np.searchsorted(switched.devices[order], population.rows[slots])]]
+        population.served = Served.of(switched.clustering, switched.ids, cells, state)
+        self._next_cell += len(switched.ids)
+
+    def _consider_rebuild(self) -> None:
+        """Rebuild where that is due; a change that is written stands whatever comes of it."""
+        if not self._is_due():
+            return
+        if self._background:
+            self._start_worker(again=False)
+            return
+        with suppress(MicrocellError):  # it is told by status
+            self._rebuild()
+
+    def _is_due(self) -> bool:
+        count, state = len(self._population), self._state
+        if self._closed or count < self._k or time.monotonic() < self._not_before:
+            return False
+        unserved = self._population.served.clustering is None
+        return unserved or self._again or state.changes > self._share * count
+
+    def _start_worker(self, *, again: bool) -> None:
+        self._again = self._again or again
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._work, name="rebuild", daemon=True)
+            self._worker.start()
+
+    def _work(self) -> None:
+        """Rebuild as long as that is due."""
+        while True:
+            with suppress(MicrocellError):  # it is told by status
+                self._rebuild()
+            with self._write:
+                if not self._is_due():
+                    self._worker = None
+                    return
+
+    def _rebuild(self) -> None:
+        # Without a background a change holds the lock while it rebuilds: then all must take the two in that order.
+        with nullcontext() if self._background else self._write, self._turn:
+            try:
+                self._rebuilding = True
+                self._make_anew()
+                self._failure, self._not_before = None, -math.inf
+            except MicrocellError as error:
+                self._failure, self._not_before = str(error), time.monotonic() + PAUSE
+                raise
+            finally:
+                self._rebuilding = False
+
+    def _make_anew(self) -> None:
+        """New cells for a copy of all points; then, for what changed meanwhile, by the new rule; then the switch."""
+        with self._writing():
+            self._again = False
+            population, epoch, began = self._population, self._epoch, time.monotonic()
+            if len(population) < self._k:
+                return
+            slots, start = population.occupied(), population.served.clustering
+            points = population.points[slots]
+            population.touched.clear()
+        clustering, labels = self._calculate("cluster", points, self._k, start=start, seed=self._seed)
+        with self._writing():
+            if self._epoch != epoch:
+                raise ServiceError("The database was opened anew while cells were made; they are made once more.")
+            if len(population) < self._k:
+                return
+            cells = np.full(len(population.rows), WAITS, dtype=np.int64)
+            cells[slots] = labels
+            changed = np.array(sorted(population.touched), dtype=np.int64)
+            if len(changed):
+                cells[changed] = clustering.assign(population.points[changed])
+            now = population.occupied()
+            switched, merges = after_switching(clustering, cells[now], population.rows[now], self._next_cell, self._k)
+            state = self._rebuilt(self._state, time.monotonic() - began, merges, len(changed))
+            self._store.write(Change(state, switched=switched))
+            self._serve(switched, state)
+            self._state = state
+
+    def _calculate(self, task: str, points: Floats, k: int, **options: Any) -> Any:
+        if self._background and len(points) > AT_ONCE:
+            return self._apart.run(task, points, k, **options)
+        return task_of(task)(points, k, **options)
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise ServiceError("The service is closed.")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """The right to change things. After a failure it is not known what was written: all is then loaded anew."""
+        with self._write:
+            self._refuse_closed()
+            if self._stale:
+                self._store.connect()
+                self._load()
+            try:
+                yield
+            except BaseException as error:
+                refused = isinstance(error, MicrocellError) and not isinstance(error, BrokenStoreError)
+                self._stale = self._stale or not refused
+                raise

@@ -1,0 +1,54 @@
+// What cells are coloured by: the number, its unit, and a scale that is read the same by those who see few colours.
+
+const LIGHT = ["#e3f0cf", "#a5d7b2", "#55b3ad", "#2b809f", "#214c82", "#28215c"];
+const DARK = ["#243352", "#285a8c", "#2e89a1", "#52b99b", "#a9dc8b", "#f4f3a4"];
+
+export const MEASURES = {
+  size: { of: (cell) => cell.size, unit: "devices", log: false },
+  radius: { of: (cell) => cell.radius, unit: "km, root mean square", log: true },
+  density: { of: (cell) => densityOf(cell), unit: "devices a km²", log: true },
+};
+
+/** Devices a square kilometre: of a disc, evenly filled, with this root mean square. */
+export function densityOf({ size, radius }) {
+  return radius > 0 ? size / (2 * Math.PI * radius * radius) : Infinity;
+}
+
+export function figure(value) {
+  if (value === Infinity) return "∞";
+  if (value === 0) return "0";
+  const digits = value >= 100 ? 0 : Math.min(6, Math.max(0, 1 - Math.floor(Math.log10(value))));
+  return value.toLocaleString("en", { maximumFractionDigits: digits });
+}
+
+const parse = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+
+function mix(stops, share) {
+  const at = Math.min(stops.length - 1.000001, Math.max(0, share * (stops.length - 1)));
+  const [from, to] = [parse(stops[Math.floor(at)]), parse(stops[Math.floor(at) + 1])];
+  return `rgb(${from.map((value, i) => Math.round(value + (to[i] - value) * (at % 1))).join(" ")})`;
+}
+
+/** The colours of the cells, and the legend: its gradient, its ticks and its unit. */
+export function colourBy(name, cells, dark) {
+  const { of, unit, log } = MEASURES[name];
+  const stops = dark ? DARK : LIGHT;
+  const values = cells.map(of);
+  const known = values.filter((value) => Number.isFinite(value) && (!log || value > 0)).sort((a, b) => a - b);
+  if (known.length === 0) return { colours: values.map(() => mix(stops, 0.5)), ticks: [], unit, gradient: mix(stops, 0.5) };
+  // A few extremes would leave one colour for all others: the ends of the scale take what lies beyond.
+  const cut = log ? Math.floor(known.length * 0.02) : 0;
+  const [low, high] = [known[cut], known[known.length - 1 - cut]];
+  const place = log ? Math.log : (value) => value;
+  const back = log ? Math.exp : (value) => value;
+  const span = place(high) - place(low);
+  const share = (value) => (value === Infinity ? 1 : value <= 0 && log ? 0 : span > 0 ? (place(value) - place(low)) / span : 0.5);
+  const ticks = span > 0 ? [0, 0.5, 1].map((part) => figure(name === "size" ? Math.round(back(place(low) + span * part)) : back(place(low) + span * part))) : [figure(low)];
+  if (cut > 0 && span > 0) [ticks[0], ticks[2]] = [`≤ ${ticks[0]}`, `≥ ${ticks[2]}`];
+  return {
+    colours: values.map((value) => mix(stops, Math.min(1, Math.max(0, share(value))))),
+    ticks: [...new Set(ticks)],
+    unit,
+    gradient: span > 0 ? `linear-gradient(to right, ${stops.join(", ")})` : mix(stops, 0.5),
+  };
+}

@@ -1,0 +1,225 @@
+"""The benchmarks: they run, on tiny tables, and tell what they found; the page is the one made of the results."""
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+from benchmarks import page
+from benchmarks.__main__ import run_cases, run_profile
+from benchmarks.apart import run_apart
+from benchmarks.cases import Case, Memory, digest, gaussian, loss, measure
+from benchmarks.contenders import CONTENDERS, OURS, PEERS
+from benchmarks.figures import FIGURES, draw
+from benchmarks.profiles import OVER, PROFILES, Profile
+from benchmarks.roofline import place
+from benchmarks.scaling import exponents, fit
+
+import microcell as mc
+
+TINY = Profile(
+    minutes=5,
+    cases=(
+        Case("distortion and time", "mdav", 90, 3, 5, limit=250.0),
+        Case("distortion and time", "anonypyx, MDAV", 90, 3, 5, limit=250.0),
+        Case("over k", "bisect", 60, 2, 6, limit=250.0),
+        Case("over n", "bisect", 40, 2, 10, limit=250.0),
+        Case("over n", "bisect", 80, 2, 10, limit=250.0),
+    ),
+    roof=((400, 3, 10),),
+    large_mb=1.0,
+    audit=2_000,
+    anonymity=200,
+)
+
+
+@pytest.fixture(scope="module")
+def results():
+    """A whole run, tiny, with no other package; processes that compile or take long are stood in for."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr("benchmarks.roofline.run_apart", stand_in)
+    patch.setattr("benchmarks.__main__.start_up", lambda: [{"case": "import microcell", "seconds": 0.01}])
+    patch.setattr("benchmarks.roofline.os.cpu_count", lambda: 1)
+    try:
+        told = run_profile("tiny", TINY, None)
+    finally:
+        patch.undo()
+    return json.loads(json.dumps(told))  # as a reader of the file gets it
+
+
+def stand_in(function, given, **_):
+    if function.endswith("peaks"):
+        return {"fused": 40.0, "unfused": 20.0}
+    return {"megabytes": given["megabytes"], "triad": 10.0, "read": 12.0}
+
+
+def test_every_measurement_has_its_figures(results):
+    measured = [row for row in results["measurements"] if row["status"] == "measured"]
+    assert [row["contender"] for row in measured] == ["mdav", "bisect", "bisect", "bisect"]
+    for row in measured:
+        assert row["seconds"] == min(row["runs"]) > 0
+        assert row["peak_mb"] > row["beyond_mb"] >= 0
+        assert row["matrix_mb"] == pytest.approx(8e-6 * row["n"] * row["m"])
+        assert row["smallest"] >= row["k"]
+        assert 0 < row["D"] < 1
+
+
+def test_what_cannot_run_is_told_with_the_reason(results):
+    missing = [row for row in results["measurements"] if row["status"] != "measured"]
+    assert [(row["contender"], row["why"]) for row in missing] == [
+        ("anonypyx, MDAV", "anonypyx is not installed (make peers)")
+    ]
+    assert results["audit"]["anonymity"]["pyCANON"]["why"] == "pycanon is not installed (make peers)"
+    assert results["peers"] is None
+
+
+def test_a_run_tells_the_machine_the_audit_and_the_exponents(results):
+    assert results["machine"]["cores"] >= 1
+    assert results["versions"]["microcell"] == results["machine"]["microcell"] == mc.__version__
+    assert [row["case"] for row in results["audit"]["parts"]["rows"]][-2:] == ["whole audit", "all but linkage"]
+    assert results["audit"]["memory"]["tables"] >= 0
+    assert results["audit"]["anonymity"]["microcell"]["values"]["k"] == 10
+    assert [(row["contender"], row["over"], row["points"]) for row in results["exponents"]] == [("bisect", "n", 2)]
+    assert results["roofline"]["mdav"][0]["bandwidth"] == 12.0
+
+
+def test_the_page_of_a_run_shows_it(results):
+    told = page.make_page(results)
+    assert "anonypyx is not installed (make peers)" in told
+    assert "Profile tiny" in told
+    for name in FIGURES:
+        assert f"(benchmarks/{name}.svg)" in told
+    widths = [{line.count(" | ") for line in block.splitlines()} for block in re.findall(r"(?:^\|.*\n)+", told, re.M)]
+    assert len(widths) > 8
+    assert all(len(width) == 1 for width in widths)
+
+
+def test_the_page_warns_of_a_busy_machine(results):
+    cores = results["machine"]["cores"]
+    assert "not to be relied on" in page.make_page({**results, "load": [cores, cores]})
+    assert "not to be relied on" not in page.make_page({**results, "load": [0.1, cores]})
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_the_same_every_time(results, name):
+    first = draw(name, results["measurements"])
+    assert first == draw(name, results["measurements"])
+    assert b"<dc:date>" not in first
+    assert b"D = SSE / SST" in first or b"seconds" in first
+
+
+def test_figures_of_a_run_in_which_nothing_was_measured_are_empty_and_no_error():
+    for name in FIGURES:
+        assert draw(name, []).startswith(b"<?xml")
+
+
+def test_the_page_is_the_one_made_of_the_results():
+    results = page.read()
+    assert page.PAGE.read_text(encoding="utf-8") == page.make_page(results)
+    for name in FIGURES:
+        assert len((page.FOLDER / f"{name}.svg").read_bytes()) < 200_000
+
+
+def test_exponents_are_the_slopes_on_logarithmic_axes():
+    sizes = np.array([10.0, 30.0, 100.0, 500.0])
+    noise = np.array([1.1, 0.9, 1.05, 0.97])
+    told = fit(sizes, 3e-7 * sizes**1.7 * noise)
+    coefficients, covariance = np.polyfit(np.log(sizes), np.log(sizes**1.7 * noise), 1, cov=True)
+    assert told["exponent"] == pytest.approx(coefficients[0])
+    assert told["error"] == pytest.approx(np.sqrt(covariance[0, 0]))
+    assert told["least"] < told["exponent"] < told["most"]
+    assert told["points"] == 4
+
+
+def test_exponents_do_not_depend_on_the_order_of_the_sizes_nor_on_the_unit_of_time():
+    one, other = fit([1, 2, 4], [1, 5, 17]), fit([4, 1, 2], [17e3, 1e3, 5e3])
+    assert one == pytest.approx(other)
+
+
+def test_two_points_have_a_slope_and_no_error_and_one_has_none():
+    assert fit([10, 100], [1, 1000]) == {
+        **{"exponent": pytest.approx(3), "least": pytest.approx(3), "most": pytest.approx(3)},
+        **{"error": None, "points": 2},
+    }
+    with pytest.raises(ValueError, match="two different sizes"):
+        fit([10, 10], [1, 2])
+
+
+def test_exponents_leave_out_what_was_not_measured_and_what_does_not_vary():
+    def row(question, n, seconds, status="measured"):
+        return {"question": question, "contender": "mdav", "n": n, "seconds": seconds, "status": status}
+
+    rows = [row("over n", 1, 1.0), row("over n", 2, 4.0), row("over n", 4, None, "not run"), row("memory", 9, 1.0)]
+    told = exponents(rows, OVER)
+    assert [(found["from"], found["to"], found["points"]) for found in told] == [(1, 2, 2)]
+    assert told[0]["exponent"] == pytest.approx(2)
+    assert exponents([row("over n", 5, 1.0)], OVER) == []
+
+
+@pytest.mark.parametrize(
+    ("peak", "read", "bound", "of_roof"), [(1000.0, 80.0, "bandwidth", 0.75), (45.0, 800.0, "arithmetic", 0.5)]
+)
+def test_a_scan_is_bound_by_bandwidth_or_by_arithmetic(peak, read, bound, of_roof):
+    # 0.75 * 1e8 / 10 = 7.5e6 distances of 10 columns: 0.225 GFLOP and 0.6 GB, in a hundredth of a second
+    row = {"n": 10_000, "m": 10, "k": 10, "seconds": 0.01, "threads": 1}
+    told = place(row, {"fused": peak, "unfused": peak / 2}, {"triad": 1.0, "read": read})
+    assert (told["gflops"], told["gbps"]) == pytest.approx((22.5, 60.0))
+    assert told["bound"] == bound
+    assert told["of_roof"] == pytest.approx(of_roof)
+
+
+def test_the_distortion_of_the_benchmarks_is_that_of_the_package():
+    X, labels = gaussian(50, 3), np.arange(50) // 5
+    assert loss(X, labels) == pytest.approx(mc.distortion(X, labels))
+    assert loss(np.ones((4, 2)), np.zeros(4, dtype=int)) == 0
+
+
+def test_plain_numpy_makes_the_same_cells():
+    ours, plain = (measure(name, 120, 4, 5) for name in ("mdav", "mdav, plain NumPy"))
+    assert ours["digest"] == plain["digest"]
+    assert digest(np.array([0, 0, 1])) != digest(np.array([0, 1, 1]))
+
+
+def test_memory_tells_what_was_taken_since():
+    memory = Memory()
+    if memory.held is None:
+        pytest.skip("this system does not tell what a process holds")
+    taken = np.ones(8_000_000)
+    assert memory.row()["beyond_mb"] > 0.9 * taken.nbytes / 1e6
+
+
+def test_a_function_that_fails_or_takes_too_long_stops_nothing():
+    failed = run_apart("benchmarks.cases:measure", {"contender": "no such", "n": 1, "m": 1, "k": 1})
+    assert failed == {"status": "not run", "why": "KeyError: 'no such'"}
+    assert run_apart("time:sleep", {}, limit=0.01)["why"] == "stopped after 0.01 s"
+    assert run_apart("time:time", {}, python=sys.executable + "-not-there")["why"].startswith("no such Python")
+
+
+def test_a_contender_that_was_stopped_is_not_tried_on_what_takes_longer(monkeypatch):
+    tried = []
+
+    def stop(case, _):
+        tried.append(case.n)
+        return {**vars(case), "status": "not run", "why": "stopped after 1 s"}
+
+    monkeypatch.setattr("benchmarks.__main__.run_case", stop)
+    cases = [Case("over n", "mdav", n, 2, 10) for n in (10, 20, 40)]
+    rows = run_cases(cases, None)
+    assert tried == [10]
+    assert [row["why"].split(":")[0] for row in rows] == ["stopped after 1 s", "not tried", "not tried"]
+    assert {row["why"] for row in run_cases(cases, None, deadline=0.0)} == {
+        "not tried: the time for the whole run was up"
+    }
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_profiles_name_contenders_and_sizes_that_exist(profile):
+    assert len(set(profile.cases)) == len(profile.cases)
+    for case in profile.cases:
+        assert case.contender in CONTENDERS
+        assert case.n >= 2 * case.k
+        assert (case.m == 1) == (case.contender in ("univariate", "microagg1d"))
+    used = {case.contender for case in profile.cases}
+    assert set(PEERS) <= used
+    assert profile is PROFILES["quick"] or set(OURS) <= used

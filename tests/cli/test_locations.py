@@ -1,0 +1,296 @@
+"""``microcell locations``: a service that starts, answers and stops, and what its operator does beside it."""
+
+import base64
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from microcell.cli.locations import COMMANDS, KEY, OPERATOR
+from tests.locations.serving import scatter
+
+SECRET = base64.b64encode(bytes(range(32))).decode()
+TOKEN = "the operator of these tests"
+DATABASE = ("--database", "sqlite:///places.db")
+
+
+@pytest.fixture
+def people(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(KEY, SECRET)
+    monkeypatch.setenv(OPERATOR, TOKEN)
+    rows = [f"{latitude},{longitude}" for latitude, longitude in scatter(30)]
+    (tmp_path / "people.csv").write_text("\n".join(["latitude,longitude", *rows, ""]), encoding="utf-8")
+    return tmp_path
+
+
+def plain(text):
+    return re.sub(r"[\s│]+", " ", text)
+
+
+# ---------------------------------------------------------------------------------------------- help
+
+
+def test_the_group_is_in_the_help(run):
+    assert " locations " in run("--help").stdout
+    told = run("locations", "--help").stdout
+    assert all(f" {name} " in told for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_summary_and_examples(run, name):
+    command, examples = COMMANDS[name]
+    told = plain(run("locations", name, "--help").stdout)
+    assert plain(command.__doc__) in told
+    assert all(plain(example) in told for example in examples)
+
+
+def test_help_loads_nothing_of_the_service():
+    code = (
+        "import sys; from typer.testing import CliRunner; from microcell.cli import app\n"
+        "for words in (['--help'], ['locations', 'serve', '--help']):\n"
+        "    assert CliRunner().invoke(app, words).exit_code == 0\n"
+        "heavy = {'fastapi', 'starlette', 'uvicorn', 'sqlalchemy', 'httpx', 'cryptography', 'numpy'}\n"
+        "print(sorted((heavy | {'prometheus_client'}) & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# ---------------------------------------------------------------------------------------------- the key
+
+
+def test_a_key_is_32_bytes_and_new_each_time(run):
+    first, second = (run("locations", "key") for _ in range(2))
+    assert first.code == 0
+    assert len(base64.b64decode(first.stdout)) == 32
+    assert first.stdout != second.stdout
+
+
+@pytest.mark.parametrize(
+    "command", [("serve",), ("import", "people.csv", "-o", "a.csv", "-k", 3), ("export", "-o", "a.csv")]
+)
+def test_without_a_key_nothing_is_done(people, run, monkeypatch, command):
+    monkeypatch.delenv(KEY)
+    outcome = run("locations", *command, *DATABASE)
+    assert outcome.code == 2
+    assert "MICROCELL_LOCATIONS_KEY is not set" in outcome.stderr
+    assert not (people / "places.db").exists()
+    assert not (people / "a.csv").exists()
+
+
+@pytest.mark.parametrize("key", ["x", "c2hvcnQ=", "ü", "=" * 44])
+def test_a_wrong_key_is_refused_and_not_repeated(people, run, monkeypatch, key):
+    monkeypatch.setenv(KEY, key)
+    outcome = run("locations", "import", "people.csv", "-o", "a.csv", "-k", 3, *DATABASE)
+    assert outcome.code == 2
+    assert "32 random bytes" in outcome.stderr
+    assert key == "x" or key not in outcome.stderr
+
+
+def test_another_key_than_the_databases_is_refused(people, run, monkeypatch):
+    assert run("locations", "import", "people.csv", "-o", "a.csv", "-k", 3, *DATABASE).code == 0
+    monkeypatch.setenv(KEY, base64.b64encode(bytes(32)).decode())
+    outcome = run("locations", "export", "-o", "places.csv", *DATABASE)
+    assert outcome.code == 2
+    assert "another key" in outcome.stderr
+
+
+# ---------------------------------------------------------------------------------------------- import and export
+
+
+def test_import_and_export(people, run):
+    outcome = run("locations", "import", "people.csv", "-o", "accounts.csv", "-k", 5, *DATABASE, "--json")
+    assert outcome.code == 0, outcome.stderr
+    assert json.loads(outcome.stdout) == {"signed_up": 30, "waiting": 0, "accounts": "accounts.csv"}
+    assert stat.S_IMODE((people / "accounts.csv").stat().st_mode) == 0o600
+    assert "cannot be had again" in plain(outcome.stderr)
+    outcome = run("locations", "export", "-o", "places.csv", *DATABASE)
+    assert outcome.code == 0, outcome.stderr
+    rows = (people / "places.csv").read_text(encoding="utf-8").splitlines()[1:]
+    places = [row.partition(",")[2] for row in rows]
+    assert len(rows) == 30
+    assert all(places.count(place) >= 5 for place in places)
+
+
+def test_import_takes_the_columns_and_the_form_that_are_named(people, run):
+    (people / "other.csv").write_text("wo;hin\n41,5;2,5\n41,6;2,6\n", encoding="utf-8")
+    words = ("--latitude", "wo", "--longitude", "hin", "--delimiter", ";", "--decimal", ",")
+    outcome = run("locations", "import", "other.csv", "-o", "a.csv", "-k", 3, *DATABASE, *words)
+    assert outcome.code == 0, outcome.stderr
+    assert re.search(r"signed up\s+2", outcome.stderr)
+    assert re.search(r"waiting\s+2", outcome.stderr)
+
+
+def test_import_refuses_rows_by_number(people, run):
+    (people / "people.csv").write_text("latitude,longitude\n41.5,2\n91.987654,2\n", encoding="utf-8")
+    outcome = run("locations", "import", "people.csv", "-o", "a.csv", "-k", 3, *DATABASE)
+    assert (outcome.code, outcome.stdout) == (2, "")
+    assert "row 2" in outcome.stderr
+    assert "987654" not in outcome.stderr
+    assert not (people / "a.csv").exists()
+
+
+def test_outputs_are_kept_unless_forced(people, run):
+    (people / "a.csv").write_text("old", encoding="utf-8")
+    outcome = run("locations", "import", "people.csv", "-o", "a.csv", "-k", 3, *DATABASE)
+    assert outcome.code == 2
+    assert "--force" in outcome.stderr
+    assert (people / "a.csv").read_text(encoding="utf-8") == "old"
+    assert not (people / "places.db").exists()
+    assert run("locations", "import", "people.csv", "-o", "a.csv", "-k", 3, *DATABASE, "--force").code == 0
+
+
+def test_a_new_database_needs_k(people, run):
+    outcome = run("locations", "import", "people.csv", "-o", "a.csv", *DATABASE)
+    assert outcome.code == 2
+    assert "k" in outcome.stderr
+
+
+# ---------------------------------------------------------------------------------------------- simulate
+
+
+def test_a_simulation_prints_what_happened(run):
+    outcome = run("locations", "simulate", "--devices", 200, "-k", 10, "--days", 1)
+    assert outcome.code == 0, outcome.stderr
+    told = plain(outcome.stdout)
+    for word in ("devices 200 after 1 days", "cells", "rebuilds", "km on average", "by MDAV", "distortion"):
+        assert word in told
+
+
+def test_a_simulation_as_json(people, run):
+    outcome = run("locations", "simulate", "--devices", 200, "-k", 10, "--days", 1, *DATABASE, "--json")
+    assert outcome.code == 0, outcome.stderr
+    told = json.loads(outcome.stdout)
+    assert told["devices"] == 200
+    assert told["least_shared"] >= told["k"] == 10
+    assert told["distortion_ratio"] > 0
+    again = run("locations", "simulate", "--devices", 200, "-k", 10, *DATABASE)
+    assert again.code == 2
+    assert "has devices already" in again.stderr
+
+
+def test_a_simulation_has_one_service(run):
+    outcome = run("locations", "simulate", "--url", "http://localhost:1", *DATABASE)
+    assert outcome.code == 2
+    assert "exclude each other" in outcome.stderr
+
+
+def test_a_service_that_is_not_there_is_told(run):
+    outcome = run("locations", "simulate", "--devices", 5, "--url", "http://127.0.0.1:9")
+    assert outcome.code == 2
+    assert "cannot be reached" in outcome.stderr
+
+
+# ---------------------------------------------------------------------------------------------- serve
+
+
+class Service:
+    """The command in a process of its own."""
+
+    def __init__(self, spawn, *words, **environment):
+        self.process = spawn("locations", "serve", "--port", 0, "--rate", 0, "--sign-up-rate", 0, *words, **environment)
+        self.said = []
+        for line in self.process.stderr:
+            self.said.append(line)
+            if line.startswith("serving on "):
+                break
+        found = re.search(r"http://[^/]+", self.said[-1]) if self.said else None
+        self.url = found.group() if found else None
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        _, rest = self.process.communicate(timeout=60)
+        return self.process.returncode, rest
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda item: item.name)
+def test_a_service_starts_answers_and_stops(people, spawn, run, number):
+    service = Service(spawn, "-k", 3, *DATABASE)
+    with httpx.Client(base_url=service.url, trust_env=False) as http:
+        accounts = [http.post("/devices", json={"latitude": a, "longitude": b}).json() for a, b in scatter(6)]
+        assert http.get("/cells").json()["devices"] == 6
+        assert http.get("/status", headers={"Authorization": f"Bearer {TOKEN}"}).json()["sign_ups"] == 6
+        code, rest = service.end(number)
+    assert (code, rest) == (0, "stopped\n")
+    assert TOKEN not in "".join(service.said)
+    outcome = run("locations", "export", "-o", "places.csv", *DATABASE)
+    assert outcome.code == 0, outcome.stderr
+    kept = (people / "places.csv").read_text(encoding="utf-8")
+    assert all(account["pseudonym"] in kept for account in accounts)
+
+
+def test_a_demonstration_needs_no_key_and_says_so(people, spawn):
+    environment = dict.fromkeys((KEY, OPERATOR), "")
+    service = Service(spawn, "--demo", "-k", 3, "--log-requests", **environment)
+    said = plain("".join(service.said))
+    token = re.search(r"is not set\): (\S+)", said).group(1)
+    assert "the key is thrown away" in said
+    with httpx.Client(base_url=service.url, trust_env=False) as http:
+        assert http.get("/status", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+        assert http.post("/devices?at=41.987654", json={"latitude": 41.987654, "longitude": 2}).status_code == 201
+    code, rest = service.end()
+    assert code == 0
+    assert "POST /devices 201" in rest
+    assert "987654" not in rest
+    assert token not in rest
+    assert not list(people.glob("*.db"))
+
+
+def test_a_second_service_on_a_database_is_refused(people, spawn, run):
+    service = Service(spawn, "-k", 3, *DATABASE)
+    try:
+        outcome = run("locations", "export", "-o", "places.csv", *DATABASE)
+        assert outcome.code == 2
+        assert not (people / "places.csv").exists()
+    finally:
+        assert service.end()[0] == 0
+
+
+def test_a_port_in_use_is_told_before_the_database_is_made(people, spawn, run):
+    service = Service(spawn, "-k", 3, *DATABASE)
+    try:
+        outcome = run("locations", "serve", "--port", service.url.rpartition(":")[2], "--database", "sqlite:///b.db")
+        assert outcome.code == 2
+        assert "in use" in outcome.stderr
+        assert not (people / "b.db").exists()
+    finally:
+        assert service.end()[0] == 0
+
+
+@pytest.mark.parametrize(
+    "words", [("--rate", -1), ("--sign-up-rate", "nan"), ("--port", 99999), ("-k", 1), ("--share", 0), ("--share", 2)]
+)
+def test_options_out_of_range_are_refused(people, run, words):
+    assert run("locations", "serve", *DATABASE, *words).code == 2
+
+
+def test_an_operators_token_that_is_too_short_is_refused(people, run, monkeypatch):
+    monkeypatch.setenv(OPERATOR, "short")
+    outcome = run("locations", "serve", *DATABASE)
+    assert outcome.code == 2
+    assert "operator's token" in outcome.stderr
+
+
+def test_the_simulator_speaks_to_a_service(people, spawn, run):
+    service = Service(spawn, "-k", 10, *DATABASE)
+    try:
+        words = ("locations", "simulate", "--devices", 60, "--days", 1, "--url", service.url, "--json")
+        outcome = run(*words)
+        assert outcome.code == 0, outcome.stderr
+        told = json.loads(outcome.stdout)
+        assert told["least_shared"] >= told["k"] == 10
+        assert told["rebuilds"] >= 1
+    finally:
+        assert service.end()[0] == 0
+
+
+def test_variables_are_read_from_the_environment():
+    assert (KEY, OPERATOR) == ("MICROCELL_LOCATIONS_KEY", "MICROCELL_LOCATIONS_OPERATOR")
+    assert os.environ.get(OPERATOR) != TOKEN

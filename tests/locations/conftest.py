@@ -1,0 +1,8 @@
+"""What the tests of the location anonymizer share."""
+
+import pytest
+
+pytest.importorskip("sqlalchemy", reason="the extra locations is not installed")
+pytest.importorskip("cryptography", reason="the extra locations is not installed")
+
+from tests.locations.databases import new_database, postgresql  # noqa: F401

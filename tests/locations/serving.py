@@ -1,0 +1,79 @@
+"""An app on an anonymizer in memory, and ways to ask it."""
+
+import asyncio
+from contextlib import contextmanager
+from threading import Thread
+from time import monotonic, sleep
+
+import httpx
+import numpy as np
+
+from microcell.locations import Anonymizer
+from microcell.locations.web import Settings, create_app, listen_on
+from microcell.locations.web._serving import make_server
+
+OPERATOR = "the operator of these tests"
+KEY = bytes(range(32))
+NO_LIMITS = {"rate": 0.0, "sign_up_rate": 0.0}
+
+
+def open_anonymizer(k=3, database="sqlite://", **options):
+    return Anonymizer.open(database, k, key=KEY, **{"background": False, "share": 0.5, **options})
+
+
+def make_app(anonymizer, **settings):
+    return create_app(anonymizer, Settings(**{"operator": OPERATOR, **NO_LIMITS, **settings}))
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+class InProcess(httpx.BaseTransport):
+    """Asks an app without a network; one event loop for all requests, since limits are for one."""
+
+    def __init__(self, app, client=("192.0.2.1", 1234)):
+        self._transport = httpx.ASGITransport(app, client=client)
+        self._runner = asyncio.Runner()
+
+    def handle_request(self, request):
+        async def ask():
+            answer = await self._transport.handle_async_request(request)
+            return httpx.Response(
+                answer.status_code, headers=answer.headers, content=b"".join([part async for part in answer.stream])
+            )
+
+        return self._runner.run(ask())
+
+    def close(self):
+        self._runner.close()
+
+
+def asking(app, **options):
+    """An HTTP client of an app in this process."""
+    return httpx.Client(transport=InProcess(app, **options), base_url="http://service")
+
+
+def scatter(count, seed=0, around=(41.4, 2.2)):
+    """Places near a city, as pairs of degrees."""
+    rng = np.random.default_rng(seed)
+    return (np.array(around) + rng.normal(scale=0.05, size=(count, 2))).round(6).tolist()
+
+
+@contextmanager
+def running(app, **options):
+    """The url of a server that runs the app on a thread."""
+    listener = listen_on("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    server = make_server(app, **options)
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        limit = monotonic() + 30
+        while not server.started and monotonic() < limit:
+            sleep(0.01)
+        yield url
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()

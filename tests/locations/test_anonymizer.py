@@ -1,0 +1,427 @@
+"""The service: what devices get, when they wait, what rebuilds do, and that no exact place is readable anywhere."""
+
+import logging
+import struct
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from microcell.errors import DataError, OptionError, ServiceError, UnknownDeviceError
+from microcell.locations import Anonymizer, Place, new_key
+from microcell.locations import _anonymizer as module
+from microcell.locations._sphere import great_circle, to_points
+from tests.locations.reading import read_database
+
+KEY = bytes(range(32))
+
+
+def scatter(count, seed=0):
+    return np.random.default_rng(seed).normal([41.4, 2.2], 0.1, size=(count, 2))
+
+
+@pytest.fixture
+def database(new_database):
+    return new_database()
+
+
+@pytest.fixture
+def service(database):
+    service = Anonymizer.open(database, 4, key=KEY, share=1.0, background=False)
+    yield service
+    service.close()
+
+
+def sign_up(service, places):
+    return service.sign_up_many(*np.asarray(places).T)
+
+
+def users_of(service):
+    return Counter(place for _, place in service.placements())
+
+
+def wait_for(condition, seconds=120):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not come"
+        time.sleep(0.01)
+
+
+def test_devices_wait_until_there_are_k(service):
+    accounts = [service.sign_up(41.0, 2.0 + number / 10) for number in range(3)]
+    assert [account.location for account in accounts] == [None] * 3
+    assert service.overview().waiting == 3
+    assert (service.overview().cells, service.overview().least_size, service.clustering()) == ((), None, None)
+    last = service.sign_up(41.0, 2.3)
+    assert last.location.longitude == pytest.approx(2.15)
+    assert {service.look_up(account.pseudonym, account.token) for account in accounts} == {last.location}
+    assert service.overview().waiting == 0
+
+
+def test_everyone_waits_again_when_too_few_are_left(service):
+    accounts = sign_up(service, scatter(4))
+    service.cancel(accounts[0].pseudonym, accounts[0].token)
+    assert service.look_up(accounts[1].pseudonym, accounts[1].token) is None
+    assert service.overview().waiting == 3
+    assert service.sign_up(41.0, 2.0).location is not None
+
+
+def test_newcomers_and_leavers_do_not_move_a_place(service):
+    accounts = sign_up(service, scatter(8))
+    places = {cell.number: (cell.place, cell.radius) for cell in service.overview().cells}
+    assert len(places) == 2
+    newcomer = service.sign_up(41.4, 2.2)
+    assert newcomer.location in [place for place, _ in places.values()]
+    service.move(newcomer.pseudonym, newcomer.token, 41.9, 2.9)
+    service.cancel(newcomer.pseudonym, newcomer.token)
+    assert {cell.number: (cell.place, cell.radius) for cell in service.overview().cells} == places
+    assert service.status().changes == 3
+    assert accounts
+
+
+def test_a_cell_that_falls_under_k_is_merged_at_once(database):
+    service = Anonymizer.open(database, 4, key=KEY, share=1.0, background=False)
+    accounts = sign_up(service, [*scatter(4), *(scatter(4) + 20), *(scatter(4) - [60, 90])])
+    before = service.status()
+    assert before.cells == 3
+    service.cancel(accounts[0].pseudonym, accounts[0].token)
+    after = service.status()
+    assert (after.cells, after.merges, after.least_size, after.rebuilds) == (2, 1, 4, 1)
+    near, far = accounts[4], accounts[8]
+    assert service.look_up(near.pseudonym, near.token) == service.look_up(accounts[1].pseudonym, accounts[1].token)
+    assert service.look_up(far.pseudonym, far.token) == far.location
+    assert after.generation == before.generation + 1
+    service.close()
+
+
+def test_moving_away_merges_too(service):
+    accounts = sign_up(service, [*scatter(4), *(scatter(4) + 20), *(scatter(4) - [60, 90])])
+    place = service.move(accounts[0].pseudonym, accounts[0].token, *(scatter(1)[0] - [60, 90]))
+    assert place == accounts[8].location
+    assert min(users_of(service).values()) >= 4
+    assert service.status().merges == 1
+
+
+def test_changes_beyond_the_share_rebuild(database):
+    service = Anonymizer.open(database, 2, key=KEY, share=0.5, background=False)
+    sign_up(service, scatter(10))
+    for turn in range(5):
+        assert service.status().changes_until_rebuild == 6 + turn // 2 - turn
+        service.sign_up(41.4, 2.2)
+    while service.status().rebuilds == 1:
+        service.sign_up(41.4, 2.2)
+    assert service.status().devices == 21
+    assert service.status().changes == 0
+    assert service.status().cells == service.status().devices // 2
+    service.close()
+
+
+def test_a_place_is_the_mean_of_its_cell_after_a_rebuild(service):
+    places = scatter(40)
+    accounts = sign_up(service, places)
+    service.rebuild(wait=True)
+    own = np.array([[a.latitude, a.longitude] for a in (service.look_up(x.pseudonym, x.token) for x in accounts)])
+    for place in np.unique(own, axis=0):
+        members = to_points(*places[(own == place).all(axis=1)].T)
+        assert len(members) >= 4
+        assert great_circle(members.mean(axis=0, keepdims=True), to_points(*place[:, np.newaxis]))[0] < 1e-6
+
+
+def test_unknown_devices_and_wrong_tokens_are_refused_alike(service):
+    account = service.sign_up(41.0, 2.0)
+    said = set()
+    for name, token in [(account.pseudonym, "x"), ("nobody", account.token), ("", ""), ("\ud800", "\udfff")]:
+        for action in (service.look_up, service.cancel, lambda *who: service.move(*who, 1.0, 2.0)):
+            with pytest.raises(UnknownDeviceError) as caught:
+                action(name, token)
+            said.add(str(caught.value))
+    assert len(said) == 1
+    assert service.look_up(account.pseudonym, account.token) is None
+
+
+@pytest.mark.parametrize("latitude", [np.nan, np.inf, -np.inf, 90.001, -1e300, "41.123", None, 1j, [41.123]])
+def test_what_is_no_latitude_is_refused_without_showing_it(service, latitude):
+    account = service.sign_up(0.0, 0.0)
+    for action in (
+        lambda: service.sign_up(latitude, 2.0),
+        lambda: service.move(account.pseudonym, account.token, latitude, 2.0),
+        lambda: service.sign_up_many([1.0, latitude], [2.0, 2.0]),
+    ):
+        with pytest.raises(DataError, match="latitude must be a number of degrees, from -90 to 90") as caught:
+            action()
+        assert "41.123" not in str(caught.value)
+        assert "90.001" not in str(caught.value)
+    assert service.status().sign_ups == 1
+
+
+def test_many_places_are_checked_as_a_whole(service):
+    with pytest.raises(DataError, match=r"longitude must be .* in row 2, the first of 2"):
+        service.sign_up_many([1.0, 2.0, 3.0], [180.0, 180.1, np.nan])
+    with pytest.raises(DataError, match="3 latitudes and 2 longitudes"):
+        service.sign_up_many([1.0, 2.0, 3.0], [1.0, 2.0])
+    assert service.sign_up_many([], []) == []
+    assert service.overview().devices == 0
+
+
+def test_two_sides_of_the_antimeridian_and_a_pole(service):
+    accounts = sign_up(
+        service, [(0, 180), (0, -180), (0, 179.9), (0, -179.9), (90, 0), (90, 77), (89.9, 180), (89.9, 0)]
+    )
+    locations = [account.location for account in accounts]
+    assert len(set(locations[:4])) == len(set(locations[4:])) == 1
+    assert abs(abs(locations[0].longitude) - 180) < 0.01
+    assert locations[4].latitude > 89.9
+
+
+@pytest.mark.parametrize("count", [4, 9, 30])
+def test_all_at_one_spot(service, count):
+    accounts = sign_up(service, [(41.0, 2.0)] * count)
+    service.rebuild(wait=True)
+    assert min(users_of(service).values()) >= 4
+    assert accounts[0].location == Place(pytest.approx(41.0), pytest.approx(2.0))
+
+
+def test_k_larger_than_the_population(database):
+    service = Anonymizer.open(database, 1_000, key=KEY, background=False)
+    sign_up(service, scatter(10))
+    service.rebuild(wait=True)
+    assert set(users_of(service)) == {None}
+    assert service.status().last_failure is None
+    service.close()
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_a_raised_k_holds_before_anything_is_served(database, background):
+    service = Anonymizer.open(database, 3, key=KEY, background=False)
+    sign_up(service, scatter(30))
+    service.close()
+    service = Anonymizer.open(database, 7, key=KEY, background=background)
+    assert service.overview().least_size >= 7
+    assert min(users_of(service).values()) >= 7
+    assert service.overview().k == read_database(database).k == 7
+    wait_for(lambda: service.status().rebuilds == 2)
+    assert service.overview().least_size >= 7
+    service.close()
+    service = Anonymizer.open(database, 31, key=KEY, background=background)
+    assert set(users_of(service)) == {None}
+    service.close()
+    service = Anonymizer.open(database, None, key=KEY, background=False)
+    assert service.overview().k == 31
+    service.close()
+    service = Anonymizer.open(database, 2, key=KEY, background=False)
+    assert service.overview().least_size >= 2
+    service.close()
+
+
+def test_a_restart_serves_the_same(database):
+    service = Anonymizer.open(database, 4, key=KEY, background=False)
+    accounts = sign_up(service, scatter(30))
+    before, view, status = dict(service.placements()), service.overview(), service.status()
+    service.close()
+    service = Anonymizer.open(database, 4, key=KEY, background=False)
+    assert dict(service.placements()) == before
+    assert service.overview() == view
+    assert service.status() == status
+    assert service.look_up(accounts[0].pseudonym, accounts[0].token) == before[accounts[0].pseudonym]
+    service.close()
+
+
+def test_another_key_is_refused_at_the_start(database):
+    Anonymizer.open(database, 4, key=KEY).close()
+    for key in (new_key(), None):
+        with pytest.raises(OptionError, match="another key"):
+            Anonymizer.open(database, 4, key=key)
+    Anonymizer.open(database, 4, key=KEY).close()
+
+
+def test_a_second_service_on_the_database_is_refused(service, database):
+    with pytest.raises(OptionError, match="another process"):
+        Anonymizer.open(database, 4, key=KEY)
+    assert service.sign_up(1.0, 2.0)
+
+
+@pytest.mark.parametrize("k", [1, 0, -3, 2.5, True, "5"])
+def test_a_k_that_promises_nothing_is_refused(k):
+    with pytest.raises(OptionError, match="k must be a whole number of 2 or more"):
+        Anonymizer.open("sqlite://", k, key=None)
+
+
+@pytest.mark.parametrize("share", [0, -1, 1.5, float("nan"), "0.1", True])
+def test_a_share_is_a_share(share):
+    with pytest.raises(OptionError, match="share must be"):
+        Anonymizer.open("sqlite://", 5, key=None, share=share)
+
+
+def test_a_new_database_needs_k():
+    with pytest.raises(OptionError, match="is new: give k"):
+        Anonymizer.open("sqlite://", None, key=None)
+
+
+def test_a_closed_service_says_so(database):
+    service = Anonymizer.open(database, 4, key=KEY)
+    account = service.sign_up(1.0, 2.0)
+    service.close()
+    service.close()
+    for action in (lambda: service.look_up(account.pseudonym, account.token), lambda: service.sign_up(1.0, 2.0)):
+        with pytest.raises(ServiceError, match="closed"):
+            action()
+
+
+# ---------------------------------------------------------------------------------------------- in the background
+
+
+def test_look_ups_and_changes_go_on_during_a_rebuild(database, monkeypatch):
+    """The calculation is held up by hand: whoever asks meanwhile is answered, and what changed is in the new cells."""
+    going, may_end = threading.Event(), threading.Event()
+    true_task = module.task_of
+
+    def slow_task(name):
+        def run(*arguments, **options):
+            out = true_task(name)(*arguments, **options)
+            going.set()
+            assert may_end.wait(120)
+            return out
+
+        return run
+
+    service = Anonymizer.open(database, 4, key=KEY, share=1.0)
+    accounts = sign_up(service, scatter(40))
+    monkeypatch.setattr(module, "task_of", slow_task)
+    service.rebuild()
+    assert going.wait(120)
+    assert service.status().rebuilding
+    old = {account.pseudonym: service.look_up(account.pseudonym, account.token) for account in accounts}
+    assert old == {account.pseudonym: account.location for account in accounts}
+    newcomer = service.sign_up(41.4, 2.2)
+    service.move(accounts[0].pseudonym, accounts[0].token, 60.0, 60.0)
+    for account in accounts[1:9]:
+        service.cancel(account.pseudonym, account.token)
+    assert min(users_of(service).values()) >= 4
+    may_end.set()
+    wait_for(lambda: service.status().rebuilds >= 2 and not service.status().rebuilding)
+    assert min(users_of(service).values()) >= 4
+    assert service.overview().devices == 33
+    assert service.look_up(newcomer.pseudonym, newcomer.token) is not None
+    assert Counter(read_database(database).cell_of.values()).most_common()[-1][1] >= 4
+    service.close()
+
+
+def test_a_large_population_is_clustered_in_a_process_of_its_own(database, monkeypatch):
+    monkeypatch.setattr(module, "AT_ONCE", 50)
+    service = Anonymizer.open(database, 20, key=KEY)
+    accounts = sign_up(service, scatter(200))
+    wait_for(lambda: service.status().rebuilds == 1)
+    assert service.status().cells == 10
+    assert service.look_up(accounts[0].pseudonym, accounts[0].token) is not None
+    service.rebuild(wait=True)
+    assert service.status().last_failure is None
+    service.close()
+
+
+def test_a_rebuild_that_fails_is_told_and_the_old_cells_serve_on(database, monkeypatch):
+    service = Anonymizer.open(database, 4, key=KEY, share=0.05, background=False)
+    sign_up(service, scatter(40))
+    before = service.overview().cells
+
+    def fail(name):
+        def run(*_, **__):
+            raise ServiceError("The process that calculates ended with -9: perhaps memory ran out.")
+
+        return run
+
+    monkeypatch.setattr(module, "task_of", fail)
+    with pytest.raises(ServiceError):
+        service.rebuild(wait=True)
+    assert "memory" in service.status().last_failure
+    for _ in range(5):
+        assert service.sign_up(41.4, 2.2).location is not None
+    assert [cell.place for cell in service.overview().cells] == [cell.place for cell in before]
+    monkeypatch.undo()
+    service.rebuild(wait=True)
+    assert service.status().last_failure is None
+    service.close()
+
+
+def test_many_threads_change_and_look_at_once(database):
+    service = Anonymizer.open(database, 4, key=KEY, share=0.2)
+    sign_up(service, scatter(20))
+    wrong, done = [], threading.Event()
+
+    def live(seed):
+        chance = np.random.default_rng(seed)
+        for _ in range(6):
+            account = service.sign_up(*chance.normal([41.4, 2.2], 0.1))
+            service.move(account.pseudonym, account.token, *chance.normal([41.4, 2.2], 0.1))
+            if chance.random() < 0.7:
+                service.cancel(account.pseudonym, account.token)
+
+    def watch():
+        while not done.is_set():
+            view = service.overview()
+            if view.least_size is None or view.least_size < 4:
+                wrong.append(view)
+
+    watcher = threading.Thread(target=watch)
+    threads = [threading.Thread(target=live, args=(seed,)) for seed in range(4)]
+    for thread in [watcher, *threads]:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    done.set()
+    watcher.join()
+    assert not wrong
+    assert min(users_of(service).values()) >= 4
+    names = {name for name, _ in service.placements()}
+    service.close()
+    assert set(read_database(database).cell_of) == names
+
+
+def test_a_broken_database_is_told_and_all_is_loaded_anew(service, monkeypatch):
+    accounts = sign_up(service, scatter(10))
+    monkeypatch.setattr(service._store, "_write_devices", lambda _: service._run_out_of_paper())
+    with pytest.raises(AttributeError):
+        service.sign_up(1.0, 2.0)
+    monkeypatch.undo()
+    assert service.look_up(accounts[0].pseudonym, accounts[0].token) == accounts[0].location
+    assert service.overview().devices == 10
+    assert service.sign_up(41.4, 2.2).location is not None
+
+
+# ---------------------------------------------------------------------------------------------- secrecy
+
+
+def test_exact_places_are_readable_nowhere(tmp_path, caplog):
+    path = tmp_path / "devices.db"
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("sqlalchemy.engine").setLevel(logging.DEBUG)
+    places = [
+        (41.38765432, 2.16912345),
+        (48.85661234, 2.35221987),
+        (-33.86882345, 151.20931234),
+        (51.50741111, -0.12782222),
+    ]
+    service = Anonymizer.open(str(path), 2, key=KEY, background=False)
+    accounts = sign_up(service, places)
+    places.append((45.12349876, 3.98761234))
+    service.move(accounts[0].pseudonym, accounts[0].token, *places[-1])
+    service.rebuild(wait=True)
+    files = [file for file in Path(tmp_path).iterdir() if file.name.startswith("devices.db")]
+    assert len(files) >= 3  # the log that is written ahead, too
+    content = b"".join(file.read_bytes() for file in files)
+    service.close()
+    content += path.read_bytes()
+    said = caplog.text + repr(service) + repr(service._population) + repr(accounts) + repr(service._store)
+    logging.getLogger("sqlalchemy.engine").setLevel(logging.NOTSET)
+    for account in accounts:
+        assert account.token.encode() not in content
+        assert account.token not in said
+    for value in {value for place in places for value in place}:
+        for form in (struct.pack("<d", value), struct.pack(">d", value), str(value).encode(), f"{value:.5f}".encode()):
+            assert form not in content
+        assert f"{value:.5f}" not in said
+    for coordinate in to_points(*np.array(places).T).ravel():
+        assert struct.pack("<d", coordinate) not in content
+        assert struct.pack(">d", coordinate) not in content

@@ -1,0 +1,157 @@
+"""The client gives what the anonymizer gives, and errors that tell nothing."""
+
+import httpx
+import pytest
+
+from microcell.errors import DataError, OptionError, ServiceError, TooFewRecordsError, UnknownDeviceError
+from microcell.locations import Client, Place
+from microcell.locations._nouns import WhatIf
+from tests.locations.serving import OPERATOR, InProcess, make_app, open_anonymizer, running, scatter
+
+
+@pytest.fixture
+def anonymizer():
+    opened = open_anonymizer(k=3)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def client(anonymizer):
+    with Client("http://service", operator=OPERATOR, transport=InProcess(make_app(anonymizer))) as made:
+        yield made
+
+
+def answering(status, content=b"", **headers):
+    """A client of a service that gives the same answer each time."""
+    asked = []
+
+    def handle(request):
+        asked.append(request)
+        return httpx.Response(status, content=content, headers=headers)
+
+    pauses = []
+    made = Client("http://service", operator=OPERATOR, transport=httpx.MockTransport(handle), pause=pauses.append)
+    return made, asked, pauses
+
+
+def test_a_devices_life(client, anonymizer):
+    assert client.healthy()
+    accounts = [client.sign_up(*place) for place in scatter(9)]
+    assert accounts[0].location is None
+    assert isinstance(accounts[-1].location, Place)
+    for account in accounts:
+        place = client.look_up(account.pseudonym, account.token)
+        assert place == anonymizer.look_up(account.pseudonym, account.token)
+    moved = client.move(accounts[0].pseudonym, accounts[0].token, 50.0, 3)
+    assert moved == client.look_up(accounts[0].pseudonym, accounts[0].token)
+    client.cancel(accounts[0].pseudonym, accounts[0].token)
+    with pytest.raises(UnknownDeviceError):
+        client.look_up(accounts[0].pseudonym, accounts[0].token)
+    assert client.cells()["devices"] == 8
+
+
+def test_the_operators_part(client, anonymizer, monkeypatch):
+    for place in scatter(9):
+        client.sign_up(*place)
+    assert client.status() == anonymizer.status()
+    before = anonymizer.status().rebuilds
+    client.rebuild()
+    assert anonymizer.status().rebuilds == before + 1
+    expected = WhatIf(4, 2, 1.5, 2.0, ((0.5, 1.0), (0.9, 2.0)), (0.0, 1.0, 3.0), (4, 5))
+    monkeypatch.setattr(anonymizer, "what_if", {4: expected}.get)
+    assert client.what_if(4) == expected
+
+
+def test_it_speaks_over_the_network(anonymizer):
+    with running(make_app(anonymizer)) as url, Client(url) as client:
+        account = client.sign_up(41.4, 2.2)
+        assert client.look_up(account.pseudonym, account.token) is None
+
+
+@pytest.mark.parametrize("pseudonym", ["unknown", "", "../status", "a/b", "a?b", "a b", "ä", "%2e"])
+def test_no_such_device(client, pseudonym):
+    for ask in (
+        lambda: client.look_up(pseudonym, "token"),
+        lambda: client.move(pseudonym, "token", 1.0, 2.0),
+        lambda: client.cancel(pseudonym, "token"),
+    ):
+        with pytest.raises(UnknownDeviceError, match="No device has this pseudonym and token"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    "place", [(91.987654, 0), (0, 181), (float("nan"), 0), (0, float("inf")), ("x987654", 0), (None, 0)]
+)
+def test_places_that_are_none_are_refused_without_being_repeated(client, place):
+    with pytest.raises(DataError) as caught:
+        client.sign_up(*place)
+    assert "987654" not in str(caught.value)
+
+
+def test_the_operators_token_is_needed(anonymizer):
+    transport = InProcess(make_app(anonymizer))
+    with Client("http://service", transport=transport) as client, pytest.raises(OptionError, match="operator"):
+        client.status()
+    with (
+        Client("http://service", operator="not the operator's", transport=InProcess(make_app(anonymizer))) as client,
+        pytest.raises(OptionError, match="does not take this token"),
+    ):
+        client.rebuild()
+
+
+def test_too_few_devices():
+    client, _, _ = answering(409, b'{"detail": "few"}')
+    with pytest.raises(TooFewRecordsError):
+        client.what_if(5)
+
+
+def test_too_many_requests_are_asked_again_after_the_time_named():
+    client, asked, pauses = answering(429, **{"Retry-After": "7"})
+    with pytest.raises(ServiceError, match="too many requests"):
+        client.cells()
+    assert (len(asked), pauses) == (4, [7.0, 7.0, 7.0])
+
+
+@pytest.mark.parametrize(("after", "waited"), [("3600", []), ("soon", [1.0] * 3), ("-5", [0.0] * 3)])
+def test_odd_times_to_wait(after, waited):
+    client, _, pauses = answering(429, **{"Retry-After": after})
+    with pytest.raises(ServiceError):
+        client.cells()
+    assert pauses == waited
+
+
+@pytest.mark.parametrize(
+    ("status", "content"), [(500, b"41.987654"), (502, b"<html>41.987654"), (200, b"<p>41.987654"), (200, b"[1]")]
+)
+def test_a_service_that_fails_is_told_without_its_words(status, content):
+    client, _, _ = answering(status, content)
+    with pytest.raises(ServiceError) as caught:
+        client.look_up("a", "b")
+    assert "987654" not in str(caught.value)
+    assert not client.healthy()
+
+
+def test_a_service_that_is_not_there():
+    def handle(request):
+        raise httpx.ConnectError(f"no {request.url}", request=request)
+
+    with Client("http://service", transport=httpx.MockTransport(handle)) as client:
+        assert not client.healthy()
+        with pytest.raises(ServiceError, match="cannot be reached") as caught:
+            client.look_up("secretname", "secrettoken")
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_the_url_must_be_one():
+    with pytest.raises(OptionError, match="http"):
+        Client("localhost:8000")
+
+
+def test_tokens_with_odd_letters_do_not_break_the_request():
+    client, _, _ = answering(404)
+    for token in ("a\r\nb", "ü" * 3, "\x00"):
+        with pytest.raises((UnknownDeviceError, ServiceError)):
+            client.look_up("a", token)

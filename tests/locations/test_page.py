@@ -1,0 +1,276 @@
+"""The page in a browser, on a service that runs: the map is drawn, what-if works, nothing is asked elsewhere."""
+
+import re
+import time
+import zipfile
+from importlib.resources import files
+
+import pytest
+
+from tests.reporting.browser import Browser, find_browser
+
+pytest.importorskip("fastapi", reason="the extra locations is not installed")
+
+from tests.locations.serving import OPERATOR, make_app, open_anonymizer, running, scatter
+
+PATIENCE = 60
+FILES = ("index.html", "style.css", "page.js", "map.js", "colours.js", "histogram.js", "icon.svg")
+
+
+def text_of(name):
+    return files("microcell.locations").joinpath("page", name).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    program = find_browser()
+    if program is None:
+        pytest.skip("no Chromium is installed to open the page in")
+    found = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def service():
+    """A service with cells: its address, and the anonymizer behind it."""
+    anonymizer = open_anonymizer(k=5, share=0.9)
+    anonymizer.sign_up_many(*zip(*scatter(300), strict=True))
+    with running(make_app(anonymizer)) as url:
+        yield url, anonymizer
+    anonymizer.close()
+
+
+def wait_for(browser, expression):
+    limit = time.monotonic() + PATIENCE
+    while not (found := browser.run(expression)):
+        assert time.monotonic() < limit, f"never true: {expression}\n{browser.run('document.body.innerText')}"
+        time.sleep(0.05)
+    return found
+
+
+def open_page(browser, url, **options):
+    browser.open("about:blank")  # what the page before still asks is not this one's
+    browser.open(f"{url}/", **options)
+    browser.run("sessionStorage.clear()")
+    wait_for(browser, "document.getElementById('state').dataset.state === 'live'")
+    browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    time.sleep(0.2)
+
+
+def words(browser, name):
+    return browser.run(f"document.getElementById('{name}').innerText")
+
+
+def colours_on_map(browser, step=7):
+    """The colours of the map's pixels, and how many have each."""
+    return browser.run(
+        "(() => { const map = document.getElementById('map');"
+        " const copy = Object.assign(document.createElement('canvas'), { width: map.width, height: map.height });"
+        " const pen = copy.getContext('2d', { willReadFrequently: true }); pen.drawImage(map, 0, 0);"
+        " const data = pen.getImageData(0, 0, map.width, map.height).data; const found = {};"
+        f" for (let i = 0; i < data.length; i += 4 * {step})"
+        " { const key = data.slice(i, i + 3).join(); found[key] = (found[key] ?? 0) + 1; } return found; })()"
+    )
+
+
+def press(browser, key):
+    browser.run(f"document.getElementById('map').dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
+    time.sleep(0.2)
+
+
+def enter(browser, token):
+    browser.run(
+        f"document.getElementById('token').value = '{token}'; document.querySelector('#enter button').click(); true"
+    )
+
+
+def troubles(browser, *, url):
+    """What the console says, and what was asked of any other address."""
+    browser.run("1")
+    said = [
+        event
+        for name in ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
+        for event in browser.happened(name)
+    ]
+    asked = [event["request"]["url"] for event in browser.happened("Network.requestWillBeSent")]
+    assert asked
+    return said, [address for address in asked if not address.startswith(f"{url}/")]
+
+
+# ------------------------------------------------------------------------------------------------ the files
+
+
+def test_the_page_needs_nothing_from_elsewhere():
+    for name in FILES:
+        addresses = set(re.findall(r"(?:https?:)?//[\w.]+\.\w+", text_of(name)))
+        assert addresses <= {"http://www.w3.org"}, name  # the name of a namespace, which nobody asks
+
+
+def test_the_page_has_no_script_or_style_of_its_own():
+    page = text_of("index.html")
+    assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", page)
+    assert all(re.search(r"\ssrc=", tag) for tag in re.findall(r"<script[^>]*>", page))
+    assert "localStorage" not in "".join(text_of(name) for name in FILES)
+    assert "innerHTML" not in "".join(text_of(name) for name in FILES)
+
+
+def test_every_field_has_a_label():
+    page = text_of("index.html")
+    for tag in re.findall(r"<(?:input|select|canvas)[^>]*>", page):
+        name = re.search(r'id="([\w-]+)"', tag)[1]
+        assert f'for="{name}"' in page or "aria-label=" in tag, name
+
+
+def test_the_wheel_ships_the_page(tmp_path):
+    wheels = pytest.importorskip("hatchling.builders.wheel", reason="hatchling is not installed")
+    root = files("microcell").joinpath("..", "..")
+    built = next(iter(wheels.WheelBuilder(str(root)).build(directory=str(tmp_path), versions=["standard"])))
+    with zipfile.ZipFile(built) as wheel:
+        assert {f"microcell/locations/page/{name}" for name in FILES} <= set(wheel.namelist())
+
+
+# ------------------------------------------------------------------------------------------------ the map
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_map_is_drawn(browser, service, width, dark):
+    url, _ = service
+    open_page(browser, url, width=width, dark=dark)
+    seen = colours_on_map(browser)
+    assert len(seen) > 20
+    assert max(seen.values()) < 0.8 * sum(seen.values())
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    assert browser.run("document.getElementById('empty').hidden")
+    assert troubles(browser, url=url) == ([], [])
+
+
+def test_the_facts_are_those_of_the_service(browser, service):
+    url, anonymizer = service
+    open_page(browser, url)
+    view = anonymizer.overview()
+    assert words(browser, "devices") == f"{view.devices:,}"
+    assert words(browser, "cells") == f"{len(view.cells):,}"
+    assert words(browser, "least") == f"{view.least_size} devices"
+    assert words(browser, "k") == "5"
+    assert "k = 5" in words(browser, "promise-k")
+    browser.run("document.getElementById('listing').open = true")
+    wait_for(browser, f"document.querySelectorAll('#rows tr').length === {len(view.cells)}")
+
+
+def test_colours_change_with_the_measure(browser, service):
+    url, _ = service
+    open_page(browser, url)
+    seen, legends = [], []
+    for measure in ("size", "radius", "density"):
+        browser.run(
+            f"(() => {{ const chooser = document.getElementById('measure'); chooser.value = '{measure}';"
+            " chooser.dispatchEvent(new Event('change')); })()"
+        )
+        time.sleep(0.3)
+        seen.append(colours_on_map(browser))
+        legends.append(browser.run("document.getElementById('legend').getAttribute('aria-label')"))
+    assert seen[1] != seen[2]
+    assert len(set(legends)) == 3
+
+
+def test_a_cell_tells_its_facts_to_mouse_and_keyboard(browser, service):
+    url, anonymizer = service
+    open_page(browser, url)
+    box = browser.run(
+        "(() => { const box = document.getElementById('map').getBoundingClientRect();"
+        " return [box.x, box.y, box.width, box.height]; })()"
+    )
+    middle = {"x": box[0] + box[2] / 2, "y": box[1] + box[3] / 2}
+    browser.ask("Input.dispatchMouseEvent", type="mouseMoved", **middle)
+    wait_for(browser, "!document.getElementById('cell').hidden")
+    assert re.search(r"Cell \d+\s+\d+ devices\s+radius", words(browser, "cell"))
+    press(browser, "n")
+    first = anonymizer.overview().cells[0]
+    assert words(browser, "cell").startswith(f"Cell 0\n{first.size} devices")
+    assert browser.run("document.getElementById('spoken').textContent").startswith("Cell 0, ")
+    press(browser, "Escape")
+    assert browser.run("document.getElementById('cell').hidden")
+
+
+def test_the_map_zooms_and_moves(browser, service):
+    url, _ = service
+    open_page(browser, url)
+    start = colours_on_map(browser)
+    press(browser, "+")
+    nearer = colours_on_map(browser)
+    assert nearer != start
+    press(browser, "ArrowLeft")
+    assert colours_on_map(browser) != nearer
+    press(browser, "0")
+    assert colours_on_map(browser) == start
+    for _ in range(30):
+        press(browser, "-")
+    assert troubles(browser, url=url) == ([], [])
+
+
+def test_the_page_follows_the_service(browser):
+    anonymizer = open_anonymizer(k=20)
+    anonymizer.sign_up_many(*zip(*scatter(7), strict=True))
+    with running(make_app(anonymizer)) as url:
+        open_page(browser, url, width=400)
+        assert "Waiting until 20 devices have signed up: 7 of 20" in words(browser, "empty")
+        assert browser.run("document.documentElement.scrollWidth") <= 400
+        anonymizer.sign_up_many(*zip(*scatter(60, seed=1), strict=True))
+        wait_for(browser, "document.getElementById('empty').hidden")
+        assert words(browser, "change") == "+60"
+        assert troubles(browser, url=url) == ([], [])
+    wait_for(browser, "document.getElementById('state').dataset.state === 'gone'")
+    assert "has not answered since" in words(browser, "state")
+    assert words(browser, "devices") == "67"
+    anonymizer.close()
+
+
+# ------------------------------------------------------------------------------------------------ the operator
+
+
+def test_a_wrong_token_is_refused(browser, service):
+    url, _ = service
+    open_page(browser, url)
+    enter(browser, "not the operator at all")
+    wait_for(browser, "document.getElementById('refused').textContent.includes('not the operator')")
+    assert browser.run("document.getElementById('inside').hidden")
+    assert browser.run("sessionStorage.length") == 0
+
+
+def test_what_if(browser, service):
+    url, anonymizer = service
+    open_page(browser, url, width=400)
+    enter(browser, OPERATOR)
+    wait_for(browser, "!document.getElementById('inside').hidden")
+    assert "Sign-ups\n300" in words(browser, "status")
+    browser.run("document.getElementById('k-number').value = '30'; document.getElementById('ask-button').click(); true")
+    wait_for(browser, "!document.getElementById('chart').hidden || document.querySelector('#answer .wrong')")
+    expected = anonymizer.what_if(30)
+    said = words(browser, "answer")
+    assert f"With k = 30 there would be {expected.cells} cells." in said
+    assert f"{expected.mean:.1f} km from the location they use on average" in said
+    assert re.search(r"[\d.]+ times as far as with the k of now, 5", said)
+    assert browser.run("document.querySelectorAll('#chart svg path').length") == 2
+    assert browser.run("document.querySelectorAll('#chart tr').length") == 1 + len(expected.quantiles) + 1
+    assert browser.run("document.documentElement.scrollWidth") <= 400
+    assert troubles(browser, url=url) == ([], [])
+    browser.run("document.getElementById('leave').click(); true")
+    assert browser.run("sessionStorage.length") == 0
+    assert browser.run("document.getElementById('inside').hidden")
+
+
+def test_the_operator_rebuilds(browser, service):
+    url, anonymizer = service
+    before = anonymizer.status().rebuilds
+    open_page(browser, url)
+    enter(browser, OPERATOR)
+    wait_for(browser, "!document.getElementById('inside').hidden")
+    browser.run("document.getElementById('rebuild').click(); true")
+    limit = time.monotonic() + PATIENCE
+    while anonymizer.status().rebuilds == before:
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+    wait_for(browser, "document.getElementById('rebuild-note').textContent.startsWith('Rebuilt at')")
+    assert troubles(browser, url=url) == ([], [])

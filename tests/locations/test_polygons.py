@@ -1,0 +1,303 @@
+"""Polygons of cells: whoever is inside one is assigned to its cell, on every part of the Earth."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from microcell.locations._clustering import Clustering
+from microcell.locations._polygons import geometries
+from microcell.locations._sphere import EARTH_RADIUS, to_degrees, to_points
+
+# ------------------------------------------------------------------------------------------------ plain oracles
+
+
+def polygons_of(geometry):
+    assert set(geometry) == {"type", "coordinates"}
+    assert geometry["type"] in {"Polygon", "MultiPolygon"}
+    return [geometry["coordinates"]] if geometry["type"] == "Polygon" else geometry["coordinates"]
+
+
+def rings_of(geometry):
+    return [ring for polygon in polygons_of(geometry) for ring in polygon]
+
+
+def are_inside(geometry, latitude, longitude):
+    """For each place: a ray to the east crosses the rings an odd number of times."""
+    odd = np.zeros(len(latitude), dtype=bool)
+    for ring in rings_of(geometry):
+        for (x0, y0), (x1, y1) in pairwise(ring):
+            if y0 != y1:
+                odd ^= ((y0 > latitude) != (y1 > latitude)) & (x0 + (latitude - y0) * (x1 - x0) / (y1 - y0) > longitude)
+    return odd
+
+
+def is_inside(geometry, latitude, longitude):
+    return bool(are_inside(geometry, np.array([latitude]), np.array([longitude]))[0])
+
+
+def area_of(ring):
+    """Square kilometres on the sphere, by the integral of longitude over the sine of latitude, piece by piece."""
+    total = 0.0
+    for (x0, y0), (x1, y1) in pairwise(ring):
+        steps = np.linspace(0.0, 1.0, 2 if max(abs(x1 - x0), abs(y1 - y0)) < 0.1 else 33)
+        x, sine = np.radians(x0 + (x1 - x0) * steps), np.sin(np.radians(y0 + (y1 - y0) * steps))
+        total += float(((x[1:] + x[:-1]) / 2 * np.diff(sine)).sum())
+    return total * EARTH_RADIUS**2
+
+
+def flat_area(ring):
+    return sum(x0 * y1 - x1 * y0 for (x0, y0), (x1, y1) in pairwise(ring)) / 2
+
+
+def crosses(a, b, c, d):
+    """Whether two segments cross at a point inside both."""
+
+    def turn(p, q, r):
+        return (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0])
+
+    slack = 1e-12
+    return min(turn(a, b, c), turn(a, b, d)) < -slack < slack < max(turn(a, b, c), turn(a, b, d)) and min(
+        turn(c, d, a), turn(c, d, b)
+    ) < -slack < slack < max(turn(c, d, a), turn(c, d, b))
+
+
+def check_form(found):
+    """RFC 7946: closed rings, the outer counter-clockwise and the holes clockwise, degrees in range, none crossing."""
+    json.dumps(found, allow_nan=False)
+    for geometry in found:
+        for polygon in polygons_of(geometry):
+            for place, ring in enumerate(polygon):
+                assert ring[0] == ring[-1]
+                assert len({tuple(corner) for corner in ring}) == len(ring) - 1 >= 3
+                assert all(-180 <= x <= 180 and -90 <= y <= 90 for x, y in ring)
+                assert (flat_area(ring) > 0) == (place == 0)
+                # a side over more than half the Earth would lie across the antimeridian; only a pole has one
+                assert all(abs(a[0] - b[0]) < 180 or abs(a[1]) == 90 for a, b in pairwise(ring))
+                sides = list(pairwise(ring))
+                if len(sides) < 40:
+                    assert not any(crosses(*one, *other) for one in sides for other in sides)
+
+
+def check_places(clustering, found, latitude, longitude, *, slack):
+    """Places go to the cell whose polygon they are in, unless within slack (of the cells' size) of a border."""
+    points = to_points(latitude, longitude)
+    sums = ((points[:, np.newaxis] - clustering.sites) ** 2).sum(axis=2) + clustering.costs
+    cells = clustering.cell_of[sums.argmin(axis=1)]
+    np.testing.assert_array_equal(cells, clustering.assign(points))
+    inside = np.stack([are_inside(geometry, latitude, longitude) for geometry in found], axis=1)
+    assert inside.sum(axis=1).max(initial=0) <= 1
+    checked = 0
+    for row, (cell, within) in enumerate(zip(cells, inside, strict=True)):
+        others = sums[row][clustering.cell_of != cell]
+        if len(others) == 0:
+            checked += int(within.any())
+            continue
+        rival = np.flatnonzero(clustering.cell_of != cell)[others.argmin()]
+        own = sums[row].argmin()
+        apart = np.linalg.norm(clustering.sites[own] - clustering.sites[rival])
+        size = max(apart, np.sqrt(sums[row].min() - min(0.0, clustering.costs.min())))
+        near = others.min() - sums[row].min() < 2 * apart * slack * size
+        if within.any() and not near:
+            assert within.argmax() == cell
+            checked += 1
+    return checked, inside
+
+
+def area_in_all(found):
+    return sum(area_of(ring) for geometry in found for ring in rings_of(geometry))
+
+
+# ------------------------------------------------------------------------------------------------ examples
+
+
+def make(latitude, longitude, *, radius=5.0, costs=None, cell_of=None, deep=1.0):
+    sites = to_points(np.asarray(latitude, dtype=float), np.asarray(longitude, dtype=float)) * deep
+    cell_of = np.arange(len(sites)) if cell_of is None else np.asarray(cell_of)
+    places = np.zeros((cell_of.max() + 1, 2))
+    places[cell_of] = np.stack([latitude, longitude], axis=1)
+    costs = np.zeros(len(sites)) if costs is None else np.asarray(costs, dtype=float)
+    return Clustering(2, sites, costs, cell_of, places, np.full(len(places), float(radius)))
+
+
+def around(latitude, longitude, kilometres, count, seed):
+    """Places about one, also across the antimeridian and a pole: a normal cloud on the plane, laid on the sphere."""
+    rng = np.random.default_rng(seed)
+    middle = to_points(np.array([latitude]), np.array([longitude]))[0]
+    east = np.cross([0.0, 0.0, 1.0], middle) if abs(latitude) < 89 else np.array([1.0, 0.0, 0.0])
+    north = np.cross(middle, east)
+    steps = rng.normal(size=(count, 2)) * kilometres
+    points = middle + steps[:, :1] * east / np.linalg.norm(east) + steps[:, 1:] * north / np.linalg.norm(north)
+    return to_degrees(points)
+
+
+def over_the_earth(count, seed):
+    return to_degrees(np.random.default_rng(seed).normal(size=(count, 3)))
+
+
+@pytest.mark.parametrize(
+    ("latitude", "longitude"),
+    [
+        (41.4, 2.2),
+        (0.0, 0.0),
+        (-17.0, 179.95),
+        (65.0, -179.99),
+        (90.0, 0.0),
+        (-90.0, 0.0),
+        (89.9, 120.0),
+        (-60.0, 180.0),
+    ],
+)
+def test_places_in_a_polygon_go_to_its_cell(latitude, longitude):
+    clustering = make(*around(latitude, longitude, 20, 40, 0), costs=np.random.default_rng(1).uniform(0, 40, 40))
+    found = geometries(clustering)
+    check_form(found)
+    checked, inside = check_places(clustering, found, *around(latitude, longitude, 20, 600, 2), slack=2e-3)
+    assert checked > 500
+    assert inside.any(axis=1).mean() > 0.95
+
+
+def test_borders_of_cells_all_over_the_earth():
+    clustering = make(*over_the_earth(60, 0), radius=500, costs=np.random.default_rng(1).uniform(0, 5e5, 60))
+    found = geometries(clustering)
+    check_form(found)
+    checked, inside = check_places(clustering, found, *over_the_earth(600, 2), slack=1e-2)
+    assert checked > 550
+    assert (inside.sum(axis=1) == 1).all()
+    assert area_in_all(found) == pytest.approx(4 * np.pi * EARTH_RADIUS**2, rel=1e-5)
+
+
+def test_merged_cells_have_no_border_inside():
+    latitude, longitude = around(41.4, 2.2, 20, 60, 0)
+    cell_of = np.arange(60) // 3
+    alone, merged = make(latitude, longitude), make(latitude, longitude, cell_of=cell_of)
+    found, parts = geometries(merged), geometries(alone)
+    check_form(found)
+    assert check_places(merged, found, *around(41.4, 2.2, 20, 400, 1), slack=2e-3)[0] > 300
+    for cell, geometry in enumerate(found):
+        whole = sum(area_of(ring) for ring in rings_of(geometry))
+        pieces = sum(area_of(ring) for site in np.flatnonzero(cell_of == cell) for ring in rings_of(parts[site]))
+        assert whole == pytest.approx(pieces, rel=1e-5)
+    assert any(geometry["type"] == "MultiPolygon" for geometry in found)
+    everything = geometries(make(latitude, longitude, cell_of=np.zeros(60, dtype=int)))
+    assert everything[0]["type"] == "Polygon"
+    assert len(everything[0]["coordinates"]) == 1
+
+
+def test_merged_cells_all_over_the_earth():
+    clustering = make(*over_the_earth(60, 0), radius=500, cell_of=np.arange(60) % 20)
+    found = geometries(clustering)
+    check_form(found)
+    assert check_places(clustering, found, *over_the_earth(400, 2), slack=1e-2)[0] > 350
+    assert area_in_all(found) == pytest.approx(4 * np.pi * EARTH_RADIUS**2, rel=1e-5)
+
+
+def test_a_cell_around_the_pole_holds_it():
+    clustering = make([90.0, 89.0, 89.0, 89.0], [0.0, 0.0, 120.0, -120.0], radius=30)
+    found = geometries(clustering)
+    check_form(found)
+    assert [is_inside(geometry, 89.9, longitude) for geometry in found for longitude in (-179.0, 0.0, 90.0)] == [
+        True, True, True, *[False] * 9
+    ]  # fmt: skip
+    assert max(y for ring in rings_of(found[0]) for _, y in ring) == 90.0
+
+
+def test_a_cell_with_holes():
+    """Two caps about the poles, where 2 z 5000 > 5000^2 + 1.5e7, and the rest, whose site is the Earth's centre."""
+    sites = np.array([[0.0, 0.0, 5000.0], [0.0, 0.0, -5000.0], [0.0, 0.0, 0.0]])
+    places = np.array([[90.0, 0.0], [-90.0, 0.0], [0.0, 0.0]])
+    clustering = Clustering(2, sites, np.array([0.0, 0.0, -1.5e7]), np.arange(3), places, np.full(3, 3000.0))
+    found = geometries(clustering)
+    check_form(found)
+    checked, inside = check_places(clustering, found, *over_the_earth(400, 1), slack=1e-2)
+    assert checked > 300
+    assert [is_inside(geometry, 45.0, 10.0) for geometry in found] == [True, False, False]
+    assert [is_inside(geometry, 35.0, 10.0) for geometry in found] == [False, False, True]
+    assert (inside.sum(axis=1) == 1).all()
+
+
+def test_a_hole_lies_in_a_polygon():
+    """One cell takes a disc out of another that has three sites around it."""
+    ring = [(np.cos(turn) * 10, np.sin(turn) * 10) for turn in 2 * np.pi * np.arange(5) / 5]
+    latitude, longitude = np.array([(0.0, 0.0), *ring]).T
+    found = geometries(make(latitude / 111.2, longitude / 111.2, cell_of=[0, 1, 1, 1, 1, 1]))
+    check_form(found)
+    assert [len(polygon) for polygon in polygons_of(found[1])] == [2]
+    assert not is_inside(found[1], 0.0, 0.0)
+    assert is_inside(found[0], 0.0, 0.0)
+
+
+def test_a_single_cell_is_a_disc_of_three_radii():
+    found = geometries(make([48.0], [11.0], radius=5.0))
+    check_form(found)
+    assert sum(area_of(ring) for ring in rings_of(found[0])) == pytest.approx(np.pi * 15**2, rel=0.05)
+    whole = geometries(make([48.0], [11.0], radius=5000.0))
+    assert area_in_all(whole) == pytest.approx(4 * np.pi * EARTH_RADIUS**2, rel=1e-9)
+
+
+def test_cells_at_one_spot():
+    found = geometries(make([48.0, 48.0, 48.0], [11.0, 11.0, 11.0], radius=0.0))
+    check_form(found)
+    assert is_inside(found[0], 48.0, 11.0)
+    assert found[1] == found[2] == {"type": "MultiPolygon", "coordinates": []}
+    cheaper = geometries(make([48.0, 48.0], [11.0, 11.0], radius=0.0, costs=[1.0, 0.0]))
+    assert cheaper[0]["coordinates"] == []
+    assert is_inside(cheaper[1], 48.0, 11.0)
+
+
+def test_cells_on_a_line_and_very_near_each_other():
+    for step in (1e-6, 1e-3, 1.0, 20.0):
+        clustering = make(np.full(5, 10.0), 20.0 + step * np.arange(5), radius=0.1)
+        found = geometries(clustering)
+        check_form(found)
+        at = 20.0 + step * np.arange(5)
+        assert [is_inside(geometry, 10.0, place) for geometry, place in zip(found, at, strict=True)] == [True] * 5
+
+
+def test_opposite_cells_share_the_earth():
+    found = geometries(make([10.0, -10.0], [30.0, -150.0], radius=1000))
+    check_form(found)
+    halves = [sum(area_of(ring) for ring in rings_of(geometry)) for geometry in found]
+    assert halves == pytest.approx([2 * np.pi * EARTH_RADIUS**2] * 2, rel=1e-3)
+
+
+def test_polygons_tell_of_sites_and_costs_alone():
+    one = make(*around(41.4, 2.2, 20, 20, 0))
+    other = Clustering(7, one.sites, one.costs, one.cell_of, one.places + 1.0, one.radius)
+    assert geometries(one) == geometries(other)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    latitude=st.floats(-90, 90),
+    longitude=st.floats(-180, 180),
+    scale=st.sampled_from([0.05, 3.0, 100.0, 1500.0]),
+    count=st.integers(1, 25),
+    merged=st.integers(1, 3),
+    seed=st.integers(0, 1000),
+)
+def test_any_cells_anywhere(latitude, longitude, scale, count, merged, seed):
+    rng = np.random.default_rng(seed)
+    clustering = make(
+        *around(latitude, longitude, scale, count, seed),
+        radius=scale / 2,
+        costs=rng.uniform(0, scale**2 / 4, count),
+        cell_of=np.arange(count) // merged,
+        deep=rng.uniform(0.9999, 1.0) if scale > 50 else 1.0,
+    )
+    found = geometries(clustering)
+    check_form(found)
+    check_places(clustering, found, *around(latitude, longitude, scale, 60, seed + 1), slack=1e-2)
+
+
+def test_thousand_cells_tile_their_window():
+    latitude, longitude = around(41.4, 2.2, 20, 1000, 0)
+    clustering = make(latitude, longitude, radius=1.0)
+    found = geometries(clustering)
+    window = geometries(make(latitude, longitude, radius=1.0, cell_of=np.zeros(1000, dtype=int)))
+    assert area_in_all(found) == pytest.approx(area_in_all(window), rel=1e-6)
+    assert all(geometry["type"] == "Polygon" for geometry in found)
+    assert all(is_inside(found[cell], latitude[cell], longitude[cell]) for cell in range(1000))

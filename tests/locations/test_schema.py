@@ -1,0 +1,67 @@
+"""The service does what its description says: whatever is sent, no failure and no answer that is not declared."""
+
+import json
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.specs.openapi.checks import ignored_auth
+
+from tests.locations.serving import OPERATOR, asking, bearer, make_app, open_anonymizer, scatter
+
+ANONYMIZER = open_anonymizer(k=3)
+APP = make_app(ANONYMIZER)
+DEVICE, *_ = [ANONYMIZER.sign_up(*place) for place in scatter(12)]
+"""Made when the tests are collected, since the tests themselves are made from the description."""
+
+schema = schemathesis.openapi.from_asgi("/openapi.json", APP)
+QUIETLY = settings(
+    max_examples=25,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _close():
+    yield
+    ANONYMIZER.close()
+
+
+@schema.parametrize()
+@QUIETLY
+def test_strangers_get_declared_answers(case):
+    case.call_and_validate()
+
+
+@schema.parametrize()
+@QUIETLY
+def test_the_operator_gets_declared_answers(case):
+    case.call_and_validate(headers=bearer(OPERATOR))
+
+
+@schema.include(path_regex="location$", method=["GET", "PUT"]).parametrize()
+@QUIETLY
+def test_a_device_gets_declared_answers(case):
+    case.path_parameters = {"pseudonym": DEVICE.pseudonym}
+    # A wrong token is answered like an unknown pseudonym, on purpose; test_web.py sees to it.
+    case.call_and_validate(headers=bearer(DEVICE.token), excluded_checks=[ignored_auth])
+
+
+def test_every_operation_declares_how_it_refuses():
+    with asking(APP) as http:
+        told = http.get("/openapi.json").json()
+    assert set(told["paths"]) == {
+        "/devices", "/devices/{pseudonym}/location", "/devices/{pseudonym}", "/cells", "/health", "/status", "/rebuild",
+        "/what-if", "/metrics",
+    }  # fmt: skip
+    assert set(told["components"]["securitySchemes"]) == {"device", "operator"}
+    for path, operations in told["paths"].items():
+        for method, operation in operations.items():
+            codes = set(operation["responses"])
+            assert {"400", "408", "413", "429", "500", "503"} <= codes, (path, method)
+            assert ("401" in codes) == ("security" in operation), (path, method)
+            assert operation["summary"]
+    assert "HTTPValidationError" not in json.dumps(told)

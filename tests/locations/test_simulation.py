@@ -1,0 +1,165 @@
+"""The simulated city: a plausible one, the same each time, and a report that is true."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import microcell as mc
+from microcell.errors import GuaranteeError, OptionError
+from microcell.locations import Client, make_city, simulate
+from microcell.locations import _simulation as simulation
+from microcell.locations._nouns import Place
+from microcell.locations._sphere import great_circle, to_points
+from tests.locations.serving import OPERATOR, make_app, open_anonymizer, running
+
+
+@pytest.fixture
+def anonymizer():
+    opened = open_anonymizer(k=10, share=0.2)
+    yield opened
+    opened.close()
+
+
+def kilometres_from_centre(latitude, longitude):
+    points = to_points(latitude, longitude)
+    centre = to_points(np.array([simulation.CENTRE[0]]), np.array([simulation.CENTRE[1]]))
+    return great_circle(points, np.repeat(centre, len(points), axis=0))
+
+
+def test_the_city_has_a_dense_centre_and_suburbs():
+    distance = kilometres_from_centre(*make_city(20_000))
+    assert 0.35 < np.mean(distance < 4) < 0.6
+    assert np.mean((distance > 4) & (distance < 30)) > 0.35
+    assert distance.max() < 40
+    within, ring = np.mean(distance < 2) / 4, np.mean((distance > 20) & (distance < 22)) / 84
+    assert within > 20 * ring  # people a square kilometre
+
+
+def test_the_same_seed_gives_the_same_city():
+    assert np.array_equal(make_city(50, seed=4), make_city(50, seed=4))
+    assert not np.array_equal(make_city(50, seed=4), make_city(50, seed=5))
+    assert make_city(0)[0].shape == (0,)
+
+
+def test_a_simulation_tells_what_happened(anonymizer):
+    found = simulate(anonymizer, 300, days=2, changes=0.3, seed=1)
+    status, view = anonymizer.status(), anonymizer.overview()
+    assert (found.sign_ups, found.moves, found.cancellations) == (360, 60, 60)
+    assert (status.sign_ups, status.moves, status.cancellations) == (360, 60, 60)
+    assert found.devices == view.devices == 300
+    assert (found.cells, found.least_size) == (len(view.cells), view.least_size)
+    assert found.least_shared >= found.k == 10
+    assert (found.rebuilds, found.merges) == (status.rebuilds, status.merges)
+    assert 0 < found.mean <= found.root_mean_square
+    assert found.distortion_ratio == pytest.approx((found.root_mean_square / found.mdav_root_mean_square) ** 2)
+
+
+def test_distances_are_those_of_the_devices(anonymizer, monkeypatch):
+    """Against a plain count over what the simulation asked for and got."""
+    homes = {}
+    real_many, real_cancel, real_move, real_up = (
+        anonymizer.sign_up_many, anonymizer.cancel, anonymizer.move, anonymizer.sign_up,
+    )  # fmt: skip
+
+    def many(latitudes, longitudes):
+        accounts = real_many(latitudes, longitudes)
+        homes.update(
+            {a.pseudonym: (a, p) for a, p in zip(accounts, np.stack([latitudes, longitudes], axis=1), strict=True)}
+        )
+        return accounts
+
+    def up(latitude, longitude):
+        account = real_up(latitude, longitude)
+        homes[account.pseudonym] = (account, (latitude, longitude))
+        return account
+
+    def move(pseudonym, token, latitude, longitude):
+        homes[pseudonym] = (homes[pseudonym][0], (latitude, longitude))
+        return real_move(pseudonym, token, latitude, longitude)
+
+    def cancel(pseudonym, token):
+        del homes[pseudonym]
+        real_cancel(pseudonym, token)
+
+    for name, work in (("sign_up_many", many), ("sign_up", up), ("move", move), ("cancel", cancel)):
+        monkeypatch.setattr(anonymizer, name, work)
+    found = simulate(anonymizer, 100, days=1, changes=0.3, seed=2, compare=False)
+    distances = []
+    for account, home in homes.values():
+        place = anonymizer.look_up(account.pseudonym, account.token)
+        a, b = np.radians(home[0]), np.radians(place.latitude)
+        turn = np.radians(home[1] - place.longitude)
+        half = np.sin((a - b) / 2) ** 2 + np.cos(a) * np.cos(b) * np.sin(turn / 2) ** 2  # haversine
+        distances.append(2 * 6371.0088 * np.arcsin(np.sqrt(half)))
+    assert found.devices == len(homes)
+    assert found.mean == pytest.approx(np.mean(distances), rel=1e-6)
+    assert found.root_mean_square == pytest.approx(np.sqrt(np.mean(np.square(distances))), rel=1e-6)
+    assert found.mdav_mean is None
+
+
+def test_mdav_is_the_librarys(anonymizer):
+    points = to_points(*make_city(200))
+    labels = mc.partition(points, 10, method="mdav").labels
+    expected = np.empty(200)
+    for cell in np.unique(labels):
+        mean = points[labels == cell].mean(axis=0)
+        expected[labels == cell] = np.linalg.norm(points[labels == cell] - mean, axis=1)
+    assert simulation.mdav_distances(points, 10) == pytest.approx(expected, rel=1e-3)
+
+
+def test_too_few_devices_wait(anonymizer):
+    found = simulate(anonymizer, 5, days=1, changes=0.0)
+    assert (found.cells, found.least_size, found.least_shared, found.mean) == (0, None, None, None)
+    assert found.distortion_ratio is None
+
+
+def test_everyone_may_leave(anonymizer):
+    found = simulate(anonymizer, 3, days=4, changes=1.0)
+    assert found.devices >= 0
+    assert found.sign_ups - found.cancellations == found.devices
+
+
+def test_a_location_of_fewer_than_k_would_be_told(anonymizer, monkeypatch):
+    real = anonymizer.look_up
+    given = iter([Place(1.0, 2.0)])
+    monkeypatch.setattr(anonymizer, "look_up", lambda *words: next(given, None) or real(*words))
+    with pytest.raises(GuaranteeError, match="given to 1 devices"):
+        simulate(anonymizer, 50, days=0)
+
+
+def test_from_outside_it_is_the_same_city():
+    inside, outside = (open_anonymizer(k=10, share=0.2) for _ in range(2))
+    try:
+        expected = simulate(inside, 120, days=1, changes=0.3, seed=3)
+        with running(make_app(outside)) as url, Client(url, operator=OPERATOR) as client:
+            found = simulate(client, 120, days=1, changes=0.3, seed=3)
+        for name in ("k", "devices", "sign_ups", "moves", "cancellations", "mdav_mean"):
+            assert getattr(found, name) == getattr(expected, name), name
+        assert found.least_shared >= 10
+        assert found.rebuilds == outside.status().rebuilds
+    finally:
+        inside.close()
+        outside.close()
+
+
+def test_without_the_operators_token_less_is_known():
+    outside = open_anonymizer(k=10)
+    try:
+        with running(make_app(outside)) as url, Client(url) as client:
+            found = simulate(client, 30, days=0)
+        assert (found.rebuilds, found.merges) == (None, None)
+        assert found.least_shared >= 10
+    finally:
+        outside.close()
+
+
+@pytest.mark.parametrize("wrong", [{"devices": 0}, {"days": -1}, {"changes": 1.5}, {"changes": float("nan")}])
+def test_wrong_options_are_refused(anonymizer, wrong):
+    with pytest.raises(OptionError):
+        simulate(anonymizer, **{"devices": 5, **wrong})
+
+
+def test_the_report_is_plain_data(anonymizer):
+    found = simulate(anonymizer, 40, days=0)
+    assert all(isinstance(value, (int, float)) for value in dataclasses.asdict(found).values())

@@ -1,0 +1,143 @@
+"""Whatever devices do, in whatever order, and however the service restarts: no served place is of fewer than k."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from microcell.errors import UnknownDeviceError
+from microcell.locations import Anonymizer, Place
+from tests.locations.reading import read_database
+
+KEY = bytes(range(32))
+SPOTS = [(90.0, 0.0), (-90.0, 12.0), (0.0, 180.0), (0.0, -180.0), (0.01, 179.99), (0.01, -179.99), (41.4, 2.2)]
+places = st.one_of(
+    st.sampled_from(SPOTS),
+    st.tuples(st.floats(41.0, 42.0), st.floats(2.0, 3.0)),
+    st.tuples(st.floats(-90.0, 90.0), st.floats(-180.0, 180.0)),
+)
+
+
+class Service(RuleBasedStateMachine):
+    """The model is a plain dictionary of who was acknowledged; all else is read from outside."""
+
+    make_database = None
+
+    @initialize(k=st.integers(2, 4), share=st.sampled_from([0.05, 0.5, 1.0]))
+    def begin(self, k, share):
+        self.k, self.share = k, share
+        self.database = type(self).make_database()
+        self.devices = {}
+        self.open()
+
+    def open(self):
+        self.service = Anonymizer.open(self.database, self.k, key=KEY, share=self.share, background=False)
+
+    def pick(self, number):
+        return sorted(self.devices.items())[number % len(self.devices)]
+
+    @rule(place=places)
+    def sign_up(self, place):
+        account = self.service.sign_up(*place)
+        assert account.pseudonym not in self.devices
+        self.devices[account.pseudonym] = account.token
+        assert self.service.look_up(account.pseudonym, account.token) == account.location
+
+    @rule(some=st.lists(places, min_size=1, max_size=12))
+    def sign_up_many(self, some):
+        for account in self.service.sign_up_many(*np.array(some).T):
+            self.devices[account.pseudonym] = account.token
+
+    @precondition(lambda self: self.devices)
+    @rule(number=st.integers(0, 999), place=places)
+    def move(self, number, place):
+        name, token = self.pick(number)
+        before = read_database(self.database).sealed[name]
+        assert self.service.move(name, token, *place) == self.service.look_up(name, token)
+        assert read_database(self.database).sealed[name] != before
+
+    @precondition(lambda self: self.devices)
+    @rule(number=st.integers(0, 999))
+    def cancel(self, number):
+        name, token = self.pick(number)
+        self.service.cancel(name, token)
+        del self.devices[name]
+        with pytest.raises(UnknownDeviceError):
+            self.service.look_up(name, token)
+
+    @precondition(lambda self: self.devices)
+    @rule(number=st.integers(0, 999))
+    def try_another_token(self, number):
+        name, token = self.pick(number)
+        for action in (self.service.look_up, self.service.cancel, lambda *who: self.service.move(*who, 1.0, 2.0)):
+            with pytest.raises(UnknownDeviceError):
+                action(name, token + "x")
+
+    @rule()
+    def rebuild(self):
+        self.service.rebuild(wait=True)
+
+    @rule()
+    def restart(self):
+        self.service.close()
+        self.open()
+
+    @rule(k=st.integers(2, 6))
+    def restart_with_another_k(self, k):
+        self.service.close()
+        self.k = k
+        self.open()
+
+    @invariant()
+    def nothing_is_lost_and_nobody_is_alone(self):
+        if not hasattr(self, "service"):
+            return
+        seen = read_database(self.database)
+        assert set(seen.cell_of) == set(self.devices)
+        served = {name: self.service.look_up(name, token) for name, token in self.devices.items()}
+        for name, place in served.items():
+            cell = seen.cell_of[name]
+            assert place == (None if cell is None else Place(*seen.places[cell]))
+        users = Counter(place for place in served.values() if place is not None)
+        assert all(count >= self.k for count in users.values())
+        sizes = Counter(cell for cell in seen.cell_of.values() if cell is not None)
+        assert all(count >= self.k for count in sizes.values())
+        assert set(sizes) == set(seen.places) == set(seen.sites)
+        waiting = sum(place is None for place in served.values())
+        assert waiting == (len(self.devices) if len(self.devices) < self.k else 0)
+        assert seen.k == self.k
+        self.views_agree(sizes, waiting)
+
+    def views_agree(self, sizes, waiting):
+        view = self.service.overview()
+        assert sorted(cell.size for cell in view.cells) == sorted(sizes.values())
+        assert (view.devices, view.waiting, view.k) == (len(self.devices), waiting, self.k)
+        assert view.least_size == min(sizes.values(), default=None)
+        assert all(np.isfinite([cell.place.latitude, cell.place.longitude, cell.radius]).all() for cell in view.cells)
+        assert dict(self.service.placements()).keys() == self.devices.keys()
+
+    def teardown(self):
+        if hasattr(self, "service"):
+            self.service.close()
+
+
+def test_no_history_serves_a_cell_under_k(new_database):
+    class OnThisDatabase(Service):
+        make_database = staticmethod(new_database)
+
+    run_state_machine_as_test(
+        OnThisDatabase,
+        settings=settings(
+            max_examples=12, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
