@@ -59,6 +59,7 @@ docs: setup
 	$(BIN)/python docs/make_picture.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "The guide, to open:    build/site/index.html"
+	@echo "With search:           $(BIN)/python -m http.server -d build/site"
 
 lock:
 	$(BIN)/python -m pip install --quiet uv

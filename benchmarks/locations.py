@@ -1,5 +1,10 @@
-"""The location anonymizer: how long cells take, how far devices are from what they use, and how fast look-ups are."""
+"""``python -m benchmarks.locations [DEVICES [K]]``: the location anonymizer, printed as it goes and kept as JSON.
 
+How long cells take, how far devices are from what they use, and how fast look-ups are, also during a rebuild. The
+load of the machine is kept beside: look-ups need both cores to themselves to mean anything.
+"""
+
+import json
 import os
 import subprocess
 import sys
@@ -9,18 +14,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, perf_counter, sleep
+from typing import Any
 
 import numpy as np
 
-from benchmarks.cases import Row
 from microcell import locations
 from microcell.locations._simulation import mdav_distances
 from microcell.locations._sphere import great_circle, to_points
 
+RESULTS = Path(__file__).parent / "results"
 OPERATOR = "the operator of the benchmark"
 LONGEST = 300.0
 """Seconds that a rebuild may take."""
 
+Row = dict[str, Any]
 Answers = np.ndarray  # when, seconds, status; one row a request
 
 
@@ -148,7 +155,7 @@ def _measured(case: str, answers: Answers, window: tuple[float, float] | None = 
     p50, p99, worst = np.quantile(took[inside], [0.5, 0.99, 1.0]) * 1000
     return {
         "case": case,
-        "seconds": end - begin,
+        "seconds": float(end - begin),
         "look-ups a second": float(inside.sum() / (end - begin)),
         "p50 ms": float(p50),
         "p99 ms": float(p99),
@@ -158,10 +165,20 @@ def _measured(case: str, answers: Answers, window: tuple[float, float] | None = 
 
 
 def main() -> None:
-    """Print all of it."""
-    for row in (*clustering(), *look_ups()):
-        told = (f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in row.items())
-        print("  " + ", ".join(told).removeprefix("case "))
+    """Measure a city of so many devices."""
+    given = [int(word) for word in sys.argv[1:3]]
+    n, k = (*given, *(100_000, 100)[len(given) :])
+    rows: list[Row] = []
+    for case in (clustering, look_ups):
+        before = os.getloadavg()[0]
+        for row in case(n, k):
+            rows.append({**row, "load before": before})
+            told = (
+                f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in row.items()
+            )
+            print("  " + ", ".join(told).removeprefix("case "), flush=True)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "locations.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

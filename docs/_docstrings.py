@@ -131,7 +131,8 @@ def markdown(doc: str) -> str:
     parts = [_prose(sections[0])]
     for title, body in zip(sections[1::2], sections[2::2], strict=True):
         if title == "Examples":
-            parts.append(f"```pycon\n{body.strip()}\n```")
+            # Not "pycon": the formatter would change what docstrings have.
+            parts.append(f"```python-console\n{body.strip()}\n```")
         elif title in _ITEMS:
             parts.append(f"*{title}*\n\n" + "\n".join(_items(body)))
         else:

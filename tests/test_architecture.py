@@ -40,6 +40,7 @@ HOMES = {
     "typer": "microcell.cli",
     "rich": "microcell.cli",
     "sklearn": "microcell.estimator",
+    "threadpoolctl": "microcell.auditing.learning",
     "scipy": "microcell.kernels",
     "pyarrow": "microcell.engines._arrow",
     "distributed": "microcell.engines._clusters",
@@ -58,7 +59,7 @@ HOMES = {
 SECOND_HOMES = {"sklearn": "microcell.auditing.learning"}
 """A task is learned in the audit, where the extra is asked for."""
 
-EXTRAS = {"pyreadstat", "sklearn", "pyarrow", "distributed", "dask", "sqlalchemy", "cryptography"} | {
+EXTRAS = {"pyreadstat", "sklearn", "threadpoolctl", "pyarrow", "distributed", "dask", "sqlalchemy", "cryptography"} | {
     *("fastapi", "starlette", "uvicorn", "pydantic", "prometheus_client", "httpx")
 }
 """Optional packages, imported where they are used."""

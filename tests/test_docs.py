@@ -1,5 +1,6 @@
 """The docs are true: what exists is in them, what they show runs, and what is made from code or results is current."""
 
+import doctest
 import importlib
 import json
 import os
@@ -178,8 +179,8 @@ def test_every_error_is_documented():
 @pytest.mark.parametrize("name", [*METHODS, "auto"])
 def test_every_method_has_a_page_with_its_options(name):
     page = DOCS[f"methods/{name}.md"]
-    for word in ("**Guarantee.**", "**Cost.**", "**When to use it.**", "What it loses"):
-        assert word.strip("*.") in page.replace("*Guarantee.*", "Guarantee").replace("*Cost.*", "Cost"), word
+    for word in ("Guarantee", "Cost", "When to use it", "What it loses"):
+        assert re.search(rf"(\*|## ){word}", page), word
     assert f"(methods/{name}.md)" in DOCS["methods.md"]
     method = METHODS.get(name)
     for option in ("effort",) if method is None else method.options:
@@ -258,6 +259,25 @@ def makers(monkeypatch):
 def test_made_pages_are_as_made(makers, module, function):
     for path, text in getattr(makers(module), function)().items():
         assert path.read_text(encoding="utf-8") == text, f"run python docs/{module}.py: {path} is not as made"
+
+
+@pytest.mark.parametrize("module", ["_pages", "_docstrings", "make_readme"])
+def test_examples_of_the_makers_hold(makers, module):
+    found = doctest.testmod(makers(module))
+    assert found.attempted
+    assert not found.failed
+
+
+def test_the_table_of_the_readme_comes_from_the_experiments(makers, tmp_path, monkeypatch):
+    maker = makers("make_readme")
+    rows = [
+        {"data": "Here", "k": 7, "method": name, "D_percent": loss, "seconds": None}
+        for name, loss in (("a", 3), ("b", 2))
+    ]
+    monkeypatch.setattr(maker, "RESULTS", tmp_path / "findings.json")
+    assert "MDAV" in maker.headline()
+    maker.RESULTS.write_text(json.dumps({"headline": rows}), encoding="utf-8")
+    assert maker.headline().splitlines()[-1] == "| Here | 7 | 3.00 % | **2.00 %** |"
 
 
 def test_the_picture_is_as_made(makers):

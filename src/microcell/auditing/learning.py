@@ -1,6 +1,7 @@
 """Learning: what a model trained on the published table is worth, beside one trained on the original."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,9 @@ __all__ = ["measure_learning"]
 
 MOST = 50_000
 """Records used at most; of more, a sample."""
+
+_ENOUGH_FOR_THREADS = 10_000
+"""Records from which on several threads pay."""
 
 _TRAINED = 0.7
 """The share of the records that models are trained on."""
@@ -270,8 +274,17 @@ def _predict(model: Any, learned: Floats, tested: Floats, wanted: Floats, split:
     own = wanted[split.trained]
     if not learned.shape[1] or (own == own[0]).all():
         return None
-    model.fit(learned[split.trained], own)
-    return np.asarray(model.predict(tested[split.held]), dtype=np.float64)
+    with _few_threads(len(own)):
+        model.fit(learned[split.trained], own)
+        return np.asarray(model.predict(tested[split.held]), dtype=np.float64)
+
+
+def _few_threads(rows: int) -> AbstractContextManager[Any]:
+    """One thread for few records: many would wait for each other far longer than they work."""
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+    limits: AbstractContextManager[Any] = threadpool_limits(1 if rows < _ENOUGH_FOR_THREADS else None)
+    return limits
 
 
 def _guess(wanted: Floats, classes: bool) -> float:

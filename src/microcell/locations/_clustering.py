@@ -17,8 +17,8 @@ __all__ = ["Clustering", "Merging", "cluster", "merge", "merge_small"]
 SHAKES, FEW = 20, 2_000_000
 """Rounds of shaking, for fewer points times cells than this."""
 
-_COLD: dict[str, Any] = {"iterations": 12, "tolerance": 2e-3}
-_WARM: dict[str, Any] = {"iterations": 4, "tolerance": 2e-3}
+_COLD: dict[str, Any] = {"iterations": 6, "tolerance": 5e-3}
+_WARM: dict[str, Any] = {"iterations": 3, "tolerance": 5e-3}
 """Lloyd's last steps gain little and take as long as the first."""
 
 
