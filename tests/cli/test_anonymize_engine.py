@@ -192,3 +192,14 @@ def test_what_an_audit_on_the_engine_cannot_do_is_refused_by_name(folder, run, g
     outcome = run(*AUDIT[:5], *given)
     assert outcome.code == 2
     assert message in " ".join(outcome.stderr.split())
+
+
+def test_a_report_is_no_part_of_the_release_and_no_table(folder, run):
+    assert run(*BASE, "-o", "out").code == 0
+    before = (folder / "in" / "file0.parquet").read_bytes()
+    for report in ("out/page.html", "in/file0.parquet", "in/new.csv"):
+        outcome = run(*BASE, "-o", "out", "--force", "--report", report)
+        assert outcome.code == 2
+        assert "--report is a page (.html) outside the folder of the release" in " ".join(outcome.stderr.split())
+    assert (folder / "in" / "file0.parquet").read_bytes() == before
+    assert not (folder / "out" / "page.html").exists()

@@ -150,8 +150,7 @@ def anonymize(
         job = _plan(config, flags, cells_kind, audience, on, dry_run=dry_run)
         done = _carry_out_on_engine(job, words, dry_run=dry_run) if on else _carry_out(job, dry_run=dry_run)
     if json:
-        manifest = done.release.manifest.as_dict()
-        print_data(jsons.dumps(manifest, indent=2, ensure_ascii=False))
+        print_data(jsons.dumps(done.release.manifest.as_dict(), indent=2, ensure_ascii=False))
     words.say(done.sentence)
     words.list(_summarize(job, done.release, dry_run=dry_run))
 
@@ -231,6 +230,9 @@ def _plan(
     sources = [path for path in (job.table, schema, config) if isinstance(path, Path)]
     if on and job.report is not None:
         check_target(job.report, sources=sources)
+        inside = job.output is not None and job.output.resolve() in job.report.resolve().parents
+        if inside or job.report.suffix.lower() in (".parquet", ".csv", ".tsv", ".txt"):  # it may be one of the source
+            raise OptionError("--report is a page (.html) outside the folder of the release. Choose another name.")
     elif job.output is not None and not on:
         mc.check_outputs(job.output, beside=job.beside.values(), sources=sources)
     return job
@@ -249,9 +251,8 @@ def _check_engine(run: Mapping[str, Any], on: Mapping[str, Any]) -> None:
 
 
 def _check_given(run: Mapping[str, Any], *, dry_run: bool) -> None:
-    optional = ("output",) if dry_run else ()
     for name, hint in _NEEDED.items():
-        if run[name] is None and name not in optional:
+        if run[name] is None and not (dry_run and name == "output"):
             raise OptionError(f"{hint}, or {name} in the file of --config.")
 
 

@@ -145,14 +145,17 @@ def _open(path: Path) -> Any:
         ) from None
 
 
-def read_part(path: Path, groups: Sequence[int], schema: Any) -> Any:
-    """The rows of some row groups, in the types of ``schema``, only its columns; nothing else of the file is read."""
+def read_part(path: Path, groups: Sequence[int], schema: Any, name: str | None = None) -> Any:
+    """The rows of some row groups, in the types of ``schema``, only its columns; nothing else of the file is read.
+
+    Errors call the file by the ``name`` that it was given by.
+    """
     pa = arrow()
     try:
         table = _open(path).read_row_groups(list(groups), columns=schema.names, use_threads=False)
     except (pa.ArrowException, OSError):
         raise TableError(f"{path.name!r} cannot be read: it is damaged or cut in the middle. Get it again.") from None
-    return cast(table, schema, path.name)
+    return cast(table, schema, name or path.name)
 
 
 def cast(table: Any, schema: Any, where: str) -> Any:

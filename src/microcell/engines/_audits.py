@@ -17,7 +17,7 @@ from microcell.engines._clusters import DaskEngine, Engine, check_installed
 from microcell.engines._counting import Checked, Counted, count, count_file, gather_classes
 from microcell.engines._folders import MANIFEST, Folders, temporary_output
 from microcell.engines._requests import check_workers
-from microcell.engines._sources import PLAIN, describe, find_files
+from microcell.engines._sources import PLAIN, describe, find_files, read_text
 from microcell.engines._stages import CLASSES_A_BUCKET
 from microcell.errors import OptionError
 from microcell.model import Audit, Measure, Schema
@@ -164,8 +164,8 @@ def _look_at_parquet(path: Path) -> tuple[Any, int]:
 
 
 def _look_at_text(path: Path) -> tuple[Any, int]:
-    table = tables.read(path)
-    return plain_schema(table.native.to_arrow().schema), table.rows
+    table = read_text(path, {})
+    return plain_schema(table.schema), table.num_rows
 
 
 def _read(columns: Any, keys: Sequence[str], buckets: int, item: tuple[Path, Path]) -> Checked:

@@ -1,10 +1,14 @@
 """The engine itself: tasks on the workers of a Dask cluster, the user's own or one that is started here."""
 
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 from secrets import token_hex
-from types import TracebackType
+from threading import current_thread, main_thread
+from types import FrameType, TracebackType
 from typing import Any, Protocol
 
 from microcell import __version__, progress
@@ -19,6 +23,9 @@ RETRIES = 2
 
 WORKERS, MEMORY = 2, "2GB"
 """What is started on this machine if nothing else is said."""
+
+LEAST_MEMORY = 300_000_000
+"""Bytes that a worker takes for Python and its packages alone."""
 
 _SECONDS_TO_CONNECT = 10
 _SECONDS_TO_BEGIN = 120
@@ -63,11 +70,11 @@ class DaskEngine:
         if self._scheduler is None and self._workers is None and self._memory is None:
             self._client = _client_of_program(distributed)
             self._borrowed = self._client is not None
-        if not self._borrowed:
-            self._connect(distributed)
-        if self.dashboard:
-            progress.report(f"dashboard at {self.dashboard}")
         try:
+            if not self._borrowed:
+                self._connect(distributed)
+            if self.dashboard:
+                progress.report(f"dashboard at {self.dashboard}")
             self._check_workers()
         except BaseException:
             self.close()
@@ -76,13 +83,13 @@ class DaskEngine:
 
     def _connect(self, distributed: Any) -> None:
         if self._scheduler is None:
-            self._cluster = self._start_workers(distributed)
+            with _undisturbed():
+                self._cluster = self._start_workers(distributed)
         try:
             self._client = distributed.Client(
                 self._cluster or self._scheduler, timeout=_SECONDS_TO_CONNECT, set_as_default=False
             )
         except (OSError, TimeoutError, ValueError):
-            self.close()
             raise OptionError(
                 f"The scheduler at {self._scheduler!r} cannot be reached. Start one ('dask scheduler') and give its "
                 "address, such as tcp://host:8786, or leave it out."
@@ -115,6 +122,7 @@ class DaskEngine:
         )
 
     def _start_workers(self, distributed: Any) -> Any:
+        _check_memory(self._memory)
         progress.report("starting workers")
         try:
             return distributed.LocalCluster(
@@ -126,8 +134,11 @@ class DaskEngine:
                 dashboard_address="127.0.0.1:0",
                 silence_logs=50,  # CRITICAL: what workers log is for who looks after a cluster
             )
-        except (ValueError, TypeError):
-            raise OptionError(f"memory must be a size such as '2GB', not {self._memory!r}.") from None
+        except (RuntimeError, OSError) as error:
+            raise OptionError(
+                f"Workers cannot be started on this machine ({type(error).__name__}). Check its memory and the number "
+                "of processes that it allows."
+            ) from None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -189,6 +200,55 @@ class DaskEngine:
             ) from None
         finally:
             self._client.cancel(futures, force=True)
+
+
+def _check_memory(memory: Any) -> None:
+    """Refuse what is no size, and so little that a worker would be ended before it began, again and again."""
+    if memory in (None, "auto"):
+        return
+    from dask.utils import parse_bytes  # noqa: PLC0415
+
+    try:
+        size = parse_bytes(memory)
+    except (ValueError, TypeError, AttributeError):
+        size = -1
+    if size < LEAST_MEMORY:
+        raise OptionError(f"memory must be a size such as '2GB', of 300 MB or more, not {memory!r}.")
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let processes that are started here hear nothing of Ctrl-C, and this program only at the end of the block.
+
+    A terminal sends it to all processes, and ending is for this program to decide. A cluster that is half there cannot
+    be ended in order; whoever cannot wait for it interrupts a second time.
+    """
+    heard: list[int] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        heard.append(number)
+        if len(heard) > 1:
+            before[number](number, frame)
+
+    here = current_thread() is main_thread()  # others cannot say what a signal does
+    ending = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if here and hasattr(signal, name)]
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in ending}
+    before = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in before:
+        signal.signal(number, hear)
+    # Threads and processes have the mask of the thread that starts them. The first process would start the tracker,
+    # which takes the mask off again.
+    resource_tracker.ensure_running()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
+    try:
+        yield
+    finally:
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in heard[:1]:  # rather than what failed because of it
+            before[number](number, None)
 
 
 def _client_of_program(distributed: Any) -> Any:

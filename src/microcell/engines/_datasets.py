@@ -16,7 +16,7 @@ from microcell.engines._designs import unite_distortion
 from microcell.engines._folders import Folders, check_output
 from microcell.engines._losses import unite_losses
 from microcell.engines._requests import MACROCELL, SEAMS, Request, check_workers, make_request
-from microcell.engines._sources import find_files
+from microcell.engines._sources import check_apart, find_files
 from microcell.engines._stages import count_classes, make_cells, open_dataset, survey_dataset
 from microcell.engines._steps import Published
 from microcell.model import Audit, Manifest, Schema
@@ -97,7 +97,8 @@ def anonymize_dataset(
         one; else, or if one of them is given, so many ``workers`` (2) are started on this machine, each with so much
         ``memory`` ("2GB"). A program that is a script must then be guarded by ``if __name__ == "__main__"``.
     macrocell
-        Records of a macrocell, one task: 1,000 or more. More of them cost memory and lower the distortion.
+        Records of a macrocell, one task: 100 or more; fewer than 4 k are raised to it. More of them cost memory and
+        lower the distortion.
     seams
         Rounds in which other macrocells are made of whole cells, and refined across the borders of those before.
         Each costs a shuffle of the data set on disk.
@@ -136,6 +137,7 @@ def anonymize_dataset(
         seams=seams,
         replace=replace,
     )
+    check_apart(source, request.output)
     with (
         Folders(request.output, request.scratch) as folders,
         DaskEngine(scheduler, workers, memory, folders.work) as engine,

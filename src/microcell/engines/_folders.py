@@ -1,7 +1,9 @@
 """The folders of a job: one for what is under way, removed in any case, and the release, which appears whole."""
 
 import atexit
+import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +18,9 @@ from microcell.errors import TableError
 __all__ = ["MANIFEST", "SUCCESS", "Folders", "check_output", "temporary_output"]
 
 SUCCESS, MANIFEST = "_SUCCESS", "_manifest.json"
+
+_OWN = re.compile(rf"{SUCCESS}|{re.escape(MANIFEST)}|part-\d+\.\w+")
+"""The files of a release."""
 
 _TRIES = 10
 
@@ -32,8 +37,22 @@ def check_output(output: Path, replace: bool, sources: Sequence[Path] = ()) -> N
         return
     if not replace:
         raise TableError(f"{output} exists. Choose another output, or say that it is to be replaced (replace).")
-    if not (output.is_dir() and not output.is_symlink() and (output / SUCCESS).is_file()):
+    if not (output.is_dir() and not output.is_symlink() and _is_release(output)):
         raise TableError(f"{output} exists and is no release of a data set, so it is not replaced. Choose another.")
+    strange = sorted(path.name for path in output.iterdir() if not _OWN.fullmatch(path.name))
+    if strange:
+        raise TableError(
+            f"{output} holds {strange[0]!r}, which is no part of the release. Move it, so that it is not lost."
+        )
+
+
+def _is_release(folder: Path) -> bool:
+    """True for a folder that was written here; other programs leave a mark of success of the same name."""
+    try:
+        told = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return (folder / SUCCESS).is_file() and isinstance(told, dict) and "microcell" in told
 
 
 def temporary_output(scratch: Path | None) -> Path:

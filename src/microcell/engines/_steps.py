@@ -68,7 +68,7 @@ class _Records:
 def survey(job_path: Path, share: float, part: Part) -> Survey:
     """What the records of a part tell; a share of them is sampled."""
     job = load_job(job_path)
-    native = read_part(part.path, part.groups, job.columns)
+    native = read_part(part.path, part.groups, job.columns, part.name)
     try:
         table = _released(job, native)
         chance, confidential = _chance(job, _SAMPLING, part.number), job.dependence > 0
@@ -81,7 +81,7 @@ def survey(job_path: Path, share: float, part: Part) -> Survey:
 def weigh(job_path: Path, part: Part) -> tuple[Sums, Sums]:
     """The sums of the points of a part: of the quasi-identifiers, and of what is confidential."""
     job = load_job(job_path)
-    records = _read(job, _released(job, read_part(part.path, part.groups, job.columns)))
+    records = _read(job, _released(job, read_part(part.path, part.groups, job.columns, part.name)))
     assert records.placed.confidential is not None
     return add_up(records.placed.quasi, records.weights), add_up(records.placed.confidential, records.weights)
 
@@ -89,7 +89,7 @@ def weigh(job_path: Path, part: Part) -> tuple[Sums, Sums]:
 def scatter(job_path: Path, part: Part) -> Spill:
     """The records of a part in a file, sorted by the leaf of the first routing that each goes to."""
     job = load_job(job_path)
-    records = _read(job, _released(job, read_part(part.path, part.groups, job.columns)))
+    records = _read(job, _released(job, read_part(part.path, part.groups, job.columns, part.name)))
     chance = _chance(job, _SCATTERING, part.number).random(len(records.points))
     leaves = job.routings[0].route(records.points, records.strata, chance)
     return write_runs(records.table.native, leaves, job.work / f"scattered-{part.number:06d}.arrow")

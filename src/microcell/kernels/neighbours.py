@@ -6,7 +6,7 @@ from microcell.kernels._arrays import Floats, Integers, Singles
 from microcell.kernels._jit import ZERO, inlined_kernel, inner_kernel, kernel
 from microcell.kernels.grouping import Grouping
 
-__all__ = ["find_near_cells", "find_near_records"]
+__all__ = ["find_cells_around", "find_near_cells", "find_near_records"]
 
 _TILE = 1024
 """Distances to so many cells are measured at a time: they stay in the fastest cache."""
@@ -35,6 +35,29 @@ def find_near_cells(sums: Floats, totals: Floats, near: Integers) -> None:
                 for i in range(width):
                     if distances[i] < nearest[cell, -1] and first + i != cell:
                         _insert(distances[i], first + i, nearest[cell], near[cell])
+
+
+@kernel
+def find_cells_around(sites: Floats, around: Integers) -> None:
+    """For each site the nearest ones in every direction, -1 where there are no more (OUT: ``around``, (Q, 2 m, A)).
+
+    A direction is the coordinate in which another site is farthest off, and to which side. The nearest sites alone may
+    all be of one crowd; these lead out of it. O(Q^2 m) time.
+    """
+    count, m = sites.shape
+    around[:] = -1
+    nearest = np.empty(around.shape[1:], dtype=np.float32)
+    for cell in range(count):
+        nearest[:] = np.inf
+        for other in range(count):
+            square, widest, way = 0.0, 0.0, 0
+            for j in range(m):
+                difference = sites[other, j] - sites[cell, j]
+                square += difference * difference
+                if abs(difference) > widest:
+                    widest, way = abs(difference), 2 * j + (1 if difference > 0.0 else 0)
+            if other != cell and square < nearest[way, -1]:
+                _insert(square, other, nearest[way], around[cell, way])
 
 
 @inner_kernel

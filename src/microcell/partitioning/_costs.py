@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from microcell.kernels.neighbours import find_near_cells
+from microcell.kernels.neighbours import find_cells_around, find_near_cells
 from microcell.kernels.newton import balance_costs
 from microcell.kernels.transport import centre_costs, choose_again, push_excess
 from microcell.model import Floats, Integers, Mask
@@ -18,8 +18,11 @@ Adjustment = Callable[[Floats, Floats, Floats, Integers, Integers], int]
 MANY_CELLS, NEAR = 1500, 128
 """With more cells, arcs lead only to so many near ones at first, to twice as many where that does not do."""
 
-NEIGHBOURS = 12
+NEIGHBOURS = 6
 """In few dimensions a cell has few neighbours: arcs lead to so many near cells times 2 for each dimension at first."""
+
+EACH_WAY = 3
+"""Arcs lead also to so many cells in every direction: the nearest cells alone may all be of one crowd."""
 
 SWEEPS = 200
 """In which costs move to the middle of what they may be."""
@@ -99,11 +102,14 @@ def _reach(sites: Floats) -> int:
 
 
 def _near(sites: Floats, reach: int) -> Integers:
-    """The cells that arcs lead to from each cell: all others, or so many with the nearest sites."""
-    count = len(sites)
+    """The cells that arcs lead to from each cell: all others, or so many with the nearest sites, and some all around."""
+    count, m = sites.shape
     if reach == count - 1:
         others = np.arange(count - 1)
         return others + (others >= np.arange(count)[:, np.newaxis])
     near = np.empty((count, reach), dtype=np.int64)
     find_near_cells(sites, np.ones(count), near)
-    return near
+    around = np.empty((count, 2 * m, EACH_WAY), dtype=np.int64)
+    find_cells_around(sites, around)
+    farther = around.reshape(count, -1)
+    return np.hstack([near, np.where(farther < 0, near[:, :1], farther)])
