@@ -57,6 +57,10 @@ def serve(
     share: Annotated[
         float, typer.Option(help="Cells are rebuilt when this share of devices has changed since the last time.")
     ] = 0.05,
+    spare: Annotated[
+        float,
+        typer.Option(help="Cells are made larger than k by this share, so that they outlive some cancellations."),
+    ] = 0.01,
     demo: Annotated[
         bool, typer.Option("--demo", help="Try things out without a key: nothing can be read again after the end.")
     ] = False,
@@ -90,7 +94,7 @@ def serve(
     )
     listener = locations.listen_on(host, port)
     database = database or ("sqlite://" if demo else _DATABASE)
-    with closing(listener), _open(words, database, k, demo=demo, share=share) as anonymizer:
+    with closing(listener), _open(words, database, k, demo=demo, share=share, spare=spare) as anonymizer:
         _begin_log()
         if not token:
             words.say(f"the operator's token, this time only ({OPERATOR} is not set): {settings.operator}")

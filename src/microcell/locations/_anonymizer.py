@@ -36,12 +36,13 @@ PAUSE = 60.0
 
 
 class Anonymizer:
-    """The service without its web: open it on a database, and close it in the end.
+    """The service without its web, on a database, until it is closed.
 
     A change is durable when its method returns. Look-ups read memory alone, and wait for nothing. No cell of fewer than
     k devices is ever written or served: one that falls under k is merged with its nearest neighbour in the same
-    transaction. Rebuilds begin when changes exceed a ``share`` of the devices, a merge counting as a change for each of
-    its devices; with ``background`` they go on beside, in a process of their own.
+    transaction. A rebuild begins after that, and when changes exceed a ``share`` of the devices; with ``background`` it
+    goes on beside, in a process of its own. It makes cells larger than k by the ``spare`` share, so that they outlive
+    some cancellations.
 
     Examples
     --------
@@ -54,8 +55,11 @@ class Anonymizer:
     >>> service.close()
     """
 
-    def __init__(self, store: Store, vault: Vault, k: int, share: float, background: bool, seed: int) -> None:
-        self._store, self._vault, self._k, self._share, self._seed = store, vault, k, share, seed
+    def __init__(
+        self, store: Store, vault: Vault, k: int, share: float, spare: float, background: bool, seed: int
+    ) -> None:
+        self._store, self._vault, self._k, self._seed = store, vault, k, seed
+        self._share, self._spare = share, spare
         self._background, self._apart = background, Apart()
         self._write = threading.RLock()
         self._turn = threading.RLock()
@@ -76,6 +80,7 @@ class Anonymizer:
         *,
         key: bytes | None,
         share: float = 0.05,
+        spare: float = 0.01,
         background: bool = True,
         seed: int = 0,
     ) -> Self:
@@ -84,10 +89,10 @@ class Anonymizer:
         Without k, that of the database; where k is another than before, cells are merged until all have k before
         anything is served. Without a ``key`` a random one is used and thrown away: the disk cannot be read again.
         """
-        check_options(k, share)
+        check_options(k, share, spare)
         vault = Vault(new_key() if key is None else key)
         store = Store.open(database)
-        service = cls(store, vault, 0 if k is None else int(k), float(share), background, seed)
+        service = cls(store, vault, 0 if k is None else int(k), float(share), float(spare), background, seed)
         try:
             with service._write:
                 if k is None:
@@ -266,7 +271,8 @@ class Anonymizer:
         if total < self._k or (self._background and total > AT_ONCE):
             return None
         began, slots = time.monotonic(), population.occupied()
-        clustering, labels = cluster(np.concatenate([population.points[slots], points]), self._k, seed=self._seed)
+        everywhere = np.concatenate([population.points[slots], points])
+        clustering, labels = cluster(everywhere, self._k, spare=self._spare, seed=self._seed)
         everyone = np.concatenate([population.rows[slots], rows])
         switched, _ = after_switching(clustering, labels, everyone, self._next_cell, self._k)
         return switched, time.monotonic() - began
@@ -307,8 +313,9 @@ class Anonymizer:
         count, state = len(self._population), self._state
         if self._closed or count < self._k or time.monotonic() < self._not_before:
             return False
-        unserved = self._population.served.clustering is None
-        return unserved or self._again or state.changes > self._share * count
+        clustering = self._population.served.clustering
+        merged = clustering is None or len(clustering.sites) > len(clustering)
+        return merged or self._again or state.changes > self._share * count
 
     def _start_worker(self, *, again: bool) -> None:
         self._again = self._again or again
@@ -349,7 +356,9 @@ class Anonymizer:
             slots, start = population.occupied(), population.served.clustering
             points = population.points[slots]
             population.touched.clear()
-        clustering, labels = self._calculate("cluster", points, self._k, start=start, seed=self._seed)
+        clustering, labels = self._calculate(
+            "cluster", points, self._k, start=start, spare=self._spare, seed=self._seed
+        )
         with self._writing():
             if self._epoch != epoch:
                 raise ServiceError("The database was opened anew while cells were made; they are made once more.")

@@ -28,8 +28,7 @@ class Plan:
 def after_leaving(population: Population, state: State, slot: int, cell: int, k: int, *, gone: bool) -> Plan:
     """What follows when a slot's device leaves its cell, for another one, or for good.
 
-    A cell under k is merged with its nearest neighbour, which counts as a change for every device in it; where fewer
-    than k devices are left in all, everyone waits.
+    A cell under k is merged with its nearest neighbour; where fewer than k devices are left in all, everyone waits.
     """
     served = population.served
     if served.clustering is None or len(population) - gone < k:
@@ -58,13 +57,7 @@ def whole(served: Served, sizes: Integers, state: State, k: int) -> Plan:
     gone = np.setdiff1d(np.arange(len(sizes)), firsts)
     kept = firsts[found.renumbered[gone]]
     cells = np.where(served.cells >= 0, found.renumbered[served.cells], WAITS)
-    changed = int(found.sizes[np.unique(found.renumbered[gone])].sum())
-    after = replace(
-        state,
-        generation=state.generation + 1,
-        merges=state.merges + found.merges,
-        changes=state.changes + changed,
-    )
+    after = replace(state, generation=state.generation + 1, merges=state.merges + found.merges)
     return Plan(
         after,
         Served.of(found.clustering, served.ids[firsts], cells, after),
