@@ -68,12 +68,15 @@ def settle_costs(
     rows = np.flatnonzero(~_split_equals(X, labels)) if unpinned else np.arange(len(X))
     points, cells = np.ascontiguousarray(X[rows]), labels[rows]
     steps = np.random.default_rng(int(sha256(X.tobytes()).hexdigest(), 16)).uniform(-1.0, 1.0, size=count)
-    reaches = {_reach(sites), count - 1 if count <= MANY_CELLS else min(count - 1, 2 * NEAR)}
-    for reach in sorted(reaches):
+    reach, last = _reach(sites), count - 1 if count <= MANY_CELLS else min(count - 1, 2 * NEAR)
+    while True:
         settled = costs.copy()
         centre_costs(points, sites, settled, targets, cells, _near(sites, reach), steps, SWEEPS)
         if choose_again(points, sites, settled, targets, cells.copy()) == 0:
             return np.asarray(settled - settled.min())
+        if reach >= last:
+            break
+        reach = min(last, 2 * reach)
     return np.asarray(costs - costs.min())  # a cell beyond the near ones would have come out
 
 
