@@ -18,7 +18,6 @@ NAMES = ("aggregation", "quantization", "dependence", "probabilistic", "incremen
 """The papers, in the order of the page."""
 
 NOTHING = "-"
-LOSS, SECONDS = ", IL", ", s"
 FULL = RESULTS / "full"
 DOCS = ROOT / "docs"
 HEAD = """\
@@ -66,7 +65,7 @@ def _studies(folder: Path) -> list[dict[str, Any]]:
 
 def _headline(studies: Iterable[Mapping[str, Any]]) -> str:
     """Distortion and time: a line for each data set and k, a column for each method, the least of a line in bold."""
-    rows = [each for study in studies for row in study["headline"] for each in _single(row)]
+    rows = [each for study in studies for each in study["headline"]]
     if not rows:
         return ""
     methods = list(dict.fromkeys(row["method"] for row in rows))
@@ -78,15 +77,6 @@ def _headline(studies: Iterable[Mapping[str, Any]]) -> str:
         "method took here. Values in print are those of the literature.\n"
     )
     return "\n".join(["## Distortion and time\n", about, *_table(["data", "k", *map(_plain, methods)], lines), ""])
-
-
-def _single(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of one method each: as they are, or of a row with all methods, "METHOD, IL" and "METHOD, s"."""
-    if "method" in row:
-        return [dict(row)]
-    names = [key.removesuffix(LOSS) for key in row if key.endswith(LOSS)]
-    same = {"data": row["data"], "k": row["k"]}
-    return [{**same, "method": m, "D_percent": row[m + LOSS], "seconds": row.get(m + SECONDS)} for m in names]
 
 
 def _cells(rows: list[Mapping[str, Any] | None]) -> list[str]:

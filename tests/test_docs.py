@@ -271,13 +271,13 @@ def test_examples_of_the_makers_hold(makers, module):
 def test_the_table_of_the_readme_comes_from_the_experiments(makers, tmp_path, monkeypatch):
     maker = makers("make_readme")
     rows = [
-        {"data": "Here", "k": 7, "method": name, "D_percent": loss, "seconds": None}
-        for name, loss in (("a", 3), ("b", 2))
+        {"data": "Here", "k": 5, "method": name, "D_percent": loss, "seconds": None}
+        for name, loss in (("MDAV", 3), ("auto", 2), ("another", 1))
     ]
     monkeypatch.setattr(maker, "RESULTS", tmp_path / "findings.json")
     assert "MDAV" in maker.headline()
     maker.RESULTS.write_text(json.dumps({"headline": rows}), encoding="utf-8")
-    assert maker.headline().splitlines()[-1] == "| Here | 7 | 3.00 % | **2.00 %** |"
+    assert maker.headline().splitlines()[-1] == "| Here | 5 | 3.00 % | **2.00 %** |"
 
 
 def test_the_picture_is_as_made(makers):

@@ -45,6 +45,10 @@ class Server:
         self._run("initdb", "-D", "data", "-U", "tester", "-A", "trust", "--no-sync", "-E", "UTF8")
         self._run("pg_ctl", "-D", "data", "-l", "log", "-w", "-t", "60", "-o", f"-F -k {self.folder} -h ''", "start")
 
+    def restart(self):
+        """End all connections and begin again."""
+        self._run("pg_ctl", "-D", "data", "-l", "log", "-w", "-t", "60", "-m", "fast", "restart")
+
     def _run(self, program, *arguments):
         as_user = {} if self.user is None else {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
         command = [str(self.programs / program), *arguments]

@@ -82,8 +82,15 @@ def test_newcomers_and_leavers_do_not_move_a_place(service):
     assert accounts
 
 
-def test_a_cell_that_falls_under_k_is_merged_at_once(database):
-    service = Anonymizer.open(database, 4, key=KEY, share=1.0, background=False)
+@pytest.fixture
+def merging_only(service, monkeypatch):
+    """The service without the rebuild that a merge makes due: what it serves is then the merge alone."""
+    monkeypatch.setattr(service, "_is_due", lambda: False)
+    return service
+
+
+def test_a_cell_that_falls_under_k_is_merged_at_once(merging_only):
+    service = merging_only
     accounts = sign_up(service, [*scatter(4), *(scatter(4) + 20), *(scatter(4) - [60, 90])])
     before = service.status()
     assert before.cells == 3
@@ -94,10 +101,19 @@ def test_a_cell_that_falls_under_k_is_merged_at_once(database):
     assert service.look_up(near.pseudonym, near.token) == service.look_up(accounts[1].pseudonym, accounts[1].token)
     assert service.look_up(far.pseudonym, far.token) == far.location
     assert after.generation == before.generation + 1
-    service.close()
 
 
-def test_moving_away_merges_too(service):
+def test_a_rebuild_follows_a_merge(service):
+    accounts = sign_up(service, [*scatter(5), *(scatter(5) + 20), *(scatter(5) - [60, 90])])
+    for account in accounts[:2]:
+        service.cancel(account.pseudonym, account.token)
+    after = service.status()
+    assert (after.merges, after.rebuilds, after.cells, after.changes) == (1, 2, 3, 0)
+    assert min(users_of(service).values()) >= 4
+
+
+def test_moving_away_merges_too(merging_only):
+    service = merging_only
     accounts = sign_up(service, [*scatter(4), *(scatter(4) + 20), *(scatter(4) - [60, 90])])
     place = service.move(accounts[0].pseudonym, accounts[0].token, *(scatter(1)[0] - [60, 90]))
     assert place == accounts[8].location

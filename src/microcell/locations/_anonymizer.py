@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,13 +16,14 @@ from microcell.locations._checking import as_degrees, check_options
 from microcell.locations._clustering import Clustering, cluster
 from microcell.locations._loading import load
 from microcell.locations._nouns import Account, Overview, Place, Status, WhatIf
-from microcell.locations._planning import Plan, after_leaving, after_switching
+from microcell.locations._planning import Plan, after_leaving, after_switching, counted, is_worn, rebuilt
 from microcell.locations._population import WAITS, Population, Served, unknown_device
 from microcell.locations._records import BrokenStoreError, Change, DeviceRow, State, Switched
 from microcell.locations._sphere import to_points
 from microcell.locations._store import Store
 from microcell.locations._vault import Vault, digest_of, new_key, new_pseudonym, new_token
 from microcell.locations._views import overview_of, status_of
+from microcell.locations._watching import Watch
 from microcell.model import Floats, Integers
 
 __all__ = ["Anonymizer"]
@@ -38,8 +38,8 @@ PAUSE = 60.0
 class Anonymizer:
     """The service without its web, on a database, until it is closed.
 
-    A change is durable when its method returns. Look-ups read memory alone, and wait for nothing. No cell of fewer than
-    k devices is ever written or served: one that falls under k is merged with its nearest neighbour in the same
+    A change is durable when its method returns. Look-ups read memory alone, and go on where the database fails. No cell
+    of fewer than k devices is ever written or served: one under k is merged with its nearest neighbour in the same
     transaction. A rebuild begins after that, and when changes exceed a ``share`` of the devices; with ``background`` it
     goes on beside, in a process of its own. It makes cells larger than k by the ``spare`` share, so that they outlive
     some cancellations.
@@ -60,11 +60,11 @@ class Anonymizer:
     ) -> None:
         self._store, self._vault, self._k, self._seed = store, vault, k, seed
         self._share, self._spare = share, spare
-        self._background, self._apart = background, Apart()
+        self._background, self._apart, self._watch = background, Apart(), Watch(self._look_after)
         self._write = threading.RLock()
         self._turn = threading.RLock()
         self._worker: threading.Thread | None = None
-        self._closed = self._stale = self._rebuilding = self._again = False
+        self._closed = self._rebuilding = self._again = self._stale = self._doubtful = False
         self._failure: str | None = None
         self._not_before = -math.inf
         self._epoch = 0
@@ -99,6 +99,8 @@ class Anonymizer:
                     service._k = store.last_k()
                 service._load()
                 service._consider_rebuild()
+                if background and store.may_be_lost:
+                    service._watch.start()
         except BaseException:
             service.close()
             raise
@@ -128,10 +130,10 @@ class Anonymizer:
             cells = np.full(count, WAITS) if served.clustering is None else served.clustering.assign(points)
             ids = [None] * count if served.clustering is None else served.ids[cells].tolist()
             added = [DeviceRow(*row) for row in zip(rows.tolist(), names, digests, sealed, ids, strict=True)]
-            state = self._counted(sign_ups=count)
+            state = counted(self._state, sign_ups=count)
             first = self._first_cells(points, rows) if served.clustering is None else None
             if first is not None:
-                state = self._rebuilt(state, first[1])
+                state = rebuilt(state, self._k, first[1])
             self._store.write(Change(state, added=added, switched=None if first is None else first[0]))
             self._next_row += count
             self._population.add(names, digests, rows, points, cells)
@@ -144,7 +146,7 @@ class Anonymizer:
     def look_up(self, pseudonym: str, token: str) -> Place | None:
         """The place to use; None while the device has to wait. Touches no disk and takes no lock."""
         self._refuse_closed()
-        if self._stale:
+        if self._doubtful:
             with self._writing():
                 pass
         population = self._population
@@ -164,7 +166,7 @@ class Anonymizer:
             entry = self._population.find(pseudonym, token)
             served = self._population.served
             cell = WAITS if served.clustering is None else int(served.clustering.assign(point)[0])
-            plan = after_leaving(self._population, self._counted(moves=1), entry.slot, cell, self._k, gone=False)
+            plan = after_leaving(self._population, counted(self._state, moves=1), entry.slot, cell, self._k, gone=False)
             id = None if cell == WAITS else int(served.ids[cell])
             row = DeviceRow(int(self._population.rows[entry.slot]), pseudonym, entry.digest, sealed, id)
             self._carry_out(plan, moved=[row])
@@ -177,7 +179,7 @@ class Anonymizer:
         """Nothing; the device is forgotten."""
         with self._writing():
             entry = self._population.find(pseudonym, token)
-            state = self._counted(cancellations=1)
+            state = counted(self._state, cancellations=1)
             plan = after_leaving(self._population, state, entry.slot, WAITS, self._k, gone=True)
             self._carry_out(plan, removed=[int(self._population.rows[entry.slot])])
             self._population.remove(pseudonym, plan.served)
@@ -231,6 +233,7 @@ class Anonymizer:
     def close(self) -> None:
         """Let go of the database; what was acknowledged is in it. A rebuild that runs is given up."""
         self._closed = True
+        self._watch.stop()
         self._apart.stop()
         worker = self._worker
         if worker is not None and worker is not threading.current_thread():
@@ -247,17 +250,11 @@ class Anonymizer:
         self._next_row, self._next_cell = loaded.next_row, loaded.next_cell
         self._again = self._again or loaded.rebuild
         self._epoch += 1
-        self._stale = False
-
-    def _counted(self, **counts: int) -> State:
-        """The state with so many more changes."""
-        more = {name: getattr(self._state, name) + count for name, count in counts.items()}
-        return replace(self._state, changes=self._state.changes + sum(counts.values()), **more)
+        self._stale = self._doubtful = False
 
     def _carry_out(self, plan: Plan, *, moved: Sequence[DeviceRow] = (), removed: Sequence[int] = ()) -> None:
         """Write a plan; what is served then is for the caller to put in place, and the state after it."""
-        change = Change(plan.state, moved=moved, removed=removed, merged=plan.merged, switched=plan.switched)
-        self._store.write(change)
+        self._store.write(Change(plan.state, (), moved, removed, plan.merged, plan.switched))
 
     def _place_of(self, pseudonym: str) -> Place | None:
         return self._population.served.place_of(self._population.index[pseudonym].slot)
@@ -277,26 +274,8 @@ class Anonymizer:
         switched, _ = after_switching(clustering, labels, everyone, self._next_cell, self._k)
         return switched, time.monotonic() - began
 
-    def _rebuilt(self, state: State, seconds: float, merges: int = 0, changes: int = 0) -> State:
-        return replace(
-            state,
-            k=self._k,
-            generation=state.generation + 1,
-            rebuilds=state.rebuilds + 1,
-            merges=state.merges + merges,
-            changes=changes,
-            rebuilt=time.time(),
-            rebuild_seconds=seconds,
-        )
-
     def _serve(self, switched: Switched, state: State) -> None:
-        """Serve new cells, from one moment to the next."""
-        population = self._population
-        cells = np.full(len(population.rows), WAITS, dtype=np.int64)
-        slots = population.occupied()
-        order = np.argsort(switched.devices)
-        cells[slots] = switched.cells[order[np.searchsorted(switched.devices[order], population.rows[slots])]]
-        population.served = Served.of(switched.clustering, switched.ids, cells, state)
+        self._population.switch(switched, state)
         self._next_cell += len(switched.ids)
 
     def _consider_rebuild(self) -> None:
@@ -310,12 +289,9 @@ class Anonymizer:
             self._rebuild()
 
     def _is_due(self) -> bool:
-        count, state = len(self._population), self._state
-        if self._closed or count < self._k or time.monotonic() < self._not_before:
+        if self._closed or len(self._population) < self._k or time.monotonic() < self._not_before:
             return False
-        clustering = self._population.served.clustering
-        merged = clustering is None or len(clustering.sites) > len(clustering)
-        return merged or self._again or state.changes > self._share * count
+        return self._again or is_worn(self._population, self._state, self._share)
 
     def _start_worker(self, *, again: bool) -> None:
         self._again = self._again or again
@@ -371,7 +347,7 @@ class Anonymizer:
                 cells[changed] = clustering.assign(population.points[changed])
             now = population.occupied()
             switched, merges = after_switching(clustering, cells[now], population.rows[now], self._next_cell, self._k)
-            state = self._rebuilt(self._state, time.monotonic() - began, merges, len(changed))
+            state = rebuilt(self._state, self._k, time.monotonic() - began, merges, len(changed))
             self._store.write(Change(state, switched=switched))
             self._serve(switched, state)
             self._state = state
@@ -387,15 +363,38 @@ class Anonymizer:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """The right to change things. After a failure it is not known what was written: all is then loaded anew."""
+        """The right to change things. Where the database failed, it is not known what it holds: all is loaded anew.
+
+        Memory changes after it, and so is as it was; after any other failure that is in doubt, and nothing is served.
+        """
         with self._write:
             self._refuse_closed()
             if self._stale:
-                self._store.connect()
-                self._load()
+                self._load_anew()
             try:
                 yield
-            except BaseException as error:
-                refused = isinstance(error, MicrocellError) and not isinstance(error, BrokenStoreError)
-                self._stale = self._stale or not refused
+            except BrokenStoreError:
+                self._stale = True
                 raise
+            except BaseException as error:
+                if not isinstance(error, MicrocellError):
+                    self._stale = self._doubtful = True
+                raise
+
+    def _look_after(self) -> None:
+        """See that the database is still there and ours; if not, connect again, or serve nothing if it is another's."""
+        for _ in range(2):
+            with suppress(MicrocellError), self._writing():
+                self._store.check()
+                return
+
+    def _load_anew(self) -> None:
+        """Connect again and load all. Where the database is there but not ours any more, memory counts no longer."""
+        try:
+            self._store.connect()
+            self._load()
+        except BrokenStoreError:
+            raise
+        except MicrocellError as error:
+            self._doubtful = True
+            raise ServiceError(f"The service cannot go on with its database: {error}") from None

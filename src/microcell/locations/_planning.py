@@ -3,6 +3,7 @@
 Pure functions: from what is served now, to what shall be written and then served.
 """
 
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from microcell.locations._population import WAITS, Population, Served
 from microcell.locations._records import Merged, State, Switched
 from microcell.model import Integers
 
-__all__ = ["Plan", "after_leaving", "after_switching", "nobody_served", "whole"]
+__all__ = ["Plan", "after_leaving", "after_switching", "counted", "is_worn", "nobody_served", "rebuilt", "whole"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,39 @@ class Plan:
     served: Served | None = None
     merged: Merged | None = None
     switched: Switched | None = None
+
+
+def counted(state: State, **counts: int) -> State:
+    """The state with so many more changes.
+
+    Examples
+    --------
+    >>> counted(State(b"", 2, changes=1), moves=2)
+    State(k=2, generation=0, rebuilds=0, merges=0, sign_ups=0, moves=2, cancellations=0, changes=3, ...)
+    """
+    more = {name: getattr(state, name) + count for name, count in counts.items()}
+    return replace(state, changes=state.changes + sum(counts.values()), **more)
+
+
+def is_worn(population: Population, state: State, share: float) -> bool:
+    """Whether cells should be made anew: there are none, two became one, or more than a share of devices changed."""
+    clustering = population.served.clustering
+    merged = clustering is None or len(clustering.sites) > len(clustering)
+    return merged or state.changes > share * len(population)
+
+
+def rebuilt(state: State, k: int, seconds: float, merges: int = 0, changes: int = 0) -> State:
+    """The state after a rebuild for this k that ends now; ``changes`` came while it went on."""
+    return replace(
+        state,
+        k=k,
+        generation=state.generation + 1,
+        rebuilds=state.rebuilds + 1,
+        merges=state.merges + merges,
+        changes=changes,
+        rebuilt=time.time(),
+        rebuild_seconds=seconds,
+    )
 
 
 def after_leaving(population: Population, state: State, slot: int, cell: int, k: int, *, gone: bool) -> Plan:

@@ -8,7 +8,7 @@ import numpy as np
 from microcell.errors import UnknownDeviceError
 from microcell.locations._clustering import Clustering
 from microcell.locations._nouns import CellSummary, Place
-from microcell.locations._records import State
+from microcell.locations._records import State, Switched
 from microcell.locations._vault import digest_of, same_digest
 from microcell.model import Floats, Integers
 
@@ -128,6 +128,13 @@ class Population:
             self.served = served
         self.points[slot], self.rows[slot] = 0.0, 0
         self.free.append(slot)
+
+    def switch(self, switched: Switched, state: State) -> None:
+        """Serve new cells, from one moment to the next."""
+        cells, slots = _waiting(len(self.rows)), self.occupied()
+        order = np.argsort(switched.devices)
+        cells[slots] = switched.cells[order[np.searchsorted(switched.devices[order], self.rows[slots])]]
+        self.served = Served.of(switched.clustering, switched.ids, cells, state)
 
     def _make_room(self, count: int) -> None:
         lacking = count - len(self.free)

@@ -32,6 +32,9 @@ _ADVISORY = 7_310_579_263_044_108_643
 PATIENCE = 3.0
 """Seconds until the lock is taken for another's: PostgreSQL may not have noticed yet that a process was killed."""
 
+CONNECTING = 10
+"""Seconds until a server that does not answer counts as one that is not there."""
+
 _TABLES = sa.MetaData()
 _CELLS = sa.Table(
     "location_cells",
@@ -130,6 +133,16 @@ class Store:
             sites = run(sa.select(_SITES).order_by(_SITES.c.id)).all()
         ids = np.array([cell.id for cell in cells], dtype=np.int64)
         return Stored(state, devices, _as_clustering(0 if state is None else state.k, ids, cells, sites), ids)
+
+    @property
+    def may_be_lost(self) -> bool:
+        """Whether the lock may go while the process lives: with a connection to a server, and not with a file."""
+        return self._is_postgresql
+
+    def check(self) -> None:
+        """Nothing, if the connection is still there, and with it the lock."""
+        with self._explained("reached"):
+            self._ask(sa.literal(1))
 
     def last_k(self) -> int:
         """The k that the database was served with."""
@@ -299,7 +312,8 @@ def _in_memory(url: sa.URL) -> bool:
 def _engine(url: sa.URL) -> sa.Engine:
     """An engine that shows no values, in messages or logs, and whose commits are durable."""
     if url.get_backend_name() == "postgresql":
-        engine = sa.create_engine(url, hide_parameters=True, poolclass=NullPool)
+        options = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECTING}
+        engine = sa.create_engine(url, hide_parameters=True, poolclass=NullPool, connect_args=options)
         event.listen(engine, "connect", lambda connection, _: _set_up(connection, ["SET synchronous_commit = on"]))
         return engine
     if not _in_memory(url):
