@@ -32,7 +32,8 @@ def headline() -> str:
     if RESULTS.is_file():
         rows = json.loads(RESULTS.read_text(encoding="utf-8"))["headline"]
         if rows:
-            return spread(row for row in rows if row["method"] in SHOWN and row["k"] in (3, 5, 10))
+            shown = [row for row in rows if row["method"] in SHOWN and row["k"] in (3, 5, 10)]
+            return spread(sorted(shown, key=lambda row: SHOWN.index(row["method"])))
     return from_records(RECORDS.read_text(encoding="utf-8"))
 
 

@@ -5,6 +5,7 @@ import struct
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from microcell.errors import DataError, OptionError, ServiceError, UnknownDeviceError
 from microcell.locations import Anonymizer, Place, new_key
 from microcell.locations import _anonymizer as module
+from microcell.locations._population import WAITS, Served
 from microcell.locations._sphere import great_circle, to_points
 from tests.locations.reading import read_database
 
@@ -265,6 +267,12 @@ def test_a_k_that_promises_nothing_is_refused(k):
         Anonymizer.open("sqlite://", k, key=None)
 
 
+def test_a_k_beyond_all_devices_is_refused():
+    with pytest.raises(OptionError, match="k must be at most 1,000,000,000"):
+        Anonymizer.open("sqlite://", 10**20, key=None)
+    Anonymizer.open("sqlite://", 10**9, key=None).close()
+
+
 @pytest.mark.parametrize("share", [0, -1, 1.5, float("nan"), "0.1", True])
 def test_a_share_is_a_share(share):
     with pytest.raises(OptionError, match="share must be"):
@@ -393,6 +401,27 @@ def test_many_threads_change_and_look_at_once(database):
     names = {name for name, _ in service.placements()}
     service.close()
     assert set(read_database(database).cell_of) == names
+
+
+def test_sizes_can_be_counted_while_devices_come_and_go():
+    """Entries change in place under whoever counts: no moment between two readings of one may matter."""
+    served = Served.of(None, np.empty(0, dtype=np.int64), np.zeros(200_000, dtype=np.int64))
+    served = replace(served, places=(Place(0.0, 0.0),) * 2)
+    done = threading.Event()
+
+    def change():
+        while not done.is_set():
+            served.cells[:] = WAITS
+            served.cells[:] = 1
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(300):
+            assert served.sizes().shape == (2,)
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_a_broken_database_is_told_and_all_is_loaded_anew(service, monkeypatch):

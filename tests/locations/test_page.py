@@ -210,6 +210,20 @@ def test_the_map_zooms_and_moves(browser, service):
     assert troubles(browser, url=url) == ([], [])
 
 
+def test_a_stray_device_does_not_make_the_city_a_dot(browser):
+    anonymizer = open_anonymizer(k=5, share=0.9)
+    anonymizer.sign_up_many(*zip(*scatter(300), (-30.0, 100.0), strict=True))
+    with running(make_app(anonymizer)) as url:
+        open_page(browser, url)
+        city = [colour for colour, count in colours_on_map(browser).items() if count > 50]
+        press(browser, "0")
+        world = [colour for colour, count in colours_on_map(browser).items() if count > 50]
+        assert len(city) > 20
+        assert len(world) < 10
+        assert troubles(browser, url=url) == ([], [])
+    anonymizer.close()
+
+
 def test_the_page_follows_the_service(browser):
     anonymizer = open_anonymizer(k=20)
     anonymizer.sign_up_many(*zip(*scatter(7), strict=True))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microcell.locations._clustering import Clustering
+from microcell.locations._clustering import Clustering, cluster
 from microcell.locations._polygons import geometries
 from microcell.locations._sphere import EARTH_RADIUS, to_degrees, to_points
 
@@ -301,3 +301,17 @@ def test_thousand_cells_tile_their_window():
     assert area_in_all(found) == pytest.approx(area_in_all(window), rel=1e-6)
     assert all(geometry["type"] == "Polygon" for geometry in found)
     assert all(is_inside(found[cell], latitude[cell], longitude[cell]) for cell in range(1000))
+
+
+@pytest.mark.parametrize("stray", [(-30.0, 100.0), (2.0, 2.0)])
+def test_a_stray_device_does_not_take_the_polygons_of_others(stray):
+    """Its cell reaches around the Earth, where a city is a dot; only cells that border on it may be drawn amiss."""
+    chance = np.random.default_rng(0)
+    latitude, longitude = np.append(chance.normal([41.4, 2.2], 0.05, (300, 2)), [stray], axis=0).T
+    points = to_points(latitude, longitude)
+    clustering, _ = cluster(points, 5)
+    assert len(clustering) == 60
+    cells, right = clustering.assign(points), 0
+    for number, geometry in enumerate(geometries(clustering)):
+        right += np.array_equal(are_inside(geometry, latitude, longitude), cells == number)
+    assert right >= 54

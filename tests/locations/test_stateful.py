@@ -44,7 +44,8 @@ class Service(RuleBasedStateMachine):
         self.service = Anonymizer.open(self.database, self.k, key=KEY, share=self.share, background=False)
 
     def pick(self, number):
-        return sorted(self.devices.items())[number % len(self.devices)]
+        """One in the order of sign-ups: that of pseudonyms differs from run to run, and nothing could be replayed."""
+        return list(self.devices.items())[number % len(self.devices)]
 
     @rule(place=places)
     def sign_up(self, place):

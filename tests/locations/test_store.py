@@ -107,6 +107,31 @@ def test_a_second_process_is_refused(new_database):
     Store.open(database).close()
 
 
+def test_a_second_process_is_refused_by_whatever_way_it_comes(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.db").symlink_to(tmp_path / "devices.db")
+    (tmp_path / "also").symlink_to(tmp_path)
+    store = Store.open(str(tmp_path / "link.db"))
+    monkeypatch.chdir(tmp_path / "folder")
+    ways = ["../devices.db", "sqlite:///../link.db", f"{tmp_path}/also/devices.db", f"sqlite:///{tmp_path}/devices.db"]
+    for way in ways:
+        with pytest.raises(OptionError, match="served by another process"):
+            Store.open(way)
+    store.close()
+    assert (tmp_path / "devices.db").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "database",
+    ["sqlite:///file:devices.db?uri=true", "sqlite:///file:devices.db", "file:devices.db", "sqlite:///a.db?mode=ro"],
+)
+def test_files_of_sqlite_are_given_by_path_alone(database, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OptionError, match="path of a file of SQLite alone"):
+        Store.open(database)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_closed_store_says_so(new_database):
     store = Store.open(new_database())
     store.close()

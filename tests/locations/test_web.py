@@ -338,6 +338,13 @@ def test_the_operator_sees_the_status_and_rebuilds(http, anonymizer):
     assert anonymizer.status().rebuilds == before["rebuilds"] + 1
 
 
+def test_cells_cannot_be_rebuilt_of_fewer_devices_than_k(http, anonymizer):
+    sign_up(http)
+    answer = http.post("/rebuild", headers=bearer(OPERATOR))
+    assert (answer.status_code, answer.json()) == (409, {"detail": "There are fewer devices than k."})
+    assert anonymizer.status().last_failure is None
+
+
 def test_what_if_is_told_and_asked_once_at_a_time(http, anonymizer, monkeypatch):
     asked, go = threading.Event(), threading.Event()
 

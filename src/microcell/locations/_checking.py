@@ -10,11 +10,16 @@ from microcell.model import Floats
 
 __all__ = ["as_degrees", "check_options"]
 
+MOST = 1_000_000_000
+"""The largest k: more than there are devices anywhere, and a number that any database holds."""
+
 
 def check_options(k: Any, share: Any, spare: Any) -> None:
     """Nothing, if the service can hold to them."""
     if k is not None and (isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 2):
         raise OptionError("k must be a whole number of 2 or more.")
+    if k is not None and k > MOST:
+        raise OptionError(f"k must be at most {MOST:,}.")
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
         raise OptionError("share must be a number above 0 and at most 1.")
     if isinstance(spare, bool) or not isinstance(spare, (int, float)) or not 0 <= spare <= 1:

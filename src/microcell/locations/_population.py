@@ -57,8 +57,8 @@ class Served:
         return cls(clustering, ids, places, cells, state.generation, state.rebuilt)
 
     def sizes(self) -> Integers:
-        """How many devices each cell has."""
-        return np.bincount(self.cells[self.cells >= 0], minlength=len(self.places))
+        """How many devices each cell has. Each entry is read once: another thread may change it meanwhile."""
+        return np.bincount(self.cells + 1, minlength=len(self.places) + 1)[1:]
 
     def summaries(self, sizes: Integers) -> tuple[CellSummary, ...]:
         """What anyone may know of each cell."""

@@ -4,6 +4,7 @@ A change is one transaction, and durable once :meth:`Store.write` returns. One p
 which goes with the process however it ends, keeps a second one out.
 """
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -292,6 +293,16 @@ class Store:
 
 
 def _as_url(database: str) -> sa.URL:
+    """The address; files by their true path, since the lock beside must be met by whoever comes by a link, too."""
+    url = _parsed(database)
+    if url.get_backend_name() == "postgresql" or _in_memory(url):
+        return url
+    if url.query or str(url.database).startswith("file:"):
+        raise OptionError("The database must be the path of a file of SQLite alone, without options: sqlite:///FILE.")
+    return url.set(database=os.path.realpath(str(url.database)))
+
+
+def _parsed(database: str) -> sa.URL:
     """The address, with the driver that the extra brings; what is no address is a path of SQLite."""
     if "://" not in database:
         return sa.URL.create("sqlite", database=database)
@@ -342,8 +353,7 @@ def _lock_engine(url: sa.URL) -> sa.Engine | None:
 
 
 def _make_private(path: Path) -> None:
-    """A new file is for its owner alone."""
-    try:
+    try:  # a new file is for its owner alone
         path.touch(mode=0o600, exist_ok=True)
     except OSError as error:
         raise TableError(f"The database {path} cannot be opened ({type(error).__name__}).") from None

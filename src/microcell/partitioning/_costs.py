@@ -105,7 +105,7 @@ def _reach(sites: Floats) -> int:
 
 
 def _near(sites: Floats, reach: int) -> Integers:
-    """The cells that arcs lead to from each cell: all others, or so many with the nearest sites, and some all around."""
+    """The cells that arcs lead to from each cell: all others, or so many of the nearest sites, and some all around."""
     count, m = sites.shape
     if reach == count - 1:
         others = np.arange(count - 1)

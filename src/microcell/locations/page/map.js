@@ -64,7 +64,7 @@ function roundDown(value) {
 
 export class Globe {
   constructor(canvas, { onPoint, onChoose }) {
-    Object.assign(this, { canvas, onPoint, onChoose, cells: [], colours: [], latitude: 20, longitude: 0, scale: 0, hovered: -1, chosen: -1, moved: false });
+    Object.assign(this, { canvas, onPoint, onChoose, cells: [], order: [], colours: [], latitude: 20, longitude: 0, scale: 0, hovered: -1, chosen: -1, moved: false, everything: false });
     this.pen = canvas.getContext("2d");
     this.pointers = new Map();
     this.listen();
@@ -79,6 +79,7 @@ export class Globe {
       const rings = readRings(feature.geometry);
       return { ...feature.properties, rings, box: boundsOf(rings), middle: unit(feature.properties.longitude, feature.properties.latitude) };
     });
+    this.order = [...this.cells.keys()].sort((one, other) => this.cells[other].radius - this.cells[one].radius);
     this.hovered = -1;
     if (this.chosen >= this.cells.length) this.chosen = -1;
     if (!this.moved) this.fit();
@@ -102,12 +103,21 @@ export class Globe {
     this.paintNow();
   }
 
-  /** Turns and zooms so that all cells are in sight. */
-  fit() {
+  /** All cells, or those without the few that are far wider than others: one stray device would make a city a dot. */
+  wanted() {
+    if (this.everything) return this.cells;
+    const radii = this.cells.map((cell) => cell.radius).sort((one, other) => one - other);
+    const near = this.cells.filter((cell) => cell.radius <= 50 * radii[radii.length >> 1]);
+    return near.length >= 0.9 * this.cells.length ? near : this.cells;
+  }
+
+  /** Turns and zooms so that cells are in sight: all of them where that is asked for. */
+  fit(everything = this.everything) {
     this.moved = false;
+    this.everything = everything;
     const whole = 0.46 * Math.min(this.width, this.height);
     const sum = [0, 0, 0];
-    for (const { middle } of this.cells) middle.forEach((value, i) => { sum[i] += value; });
+    for (const { middle } of this.wanted()) middle.forEach((value, i) => { sum[i] += value; });
     const length = Math.hypot(...sum);
     this.scale = whole;
     if (length < 1e-6 * Math.max(1, this.cells.length)) {
@@ -129,7 +139,7 @@ export class Globe {
   extent() {
     const axes = this.axes();
     const box = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
-    for (const { rings } of this.cells) {
+    for (const { rings } of this.wanted()) {
       for (const { points } of rings) {
         for (let i = 0; i < points.length; i += 3) {
           const [x, y, z] = this.seen(points, i, axes);
@@ -264,7 +274,8 @@ export class Globe {
     pen.lineJoin = "round";
     const many = this.cells.length > 3000;
     const line = colour("--cell-line");
-    this.cells.forEach((cell, number) => {
+    this.order.forEach((number) => { // wide ones first: drawn on a coarser map, they may lie over others
+      const cell = this.cells[number];
       if (!this.lay(cell, axes, false)) return;
       pen.fillStyle = this.colours[number] ?? "#888888";
       pen.fill("evenodd");
@@ -404,7 +415,7 @@ export class Globe {
 
   find(px, py) {
     const place = this.under(px, py);
-    return place ? this.cells.findIndex((cell) => holds(cell, place[0], place[1])) : -1;
+    return (place && this.order.findLast((number) => holds(this.cells[number], place[0], place[1]))) ?? -1;
   }
 
   hover(number) {
@@ -491,7 +502,7 @@ export class Globe {
     };
     const keys = {
       ArrowLeft: () => move(-60, 0), ArrowRight: () => move(60, 0), ArrowUp: () => move(0, -60), ArrowDown: () => move(0, 60),
-      "+": () => this.zoom(1.5), "=": () => this.zoom(1.5), "-": () => this.zoom(1 / 1.5), "0": () => this.fit(), Home: () => this.fit(),
+      "+": () => this.zoom(1.5), "=": () => this.zoom(1.5), "-": () => this.zoom(1 / 1.5), "0": () => this.fit(true), Home: () => this.fit(true),
       n: () => this.step(1), p: () => this.step(-1), Escape: () => this.choose(-1, true),
     };
     const act = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];

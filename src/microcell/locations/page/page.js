@@ -303,7 +303,7 @@ async function whatIf(k) {
 
 $("nearer").addEventListener("click", () => globe.zoom(1.6));
 $("farther").addEventListener("click", () => globe.zoom(1 / 1.6));
-$("all").addEventListener("click", () => globe.fit());
+$("all").addEventListener("click", () => globe.fit(true));
 $("measure").addEventListener("change", paint);
 $("listing").addEventListener("toggle", listCells);
 dark.addEventListener("change", paint);

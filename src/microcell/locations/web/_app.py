@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from microcell import __version__
+from microcell.errors import TooFewRecordsError
 from microcell.locations._anonymizer import Anonymizer
 from microcell.locations._metrics import CONTENT_TYPE, Metrics
 from microcell.locations._nouns import Place
@@ -157,6 +158,9 @@ def _add_operator(app: FastAPI, anonymizer: Anonymizer, settings: Settings, metr
     @app.post("/rebuild", status_code=202, response_model=Rebuilding, responses=declared(401, 409), **needed)
     def rebuild() -> Any:
         """Rebuild all cells in the background. 409 while there are fewer devices than k."""
+        now = anonymizer.status()
+        if now.devices < now.k:
+            raise TooFewRecordsError(f"{now.devices} devices cannot make a cell of k = {now.k}.")
         anonymizer.rebuild()
         return JSONResponse({"rebuilding": True}, status_code=202)
 
