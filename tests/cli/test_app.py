@@ -63,8 +63,10 @@ def test_examples_of_all_commands_run_in_their_order(tmp_path, monkeypatch, run)
     for name in NAMES:
         for line in MODULES[name].EXAMPLES:
             program, *arguments = shlex.split(line)
-            outcome = run(*arguments)
             assert program == "microcell"
+            if "--engine" in arguments:  # tests/cli/test_anonymize_engine.py runs those, on files of its own
+                continue
+            outcome = run(*arguments)
             assert outcome.code == 0, (line, outcome.stderr)
     made = {
         "people_k5.csv",

@@ -217,8 +217,10 @@ def test_ctrl_c_in_a_terminal_leaves_nothing_and_says_one_line(source, tmp_path,
     """It goes to all processes of a terminal; those of workers had shown pages of where they were."""
     (tmp_path / "schema.toml").write_text(mc.schema_to_toml(SCHEMA), encoding="utf-8")
     words = ["anonymize", source, "-s", tmp_path / "schema.toml", "-k", "5", "-o", tmp_path / "out", "--engine", "dask"]
+    # Stages are told from the start, however quick the machine is.
+    program = "from microcell.cli import _console, main; _console.PATIENCE = 0.0; main()"
     with subprocess.Popen(
-        [sys.executable, "-c", "from microcell.cli import main; main()", *map(str, words)],
+        [sys.executable, "-c", program, *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -228,6 +230,8 @@ def test_ctrl_c_in_a_terminal_leaves_nothing_and_says_one_line(source, tmp_path,
         for line in process.stderr:
             if line.startswith(stage):
                 break
+        else:
+            pytest.fail(f"the run never told of {stage!r}")
         os.killpg(process.pid, signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (130, "")

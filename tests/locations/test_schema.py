@@ -24,7 +24,7 @@ QUIETLY = settings(
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)  # tests of a module may be run in several turns
 def _close():
     yield
     ANONYMIZER.close()
