@@ -48,7 +48,7 @@ def spread(rows: Iterable[Mapping[str, Any]]) -> str:
     ... ]))
     | data | k | MDAV | auto |
     | --- | --- | --- | --- |
-    | Census | 5 | 9.09 % (0.01 s) | **7.41 % (2.5 s)** |
+    | Census | 5 | 9.088 % (0.01 s) | **7.410 % (2.5 s)** |
     """
     listed = list(rows)
     methods = list(dict.fromkeys(row["method"] for row in listed))
@@ -66,7 +66,7 @@ def _cell(row: Mapping[str, Any] | None, least: float) -> str:
     if row is None:
         return ""
     seconds = row.get("seconds")
-    text = f"{float(row['D_percent']):.2f} %" + ("" if seconds in (None, "") else f" ({float(seconds):.2g} s)")
+    text = f"{float(row['D_percent']):.3f} %" + ("" if seconds in (None, "") else f" ({float(seconds):.2g} s)")
     return f"**{text}**" if float(row["D_percent"]) == least else text
 
 

@@ -77,18 +77,23 @@ def run_command(line):
     expected = re.search(r"exit code (\d+)", comment)
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == (int(expected[1]) if expected else 0), f"{line}: {result.output}"
+    return result.output
 
 
 def run_blocks(blocks, name):
-    scope = {}
+    """Run the blocks in order; text right after a command is what it shows, "..." for what is left out."""
+    scope, output = {}, None
     for block in blocks:
+        if block.language == "text" and output is not None:
+            for part in block.text.split("..."):
+                assert " ".join(part.split()) in " ".join(output.split())
+        output = None
         if block.title:
             Path(block.title).write_text(block.text, encoding="utf-8")
         elif block.language == "python":
             exec(compile(block.text, name, "exec"), scope)
         elif block.language == "sh":
-            for line in block.text.splitlines():
-                run_command(line)
+            output = "".join(run_command(line) for line in block.text.splitlines())
 
 
 @pytest.mark.parametrize("name", [name for name in DOCS if shown(name, "python", "sh")])
@@ -277,7 +282,7 @@ def test_the_table_of_the_readme_comes_from_the_experiments(makers, tmp_path, mo
     monkeypatch.setattr(maker, "RESULTS", tmp_path / "findings.json")
     assert "MDAV" in maker.headline()
     maker.RESULTS.write_text(json.dumps({"headline": rows}), encoding="utf-8")
-    assert maker.headline().splitlines()[-1] == "| Here | 5 | 3.00 % | **2.00 %** |"
+    assert maker.headline().splitlines()[-1] == "| Here | 5 | 3.000 % | **2.000 %** |"
 
 
 def test_the_picture_is_as_made(makers):

@@ -7,6 +7,7 @@ chance, so neither does the result.
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from microcell.kernels._arrays import Seeds
 from microcell.kernels._jit import thread_count
 from microcell.kernels.annealing import exchange_at_random
 from microcell.kernels.blocks import empty_blocks, fill_blocks
-from microcell.kernels.cells import centroids, squared_residuals, sum_of_squares
+from microcell.kernels.cells import centroids, squared_residuals, sum_of_squares, total_sum_of_squares
 from microcell.kernels.exchange import Limits, exchange_until_none_helps
 from microcell.kernels.grouping import make_grouping
 from microcell.kernels.neighbours import find_near_cells, find_near_records
@@ -59,7 +60,7 @@ class Search:
         copies: int = 1,
     ) -> None:
         self._X = X
-        self._copies = copies
+        self.copies, self.least = copies, k
         self._rule = rule
         self._weights = np.ones(len(X)) if weights is None else weights
         self._chance = np.random.default_rng(seed)
@@ -67,6 +68,12 @@ class Search:
         self._limits = Limits(k, len(X) if rule else 2 * k - 1)
         self.sse = sum_of_squares(X, self.labels, self._weights)
         self._heat: Floats | None = None
+
+    @cached_property
+    def total(self) -> float:
+        """The sum of squares about the mean of the table, or of a copy for each copy."""
+        rows = len(self._X) // self.copies
+        return self.copies * total_sum_of_squares(self._X[:rows], self._weights[:rows])
 
     @property
     def cells(self) -> int:
@@ -92,7 +99,11 @@ class Search:
             return self._anneal(rows, [heat[rows] for heat in heats], tries, state)
 
         most = min(max(60, self.cells // 2), max(1300, min(9000, self.cells // 11)))
-        return self._round(most, work, np.split(np.arange(len(self.labels)), self._copies))
+        return self._round(most, work, np.split(np.arange(len(self.labels)), self.copies))
+
+    def begin_at(self, labels: Integers) -> None:
+        """Go on from these cells, of sizes within the limits."""
+        self._settle(labels)
 
     def combine(self, labels: Integers) -> None:
         """Take over the cells of another partition wherever they hold the same records as cells here, at less SSE.

@@ -22,8 +22,11 @@ VERY_LARGE = 200_000
 _LEAST, _MOST = 150.0, 26_000.0
 """Steps for each record of a balanced effort: with fewer, annealing is not worth its while."""
 
-_BEST, _LEAST_OF_BEST = 8e8, 400.0
-"""Steps in all of the best effort, and the least for each record."""
+_ANY_SIZE = 10_000.0
+"""Steps for each of a thousand records, however large cells are."""
+
+_BEST, _LEAST_OF_BEST = 7.5e8, 400.0
+"""Steps in all of the best effort for a thousand records, and the least for each record."""
 
 _WORTH_ANNEALING = 100.0
 """Steps for each record that a time budget must allow."""
@@ -70,14 +73,19 @@ def choose(X: Floats, k: int, effort: str | float = "balanced", of: int | None =
         return _within(float(effort), n, whole)
     if effort == "fast" or (effort == "balanced" and whole > VERY_LARGE):
         return _refined(n, f"of effort {effort} for {whole:,} records", 2 if effort == "fast" else 4)
-    steps = _balanced_steps(whole, k) if effort == "balanced" else float(round(max(_LEAST_OF_BEST, _BEST / whole)))
+    steps = _balanced_steps(whole, k) if effort == "balanced" else _best_steps(whole)
     why = f"of effort {effort} for {whole:,} records: MDAV, then annealing of {steps:,.0f} steps a record"
     return Choice("anneal", why, {"steps": steps})
 
 
 def _balanced_steps(n: int, k: int) -> float:
-    """Steps for each record that take a few seconds in all: fewer for larger cells, which settle sooner."""
-    return float(round(np.clip(1.1e5 / k * (1000 / max(n, 1000)) ** 1.2, _LEAST, _MOST)))
+    """Steps for each record that take a few seconds in all: more for small cells, of which there are many."""
+    return float(round(np.clip(max(1.1e5 / k, _ANY_SIZE) * (1000 / max(n, 1000)) ** 1.2, _LEAST, _MOST)))
+
+
+def _best_steps(n: int) -> float:
+    """Steps for each record that take a minute or two in all: steps are slower where memory is far."""
+    return float(round(max(_LEAST_OF_BEST, _BEST / n * (1000 / max(n, 1000)) ** 0.25)))
 
 
 def _within(seconds: float, n: int, whole: int) -> Choice:

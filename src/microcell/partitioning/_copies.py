@@ -1,0 +1,77 @@
+"""The long search of a small table: copies of it are annealed side by side, and what they come to is combined."""
+
+import numpy as np
+
+from microcell import progress
+from microcell.model import Floats, Integers
+from microcell.partitioning._combining import Pool
+from microcell.partitioning._cooling import COOL, Plan, cool_down, warmth
+from microcell.partitioning._search import Search, compact
+
+__all__ = ["search_copies"]
+
+EACH, MOST = 2500, 64
+"""Steps for each record of a copy, times k, and the most copies: larger cells take longer to settle."""
+
+MANY, FEW = 0.4, 0.5
+"""The share of the search for many copies; that for two, where the cells of many do not go together."""
+
+WHERE_FEW_END = 0.02
+"""How cool two copies become: nothing but themselves makes up for what they leave undone."""
+
+AGAIN, TURNS = 0.2, 4
+"""How warm copies begin again at the best found, and how often, in what is left of the search."""
+
+
+def search_copies(best: Search, X: Floats, weights: Floats | None, plan: Plan, seed: int) -> None:
+    """Search for less than the best, which becomes what is found.
+
+    Many copies are annealed for a short time, and the best partition made of any of their cells is sought. Where that
+    is too hard, as it is for larger cells, two are annealed for long. Then all begin again at the best, less warm, and
+    their cells go into the next combination, until that brings nothing.
+    """
+    each, k = np.ones(len(X)) if weights is None else weights, best.least
+    pool, many = Pool(X, each), int(np.clip(MANY * plan.steps / (EACH * k), 2, MOST))
+    start = best.labels
+    copies = _copies(X, start, k, each, many, seed)
+    _go_on(copies, plan.part(MANY, MANY, many), None, COOL, best, pool)
+    if not _combine(best, pool, plan.left / 6):
+        copies = _copies(X, start, k, each, 2, seed + 1)
+        _go_on(copies, plan.part(FEW, FEW / (1 - MANY), 2), None, WHERE_FEW_END, best, pool)
+        many = 2
+    share = (1 - MANY - (FEW if many == 2 else 0)) / TURNS
+    for turns in range(TURNS, 0, -1):
+        before = best.sse
+        copies.begin_at(_repeat(best.labels, many))
+        _go_on(copies, plan.part(share, 0.6 / turns, many), AGAIN, WHERE_FEW_END if many == 2 else COOL, best, pool)
+        _combine(best, pool, plan.left / (2 * turns))
+        if plan.end is None and many > 2 and best.sse >= before:
+            break
+
+
+def _go_on(copies: Search, plan: Plan, warm: float | None, cool: float, best: Search, pool: Pool) -> None:
+    """Let the copies cool, and take in what they come to, even if interrupted."""
+    try:
+        cool_down(copies, plan, warmth(plan.steps) if warm is None else warm, cool)
+    finally:
+        for labels in np.split(copies.labels, copies.copies):
+            pool.add(compact(labels))
+            best.combine(compact(labels))
+
+
+def _combine(best: Search, pool: Pool, seconds: float) -> bool:
+    """Whether the cells of many go together into something better, which the best then is."""
+    progress.report(f"combining what was found, distortion {best.sse / max(best.total, 1e-300):.6f}")
+    before = best.sse
+    best.combine(pool.combine(best.labels, seconds))
+    return best.sse < before
+
+
+def _copies(X: Floats, labels: Integers, k: int, weights: Floats, copies: int, seed: int) -> Search:
+    """A search of so many copies of the table, each of which begins at these labels."""
+    return Search(np.tile(X, (copies, 1)), _repeat(labels, copies), k, np.tile(weights, copies), seed, copies=copies)
+
+
+def _repeat(labels: Integers, copies: int) -> Integers:
+    """The labels of so many copies."""
+    return np.concatenate([labels + turn * (labels.max() + 1) for turn in range(copies)])

@@ -1,0 +1,133 @@
+"""Cells of many partitions combined into the best, and the long search that is made of it."""
+
+import numpy as np
+import pytest
+
+import microcell as mc
+from microcell.kernels import covering
+from microcell.partitioning import _copies
+from microcell.partitioning._combining import Pool
+
+SMALL = np.random.default_rng(5).normal(size=(12, 2))
+
+
+def random_labels(chance: np.random.Generator, n: int, k: int) -> np.ndarray:
+    """Cells of k to 2k-1 records at random."""
+    labels = np.arange(n) // k
+    labels[labels == n // k] = n // k - 1
+    return labels[chance.permutation(n)]
+
+
+def sse(X: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> float:
+    each = np.ones(len(X)) if weights is None else weights
+    return sum(cost_of(X, each, cell) for cell in cells_of(labels))
+
+
+def cost_of(X: np.ndarray, weights: np.ndarray, cell: frozenset[int]) -> float:
+    rows = sorted(cell)
+    mean = np.average(X[rows], axis=0, weights=weights[rows])
+    return float((weights[rows] * ((X[rows] - mean) ** 2).sum(axis=1)).sum())
+
+
+def cells_of(labels: np.ndarray) -> list[frozenset[int]]:
+    return [frozenset(np.flatnonzero(labels == cell).tolist()) for cell in np.unique(labels)]
+
+
+def least_by_trying_all(X: np.ndarray, weights: np.ndarray, cells: set[frozenset[int]]) -> float:
+    """The least SSE of any choice of these cells that has each record once."""
+
+    def least(left: frozenset[int]) -> float:
+        if not left:
+            return 0.0
+        return min(
+            (cost_of(X, weights, cell) + least(left - cell) for cell in cells if min(left) in cell and cell <= left),
+            default=np.inf,
+        )
+
+    return least(frozenset(range(len(X))))
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_best_of_all_combinations_is_found(monkeypatch, seed, weighted):
+    monkeypatch.setattr(covering, "_WORTH", np.inf)
+    chance = np.random.default_rng(seed)
+    weights = chance.uniform(1, 3, len(SMALL)) if weighted else np.ones(len(SMALL))
+    found = [random_labels(chance, len(SMALL), 2) for _ in range(40)]
+    pool = Pool(SMALL, weights)
+    for labels in found:
+        pool.add(labels)
+    combined = pool.combine(found[0])
+    assert set(cells_of(combined)) <= {cell for labels in found for cell in cells_of(labels)}
+    expected = least_by_trying_all(SMALL, weights, {cell for labels in found for cell in cells_of(labels)})
+    assert sse(SMALL, combined, weights) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("scale", [1e-120, 1e-6, 1.0, 1e6, 1e120])
+def test_scales_do_not_matter(scale):
+    chance = np.random.default_rng(0)
+    found = [random_labels(chance, len(SMALL), 3) for _ in range(30)]
+    pool, scaled = Pool(SMALL, np.ones(12)), Pool(SMALL * scale, np.ones(12))
+    for labels in found:
+        pool.add(labels)
+        scaled.add(labels)
+    assert np.array_equal(pool.combine(found[0]), scaled.combine(found[0]))
+
+
+def test_nothing_to_combine():
+    labels = np.repeat([0, 1, 2], 4)
+    assert Pool(SMALL, np.ones(12)).combine(labels) is labels, "one partition only"
+    pool = Pool(np.zeros((12, 2)), np.ones(12))
+    pool.add(np.tile([0, 1, 2], 4))
+    assert pool.combine(labels) is labels, "no distortion to lower"
+
+
+def test_no_solution_in_time_leaves_what_there_was():
+    chance = np.random.default_rng(0)
+    pool, labels = Pool(SMALL, np.ones(12)), random_labels(chance, 12, 2)
+    for _ in range(40):
+        pool.add(random_labels(chance, 12, 2))
+    assert sse(SMALL, pool.combine(labels, seconds=0.0)) <= sse(SMALL, labels)
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 15])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_long_search_keeps_sizes_and_is_the_same_again(k, weighted):
+    chance = np.random.default_rng(k)
+    X, weights = chance.normal(size=(40, 3)), chance.uniform(1, 2, 40) if weighted else None
+    long, again = (mc.partition(X, k, method="anneal", steps=100_000, weights=weights) for _ in range(2))
+    sizes = np.bincount(long.labels)
+    assert k <= sizes.min()
+    assert sizes.max() < 2 * k
+    assert np.array_equal(long.labels, again.labels)
+    short = mc.partition(X, k, method="anneal", steps=100, weights=weights)
+    assert sse(X, long.labels, weights) <= sse(X, short.labels, weights) * (1 + 1e-12)
+
+
+def test_a_long_search_of_equal_records_and_of_one_cell():
+    assert len(np.unique(mc.partition(np.ones((9, 2)), 3, method="anneal", steps=1e5).labels)) >= 1
+    assert not mc.partition(SMALL[:5], 3, method="anneal", steps=1e5).labels.any()
+
+
+def test_a_long_search_by_time_ends():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    found = mc.partition(X, 3, method="anneal", seconds=1.5)
+    assert np.bincount(found.labels).min() >= 3
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_ctrl_c_in_a_long_search_keeps_the_best(monkeypatch, calls):
+    X = np.random.default_rng(1).normal(size=(60, 3))
+    combine, done = _copies.Pool.combine, []
+
+    def interrupted(pool: Pool, labels: np.ndarray, seconds: float = np.inf) -> np.ndarray:
+        done.append(labels)
+        if len(done) == calls:
+            raise KeyboardInterrupt
+        return combine(pool, labels, seconds)
+
+    monkeypatch.setattr(_copies.Pool, "combine", interrupted)
+    found = mc.partition(X, 3, method="anneal", steps=1e5).labels
+    assert len(done) == calls
+    assert sse(X, found) <= sse(X, done[-1]) * (1 + 1e-12)
+    assert np.bincount(found).min() >= 3
