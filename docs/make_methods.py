@@ -129,7 +129,7 @@ def read_printed() -> dict[int, str]:
     """Information loss of PCL on Census in percent by k, as its authors print it; without macrocells where they can."""
     with PRINTED.open(newline="", encoding="utf-8") as file:
         rows = sorted(csv.DictReader(file), key=lambda row: -int(row["macrocells"]))
-    return {int(row["k"]): f"{100 * float(row['D in print']):.3g}" for row in rows}
+    return {int(row["k"]): f"{100 * float(row['D in print']):#.3g}" for row in rows}
 
 
 def read_measured() -> list[dict[str, str]]:

@@ -47,6 +47,17 @@ def test_finds_the_manifest_beside_the_release_or_where_it_is_said_to_be(release
     assert 0 < found["measures"]["distortion"]["value"] < 1
 
 
+def test_an_original_that_was_read_otherwise_is_hinted_at(folder, run):
+    schema = '[columns.age]\nrole = "quasi"\n[columns.illness]\nrole = "confidential"\n'
+    (folder / "own.toml").write_text("schema_version = 1\n" + schema, encoding="utf-8")
+    (folder / "own.csv").write_text("age,illness\n31,flu\n32,none\n33,cold\n34,none\n", encoding="utf-8")
+    made = run("anonymize", "own.csv", "-s", "own.toml", "-k", 2, "--na", "none", "--keep-order", "-o", "own_k2.csv")
+    assert made.code == 0, made.stderr
+    alike = run("audit", "own.csv", "own_k2.csv", "-s", "own.toml", "--na", "none")
+    assert (alike.code, alike.stderr) == (0, "")
+    assert "--na" in run("audit", "own.csv", "own_k2.csv", "-s", "own.toml").stderr
+
+
 @pytest.mark.parametrize("text", ["", "[1, 2]", "{", "\xff", "null"])
 def test_a_manifest_that_is_none_is_refused(released, run, text):
     (released / "out.csv.manifest.json").write_bytes(text.encode("latin-1"))

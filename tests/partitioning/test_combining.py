@@ -5,7 +5,7 @@ import pytest
 
 import microcell as mc
 from microcell.kernels import covering
-from microcell.partitioning import _copies
+from microcell.partitioning import _copies, _search
 from microcell.partitioning._combining import Pool
 
 SMALL = np.random.default_rng(5).normal(size=(12, 2))
@@ -82,12 +82,26 @@ def test_nothing_to_combine():
     assert pool.combine(labels) is labels, "no distortion to lower"
 
 
-def test_no_solution_in_time_leaves_what_there_was():
+@pytest.mark.parametrize(("limit", "value"), [("_PATIENCE", 0.0), ("_SPLIT", -1.0)])
+def test_what_is_too_hard_leaves_what_there_was(monkeypatch, limit, value):
+    pool, worst = a_pool_and_its_worst()
+    assert sse(SMALL, pool.combine(worst)) < sse(SMALL, worst)
+    monkeypatch.setattr(covering, limit, value)
+    assert pool.combine(worst) is worst
+
+
+def test_no_time_leaves_what_there_was():
+    pool, worst = a_pool_and_its_worst()
+    assert pool.combine(worst, seconds=0.0) is worst
+
+
+def a_pool_and_its_worst() -> tuple[Pool, np.ndarray]:
     chance = np.random.default_rng(0)
-    pool, labels = Pool(SMALL, np.ones(12)), random_labels(chance, 12, 2)
-    for _ in range(40):
-        pool.add(random_labels(chance, 12, 2))
-    assert sse(SMALL, pool.combine(labels, seconds=0.0)) <= sse(SMALL, labels)
+    found = sorted((random_labels(chance, 12, 2) for _ in range(40)), key=lambda labels: sse(SMALL, labels))
+    pool = Pool(SMALL, np.ones(12))
+    for labels in found:
+        pool.add(labels)
+    return pool, found[-1]
 
 
 @pytest.mark.parametrize("k", [2, 3, 5, 15])
@@ -105,14 +119,40 @@ def test_a_long_search_keeps_sizes_and_is_the_same_again(k, weighted):
 
 
 def test_a_long_search_of_equal_records_and_of_one_cell():
-    assert len(np.unique(mc.partition(np.ones((9, 2)), 3, method="anneal", steps=1e5).labels)) >= 1
+    assert np.bincount(mc.partition(np.ones((9, 2)), 3, method="anneal", steps=1e5).labels).min() >= 3
     assert not mc.partition(SMALL[:5], 3, method="anneal", steps=1e5).labels.any()
 
 
 def test_a_long_search_by_time_ends():
     X = np.random.default_rng(0).normal(size=(60, 3))
     found = mc.partition(X, 3, method="anneal", seconds=1.5)
-    assert np.bincount(found.labels).min() >= 3
+    sizes = np.bincount(found.labels)
+    assert (sizes.min() >= 3, sizes.max() <= 5) == (True, True)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_long_search_does_not_depend_on_threads(monkeypatch, threads):
+    X = np.random.default_rng(3).normal(size=(50, 3))
+    expected = mc.partition(X, 3, method="anneal", steps=1e5).labels
+    monkeypatch.setattr(_search, "thread_count", lambda: threads)
+    assert np.array_equal(mc.partition(X, 3, method="anneal", steps=1e5).labels, expected)
+
+
+@pytest.mark.parametrize("calls", [1, 30, 60])
+def test_ctrl_c_while_copies_cool_keeps_the_best(monkeypatch, calls):
+    X = np.random.default_rng(1).normal(size=(60, 3))
+    go_on, done = _search.Search.anneal, []
+
+    def interrupted(search: _search.Search, *given: float) -> int:
+        done.append(search)
+        if len(done) == calls:
+            raise KeyboardInterrupt
+        return go_on(search, *given)
+
+    monkeypatch.setattr(_search.Search, "anneal", interrupted)
+    found = mc.partition(X, 3, method="anneal", steps=1e5).labels
+    assert sse(X, found) <= sse(X, mc.partition(X, 3, method="mdav").labels)
+    assert np.bincount(found).min() >= 3
 
 
 @pytest.mark.parametrize("calls", [1, 2])

@@ -115,6 +115,8 @@ def audit(
     written = [(name, str(path)) for name, path in (("report", report), ("certificate", certificate)) if path]
     if written:
         words.list(written)
+    if "values_changed" in found.measures and found["values_changed"] > 0:
+        words.say("If the original was read in another way then, with --na for instance, give the same options here.")
     found.require(**limits)
 
 

@@ -9,7 +9,7 @@ from microcell.kernels._arrays import Floats, Integers, Mask
 
 __all__ = ["cover_once"]
 
-_SPLIT = 2.5
+_SPLIT = 2.7
 """Sets taken in part by the relaxed problem, for each that is needed, beyond which whole ones are too hard to find."""
 
 _WORTH = 0.07
@@ -19,9 +19,6 @@ _WORTH = 0.07
 _PATIENCE = 30.0
 """Seconds for the solver, which mostly needs a few. What it has by then is not used: it would be another elsewhere."""
 
-_OUT_OF_TIME = 1
-"""What the solver says if the time was too short."""
-
 
 def cover_once(sets: list[Integers], costs: Floats, known: Integers, seconds: float) -> Integers:
     """Which sets to take; those of the solution that is known if none better is found.
@@ -30,19 +27,20 @@ def cover_once(sets: list[Integers], costs: Floats, known: Integers, seconds: fl
     within so many seconds is given up. A solution is checked to hold each element once.
     """
     matrix = _as_columns(sets, sum(len(sets[own]) for own in known))
-    tried = _worth_trying(matrix, costs, known)
+    tried = _worth_trying(matrix, costs, known, min(seconds, _PATIENCE))
     if not len(tried):
         return known
-    chosen = tried[_solve(matrix[:, tried], costs[tried], seconds)]
+    chosen = tried[_solve(matrix[:, tried], costs[tried], min(seconds, _PATIENCE))]
     once = (np.asarray(matrix[:, chosen].sum(axis=1)) == 1).all()
     return chosen if once and costs[chosen].sum() < costs[known].sum() else known
 
 
-def _worth_trying(matrix: sparse.csc_array, costs: Floats, known: Integers) -> Integers:
+def _worth_trying(matrix: sparse.csc_array, costs: Floats, known: Integers, seconds: float) -> Integers:
     """The sets that a better solution may have, and those of the known one; none if that is too hard to tell."""
-    every = np.ones(matrix.shape[0])
-    relaxed: Any = optimize.linprog(costs, A_eq=matrix, b_eq=every, method="highs")  # type: ignore[call-overload]
-    if relaxed.x is None or np.count_nonzero(_split(relaxed.x)) > _SPLIT * len(known):
+    relax: Any = optimize.linprog
+    every, limits = np.ones(matrix.shape[0]), {"time_limit": seconds}
+    relaxed = relax(costs, A_eq=matrix, b_eq=every, method="highs", options=limits)
+    if not relaxed.success or np.count_nonzero(_split(relaxed.x)) > _SPLIT * len(known):
         return np.empty(0, dtype=np.int64)
     worth = costs - matrix.T @ relaxed.eqlin.marginals <= _WORTH * costs.mean()
     worth[known] = True
@@ -56,7 +54,7 @@ def _split(shares: Floats) -> Mask:
 
 def _solve(matrix: sparse.csc_array, costs: Floats, seconds: float) -> Integers:
     """The sets of the best solution found; none if none was."""
-    limits: Any = {"node_limit": 1, "mip_rel_gap": 1e-6, "time_limit": min(seconds, _PATIENCE)}
+    limits: Any = {"node_limit": 1, "mip_rel_gap": 1e-5, "time_limit": seconds}
     found = optimize.milp(
         costs,
         constraints=optimize.LinearConstraint(matrix, 1, 1),
@@ -64,7 +62,7 @@ def _solve(matrix: sparse.csc_array, costs: Floats, seconds: float) -> Integers:
         integrality=np.ones(len(costs), dtype=np.int64),
         options=limits,
     )
-    if found.x is None or found.status == _OUT_OF_TIME:
+    if found.x is None or "Time limit" in found.message:  # the status of a limit on nodes is another in each release
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(found.x > 0.5)
 

@@ -19,33 +19,35 @@ MANY, FEW = 0.4, 0.5
 WHERE_FEW_END = 0.02
 """How cool two copies become: nothing but themselves makes up for what they leave undone."""
 
-AGAIN, TURNS = 0.2, 4
-"""How warm copies begin again at the best found, and how often, in what is left of the search."""
+AGAIN, TURNS, EACH_TURN = 0.2, 3, 0.06
+"""How warm copies begin again at the best found, how often, and the share of the search for each time."""
+
+
+_GAIN = 1e-5
+"""A gain below this share is none."""
 
 
 def search_copies(best: Search, X: Floats, weights: Floats | None, plan: Plan, seed: int) -> None:
     """Search for less than the best, which becomes what is found.
 
-    Many copies are annealed for a short time, and the best partition made of any of their cells is sought. Where that
-    is too hard, as it is for larger cells, two are annealed for long. Then all begin again at the best, less warm, and
-    their cells go into the next combination, until that brings nothing.
+    Many copies are annealed for a short time, and the best partition made of any of their cells is sought. If that
+    finds none, as with larger cells, two are annealed for long. Then all begin again at the best, less warm, a few
+    times, and their cells go into the next combination; without a time to fill, that ends when it brings nothing.
     """
-    each, k = np.ones(len(X)) if weights is None else weights, best.least
+    each, k, start = np.ones(len(X)) if weights is None else weights, best.least, best.labels
     pool, many = Pool(X, each), int(np.clip(MANY * plan.steps / (EACH * k), 2, MOST))
-    start = best.labels
-    copies = _copies(X, start, k, each, many, seed)
-    _go_on(copies, plan.part(MANY, MANY, many), None, COOL, best, pool)
-    if not _combine(best, pool, plan.left / 6):
-        copies = _copies(X, start, k, each, 2, seed + 1)
-        _go_on(copies, plan.part(FEW, FEW / (1 - MANY), 2), None, WHERE_FEW_END, best, pool)
-        many = 2
-    share = (1 - MANY - (FEW if many == 2 else 0)) / TURNS
+    copies, cool = _copies(X, start, k, each, many, seed), COOL
+    _go_on(copies, plan.part(min(MANY, many * EACH * k / plan.steps), MANY, many), None, cool, best, pool)
+    together = _combine(best, pool, plan.left / 6)
+    if not together:
+        many, cool, copies = 2, WHERE_FEW_END, _copies(X, start, k, each, 2, seed + 1)
+        _go_on(copies, plan.part(FEW, FEW / (1 - MANY), many), None, cool, best, pool)
     for turns in range(TURNS, 0, -1):
         before = best.sse
         copies.begin_at(_repeat(best.labels, many))
-        _go_on(copies, plan.part(share, 0.6 / turns, many), AGAIN, WHERE_FEW_END if many == 2 else COOL, best, pool)
+        _go_on(copies, plan.part(EACH_TURN, 0.6 / turns, many), AGAIN, cool, best, pool)
         _combine(best, pool, plan.left / (2 * turns))
-        if plan.end is None and many > 2 and best.sse >= before:
+        if together and plan.end is None and best.sse >= (1 - _GAIN) * before:
             break
 
 
@@ -54,9 +56,9 @@ def _go_on(copies: Search, plan: Plan, warm: float | None, cool: float, best: Se
     try:
         cool_down(copies, plan, warmth(plan.steps) if warm is None else warm, cool)
     finally:
-        for labels in np.split(copies.labels, copies.copies):
-            pool.add(compact(labels))
-            best.combine(compact(labels))
+        for labels in map(compact, np.split(copies.labels, copies.copies)):
+            pool.add(labels)
+            best.combine(labels)
 
 
 def _combine(best: Search, pool: Pool, seconds: float) -> bool:
@@ -64,7 +66,7 @@ def _combine(best: Search, pool: Pool, seconds: float) -> bool:
     progress.report(f"combining what was found, distortion {best.sse / max(best.total, 1e-300):.6f}")
     before = best.sse
     best.combine(pool.combine(best.labels, seconds))
-    return best.sse < before
+    return best.sse < (1 - _GAIN) * before
 
 
 def _copies(X: Floats, labels: Integers, k: int, weights: Floats, copies: int, seed: int) -> Search:

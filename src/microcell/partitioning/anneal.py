@@ -64,6 +64,8 @@ def anneal(
     labels = mdav(X, k, weights=weights, seed=seed, macrocells=max(MACROCELL, 20 * k) if len(X) > LARGE else None)
     expected = steps if seconds is None else steps_in(seconds, len(X))
     search = Search(X, labels, k, weights, seed)
+    if search.cells == 1 or search.sse == 0:
+        return search.labels
     try:
         if len(X) // k <= WHOLE and expected >= _LONG:
             search_copies(search, X, weights, Plan(expected, _end(started, seconds)), seed)

@@ -25,7 +25,7 @@ _LEAST, _MOST = 150.0, 26_000.0
 _ANY_SIZE = 10_000.0
 """Steps for each of a thousand records, however large cells are."""
 
-_BEST, _LEAST_OF_BEST = 7.5e8, 400.0
+_BEST, _LEAST_OF_BEST = 7e8, 400.0
 """Steps in all of the best effort for a thousand records, and the least for each record."""
 
 _WORTH_ANNEALING = 100.0
