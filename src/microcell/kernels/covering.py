@@ -15,7 +15,6 @@ _SPLIT = 2.7
 _WORTH = 0.07
 """A set is worth trying if it costs at most so much of a usual set more than the prices of the relaxed problem."""
 
-
 _PATIENCE = 30.0
 """Seconds for the solver, which mostly needs a few. What it has by then is not used: it would be another elsewhere."""
 
@@ -54,7 +53,7 @@ def _split(shares: Floats) -> Mask:
 
 def _solve(matrix: sparse.csc_array, costs: Floats, seconds: float) -> Integers:
     """The sets of the best solution found; none if none was."""
-    limits: Any = {"node_limit": 1, "mip_rel_gap": 1e-5, "time_limit": seconds}
+    limits: Any = {"node_limit": 1, "mip_rel_gap": 1e-6, "time_limit": seconds}
     found = optimize.milp(
         costs,
         constraints=optimize.LinearConstraint(matrix, 1, 1),

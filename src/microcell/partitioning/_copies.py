@@ -22,7 +22,6 @@ WHERE_FEW_END = 0.02
 AGAIN, TURNS, EACH_TURN = 0.2, 3, 0.06
 """How warm copies begin again at the best found, how often, and the share of the search for each time."""
 
-
 _GAIN = 1e-5
 """A gain below this share is none."""
 
