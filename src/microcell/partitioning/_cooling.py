@@ -8,12 +8,19 @@ from time import monotonic
 import numpy as np
 
 from microcell import progress
+from microcell.model import Floats
 from microcell.partitioning._search import Search
 
-__all__ = ["COOL", "Plan", "cool_down", "warmth"]
+__all__ = ["COOL", "Plan", "cool_down", "usual_steps", "warmth"]
 
 COOL = 0.055
 """The temperature at the end, in units of the mean SSE per record at the start."""
+
+_LEAST, _MOST = 150.0, 26_000.0
+"""Steps for each record of a usual search: with fewer, annealing is not worth its while."""
+
+_ANY_SIZE = 10_000.0
+"""Steps for each of a thousand records, however large cells are."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +41,21 @@ class Plan:
         return Plan(share * self.steps / copies, end)
 
 
+def usual_steps(n: int, k: int) -> float:
+    """Steps for each record that take a few seconds in all: more for small cells, of which there are many."""
+    return float(round(np.clip(max(1.1e5 / k, _ANY_SIZE) * (1000 / max(n, 1000)) ** 1.2, _LEAST, _MOST)))
+
+
 def warmth(steps: float) -> float:
     """How warm a search begins: the more steps there are for each record, the warmer."""
     return float(np.clip(0.25 * (steps / 300) ** 0.19, 0.15, 0.75))
 
 
-def cool_down(search: Search, plan: Plan, warm: float, cool: float) -> None:
-    """Let the search cool as planned; it ends with the best found, even if interrupted."""
+def cool_down(search: Search, plan: Plan, warm: float | Floats, cool: float, *, keep_best: bool = True) -> None:
+    """Let the search cool as planned; it ends with the best found, even if interrupted, or else where it then is.
+
+    ``warm`` is a temperature for all, or one for each copy.
+    """
     best, best_sse = search.labels, search.sse
     try:
         for share, until, steps in _schedule(plan):
@@ -50,7 +65,8 @@ def cool_down(search: Search, plan: Plan, warm: float, cool: float) -> None:
             if search.sse < best_sse:
                 best, best_sse = search.labels, search.sse
     finally:
-        search.combine(best)
+        if keep_best:
+            search.combine(best)
 
 
 def _schedule(plan: Plan) -> Iterator[tuple[float, float, float]]:

@@ -5,13 +5,16 @@ import numpy as np
 from microcell import progress
 from microcell.model import Floats, Integers
 from microcell.partitioning._combining import Pool
-from microcell.partitioning._cooling import COOL, Plan, cool_down, warmth
+from microcell.partitioning._cooling import COOL, Plan, cool_down, usual_steps, warmth
 from microcell.partitioning._search import Search, compact
 
 __all__ = ["search_copies"]
 
 EACH, MOST = 2500, 64
 """Steps for each record of a copy, times k, and the most copies: larger cells take longer to settle."""
+
+FIRST = 0.1
+"""The most of the search that goes to a usual one, which comes first: a long search is not to find less than that."""
 
 MANY, FEW = 0.4, 0.5
 """The share of the search for many copies; that for two, where the cells of many do not go together."""
@@ -22,6 +25,9 @@ WHERE_FEW_END = 0.02
 AGAIN, TURNS, EACH_TURN = 0.2, 3, 0.06
 """How warm copies begin again at the best found, how often, and the share of the search for each time."""
 
+WARMEST = 2.5
+"""How much warmer the last of many copies begins than the first: copies that are too alike combine into nothing new."""
+
 _GAIN = 1e-5
 """A gain below this share is none."""
 
@@ -29,31 +35,39 @@ _GAIN = 1e-5
 def search_copies(best: Search, X: Floats, weights: Floats | None, plan: Plan, seed: int) -> None:
     """Search for less than the best, which becomes what is found.
 
-    Many copies are annealed for a short time, and the best partition made of any of their cells is sought. If that
-    finds none, as with larger cells, two are annealed for long. Then all begin again at the best, less warm, a few
-    times, and their cells go into the next combination; without a time to fill, that ends when it brings nothing.
+    First comes a usual search. Then many copies are annealed for a short time, and the best partition made of any of
+    their cells is sought. If that finds none, as with larger cells, two are annealed for long. Then all begin again at
+    the best, less warm, a few times, and their cells go into the next combination; without a time to fill, that ends
+    when it brings nothing.
     """
     each, k, start = np.ones(len(X)) if weights is None else weights, best.least, best.labels
+    first = plan.part(min(FIRST, usual_steps(len(X), k) / plan.steps), FIRST / 2, 1)
+    cool_down(best, first, warmth(first.steps), COOL)
     pool, many = Pool(X, each), int(np.clip(MANY * plan.steps / (EACH * k), 2, MOST))
-    copies, cool = _copies(X, start, k, each, many, seed), COOL
-    _go_on(copies, plan.part(min(MANY, many * EACH * k / plan.steps), MANY, many), None, cool, best, pool)
+    copies, cool, apart = _copies(X, start, k, each, many, seed), COOL, np.geomspace(1, WARMEST, many)
+    part = plan.part(min(MANY, many * EACH * k / plan.steps), MANY, many)
+    _go_on(copies, part, warmth(part.steps) * apart, cool, best, pool)
     together = _combine(best, pool, plan.left / 6)
     if not together:
-        many, cool, copies = 2, WHERE_FEW_END, _copies(X, start, k, each, 2, seed + 1)
-        _go_on(copies, plan.part(FEW, FEW / (1 - MANY), many), None, cool, best, pool)
+        many, cool, apart = 2, WHERE_FEW_END, np.ones(2)
+        copies, part = _copies(X, start, k, each, many, seed + 1), plan.part(FEW, FEW / (1 - MANY), many)
+        _go_on(copies, part, warmth(part.steps) * apart, cool, best, pool)
     for turns in range(TURNS, 0, -1):
         before = best.sse
         copies.begin_at(_repeat(best.labels, many))
-        _go_on(copies, plan.part(EACH_TURN, 0.6 / turns, many), AGAIN, cool, best, pool)
+        _go_on(copies, plan.part(EACH_TURN, 0.6 / turns, many), AGAIN * apart, cool, best, pool)
         _combine(best, pool, plan.left / (2 * turns))
         if together and plan.end is None and best.sse >= (1 - _GAIN) * before:
             break
 
 
-def _go_on(copies: Search, plan: Plan, warm: float | None, cool: float, best: Search, pool: Pool) -> None:
-    """Let the copies cool, and take in what they come to, even if interrupted."""
+def _go_on(copies: Search, plan: Plan, warm: Floats, cool: float, best: Search, pool: Pool) -> None:
+    """Let the copies cool, and take in what they come to, even if interrupted.
+
+    They need not keep the best they have seen: where that is what they began at, nothing new would come of them.
+    """
     try:
-        cool_down(copies, plan, warmth(plan.steps) if warm is None else warm, cool)
+        cool_down(copies, plan, warm, cool, keep_best=False)
     finally:
         for labels in map(compact, np.split(copies.labels, copies.copies)):
             pool.add(labels)

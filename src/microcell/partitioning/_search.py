@@ -86,20 +86,24 @@ class Search:
             return self.anneal(10.0 * self._limits.least, 0.0, 0.0)
         return self._round(min(13_000, max(700, self.cells // 4)), self._exchange)
 
-    def anneal(self, tries: float, warm: float, cool: float) -> int:
+    def anneal(self, tries: float, warm: float | Floats, cool: float | Floats) -> int:
         """Try ``tries`` random exchanges for each record while cooling from warm to cool; how many were made.
 
-        Temperatures are in units of the mean SSE per record at the first call.
+        Temperatures, for all or for each copy, are in units of the mean SSE per record at the first call.
         """
         if self._heat is None:
             self._heat = _heat(self._X, self.labels, self._weights)
-        heats = [self._heat * t for t in np.geomspace(warm, cool, COOLINGS)] if warm > 0 else [self._heat * 0.0]
+        heats = [self._heat * self._for_each(t) for t in _cooling(warm, cool)]
 
         def work(rows: Integers, state: Seeds) -> Found:
             return self._anneal(rows, [heat[rows] for heat in heats], tries, state)
 
         most = min(max(60, self.cells // 2), max(1300, min(9000, self.cells // 11)))
         return self._round(most, work, np.split(np.arange(len(self.labels)), self.copies))
+
+    def _for_each(self, temperature: float | Floats) -> float | Floats:
+        """The temperature of each record."""
+        return np.repeat(temperature, len(self._X) // self.copies) if np.ndim(temperature) else temperature
 
     def begin_at(self, labels: Integers) -> None:
         """Go on from these cells, of sizes within the limits."""
@@ -171,6 +175,11 @@ class Found:
 
     labels: Integers
     changes: int
+
+
+def _cooling(warm: float | Floats, cool: float | Floats) -> Floats:
+    """The temperatures of the steps of a round; one of 0 if there is no heat."""
+    return np.geomspace(warm, cool, COOLINGS) if np.all(warm) else np.zeros(1)
 
 
 def _side_by_side(work: Callable[[Integers, Seeds], Found], regions: list[Integers], states: Seeds) -> list[Found]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from microcell.errors import OptionError
 from microcell.model import Floats
+from microcell.partitioning._cooling import usual_steps
 from microcell.partitioning.anneal import LARGE, steps_in
 from microcell.partitioning.refinement import ROUNDS
 
@@ -18,12 +19,6 @@ EFFORTS = ("fast", "balanced", "best")
 MACROCELL = 25_000
 VERY_LARGE = 200_000
 """Beyond so many records a balanced effort has no time to anneal."""
-
-_LEAST, _MOST = 150.0, 26_000.0
-"""Steps for each record of a balanced effort: with fewer, annealing is not worth its while."""
-
-_ANY_SIZE = 10_000.0
-"""Steps for each of a thousand records, however large cells are."""
 
 _BEST, _LEAST_OF_BEST = 7e8, 400.0
 """Steps in all of the best effort for a thousand records, and the least for each record."""
@@ -73,14 +68,9 @@ def choose(X: Floats, k: int, effort: str | float = "balanced", of: int | None =
         return _within(float(effort), n, whole)
     if effort == "fast" or (effort == "balanced" and whole > VERY_LARGE):
         return _refined(n, f"of effort {effort} for {whole:,} records", 2 if effort == "fast" else 4)
-    steps = _balanced_steps(whole, k) if effort == "balanced" else _best_steps(whole)
+    steps = usual_steps(whole, k) if effort == "balanced" else _best_steps(whole)
     why = f"of effort {effort} for {whole:,} records: MDAV, then annealing of {steps:,.0f} steps a record"
     return Choice("anneal", why, {"steps": steps})
-
-
-def _balanced_steps(n: int, k: int) -> float:
-    """Steps for each record that take a few seconds in all: more for small cells, of which there are many."""
-    return float(round(np.clip(max(1.1e5 / k, _ANY_SIZE) * (1000 / max(n, 1000)) ** 1.2, _LEAST, _MOST)))
 
 
 def _best_steps(n: int) -> float:
