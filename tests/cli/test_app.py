@@ -180,3 +180,19 @@ def test_a_reader_that_goes_away_is_no_defect(folder, spawn):
     process.stdout = None
     _, stderr = process.communicate(timeout=120)
     assert (process.returncode, stderr) == (141, "")
+
+
+def test_what_compiled_libraries_print_is_no_output_of_ours():
+    code = (
+        "import os, sys, microcell.cli._console as console; console.keep_stdout_ours(); os.write(1, b'noise');"
+        "console.print_data('data'); print('more')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("data\nmore\n", "")
+
+
+@pytest.mark.parametrize("gone", ["sys.stdout = None", "os.close(1)"])
+def test_no_stdout_is_left_as_it_is(gone):
+    code = f"import os, sys, microcell.cli._console as console; {gone}; console.keep_stdout_ours()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr

@@ -218,7 +218,19 @@ def test_distortion_by_hand():
     assert mc.distortion([0.0, 1.0], [0, 0], weights=[3.0, 1.0]) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("labels", [[0, 0], [0, 0, -1], [[0, 0, 0]]])
+def test_distortion_takes_a_partition_and_any_numbers_of_cells():
+    X = [0.0, 2.0, 10.0, 12.0]
+    found = mc.partition(X, 2)
+    assert mc.distortion(X, found) == mc.distortion(X, found.labels) == mc.distortion(X, [7, 7, 10**15, 10**15])
+
+
+def test_distortion_refuses_words_without_showing_them():
+    with pytest.raises(mc.DataError, match="labels must be 2 cell numbers") as told:
+        mc.distortion([1.0, 2.0], ["secret", "secret"])
+    assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize("labels", [[0, 0], [0, 0, -1], [[0, 0, 0]], [0, 0, 0.5], [0, 0, np.nan]])
 def test_distortion_refuses_labels_that_do_not_fit(labels):
     with pytest.raises(mc.OptionError, match="labels must be 3 cell numbers"):
         mc.distortion([1.0, 2.0, 3.0], labels)

@@ -5,8 +5,9 @@ import pytest
 
 import microcell as mc
 from microcell.kernels import covering
-from microcell.partitioning import _copies, _search
+from microcell.partitioning import _copies, _search, anneal
 from microcell.partitioning._combining import Pool
+from microcell.partitioning._cooling import Plan, cool_down, usual_steps
 
 SMALL = np.random.default_rng(5).normal(size=(12, 2))
 
@@ -116,6 +117,34 @@ def test_a_long_search_keeps_sizes_and_is_the_same_again(k, weighted):
     assert np.array_equal(long.labels, again.labels)
     short = mc.partition(X, k, method="anneal", steps=100, weights=weights)
     assert sse(X, long.labels, weights) <= sse(X, short.labels, weights) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_long_search_finds_no_less_than_a_usual_one(seed):
+    X = np.random.default_rng(seed).standard_t(2, size=(150, 4))
+    usual = mc.partition(X, 3, seed=seed).labels
+    steps = 10 * usual_steps(len(X), 3)
+    assert steps >= anneal._LONG, "or else this would be no long search"
+    long = mc.partition(X, 3, method="anneal", steps=steps, seed=seed).labels
+    assert sse(X, long) <= sse(X, usual) * (1 + 1e-12)
+
+
+def test_copies_bring_back_what_is_new_even_if_it_is_worse():
+    X = np.random.default_rng(5).normal(size=(60, 3))
+    best = mc.partition(X, 3, method="anneal", steps=1e5).labels
+    kept, free = (_search.Search(X, best, 3, None, seed=0) for _ in range(2))
+    for search, keep_best in ((kept, True), (free, False)):
+        cool_down(search, Plan(20.0, None), 0.5, 0.5, keep_best=keep_best)
+    assert kept.sse <= sse(X, best) * (1 + 1e-12) < free.sse
+
+
+def test_each_copy_has_its_own_temperature():
+    X = np.random.default_rng(5).normal(size=(60, 3))
+    best = mc.partition(X, 3, method="anneal", steps=1e5).labels
+    twice = _search.Search(np.tile(X, (2, 1)), np.concatenate([best, best + best.max() + 1]), 3, None, 0, copies=2)
+    cool_down(twice, Plan(20.0, None), np.array([1e-9, 0.5]), np.array([1e-9, 0.5]), keep_best=False)
+    cold, warm = np.split(twice.labels, 2)
+    assert sse(X, cold) <= sse(X, best) * (1 + 1e-9) < sse(X, warm)
 
 
 def test_a_long_search_of_equal_records_and_of_one_cell():

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import microcell as mc
+from microcell.cli._console import keep_stdout_ours
 from microcell.cli._options import epilog
 from microcell.cli.allocate import EXAMPLES as ALLOCATE
 from microcell.cli.allocate import allocate
@@ -101,6 +102,7 @@ def run() -> None:
     """Run the command line; ends the process with its exit code."""
     for name in ("SIGTERM", "SIGHUP"):
         _hear(getattr(signal, name, None))
+    keep_stdout_ours()
     for stream in (sys.stdout, sys.stderr):
         # A column name that the terminal's encoding lacks must not end the run.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")

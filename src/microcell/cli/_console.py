@@ -1,5 +1,6 @@
 """What people see: words and progress on stderr, data on stdout; plain text where no terminal shows it."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from rich.text import Text
 
 from microcell.progress import listen
 
-__all__ = ["AT_ONCE", "Words", "fail", "print_data", "print_facts", "print_table"]
+__all__ = ["AT_ONCE", "Words", "fail", "keep_stdout_ours", "print_data", "print_facts", "print_table"]
 
 AT_ONCE = "compiling kernels (once on this machine)"
 """The one task that is told as soon as it begins: it explains why a first run is slow."""
@@ -32,6 +33,24 @@ def fail(line: str) -> None:
     """Say on stderr why the command ends."""
     start, colon, rest = line.partition(": ")
     _console(sys.stderr).print(Text.assemble((start, "bold red"), colon, rest), soft_wrap=True)
+
+
+def keep_stdout_ours() -> None:
+    """Let nothing but this command line write to stdout: compiled libraries print what is no data, past ``sys.stdout``.
+
+    What they print is thrown away, as are their warnings: it is not for the user, and may quote values of the table.
+    """
+    stream = sys.stdout
+    try:
+        ours, nowhere = os.dup(stream.fileno()), os.open(os.devnull, os.O_WRONLY)
+    except (AttributeError, OSError, ValueError):
+        return  # no stdout, or one that is no file
+    stream.flush()
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+    sys.stdout = open(  # noqa: SIM115
+        ours, "w", buffering=1 if stream.line_buffering else -1, encoding=stream.encoding, errors=stream.errors
+    )
 
 
 def print_data(text: str) -> None:

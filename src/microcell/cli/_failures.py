@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec
@@ -69,8 +70,8 @@ def _told_by_system(error: BaseException) -> str:
 def _forget_streams() -> None:
     """Point the streams that nobody reads any more to nowhere, so that closing them raises nothing."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.__stdout__, sys.__stderr__):
-        if stream is not None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):  # none, or one that is no file
             os.dup2(nowhere, stream.fileno())
 
 

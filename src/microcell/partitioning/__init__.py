@@ -179,10 +179,11 @@ def _as_rule(traits: ArrayLike | None, allowed: Callable[[Floats], bool] | None,
     return rule
 
 
-def distortion(X: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> float:
+def distortion(X: ArrayLike, labels: ArrayLike | Partition, *, weights: ArrayLike | None = None) -> float:
     """D = SSE / SST of the rows of ``X`` as given: 0 if cells hold equal records, 1 if one cell holds all.
 
-    Where all records are equal nothing can be lost, and D is 0. Time O(n m).
+    ``labels`` is a partition, or a cell number for each row. Where all records are equal nothing can be lost, and D is
+    0. Time O(n m + n log n).
 
     Examples
     --------
@@ -190,13 +191,20 @@ def distortion(X: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = N
     0.0099
     """
     points = as_points(X)
-    cells = np.asarray(labels, dtype=np.int64)
-    if cells.shape != (len(points),) or (len(cells) and cells.min() < 0):
-        raise OptionError(f"labels must be {len(points)} cell numbers of 0 or more, one a row.")
+    cells = _as_cell_numbers(labels.labels if isinstance(labels, Partition) else labels, len(points))
     given = as_weights(weights, len(points))
     each = np.ones(len(points)) if given is None else given
     total = total_sum_of_squares(points, each)
     return 0.0 if total == 0 else sum_of_squares(points, cells, each) / total
+
+
+def _as_cell_numbers(labels: ArrayLike, n: int) -> Integers:
+    """The cells of the rows, numbered 0, 1, 2, ... whatever the numbers given."""
+    wanted = f"labels must be {n} cell numbers of 0 or more, one a row."
+    values = as_reals(labels, wanted)
+    if values.shape != (n,) or not ((values >= 0) & (values == np.floor(values))).all():
+        raise OptionError(wanted)
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def check_method(method: str, options: Mapping[str, Any]) -> None:

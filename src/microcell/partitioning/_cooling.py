@@ -51,10 +51,12 @@ def warmth(steps: float) -> float:
     return float(np.clip(0.25 * (steps / 300) ** 0.19, 0.15, 0.75))
 
 
-def cool_down(search: Search, plan: Plan, warm: float | Floats, cool: float, *, keep_best: bool = True) -> None:
+def cool_down(
+    search: Search, plan: Plan, warm: float | Floats, cool: float | Floats, *, keep_best: bool = True
+) -> None:
     """Let the search cool as planned; it ends with the best found, even if interrupted, or else where it then is.
 
-    ``warm`` is a temperature for all, or one for each copy.
+    Temperatures are for all, or one for each copy.
     """
     best, best_sse = search.labels, search.sse
     try:
