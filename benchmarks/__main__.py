@@ -72,16 +72,32 @@ def run_profile(name: str, profile: Profile, peers: str | None) -> Row:
     return told
 
 
+def run_again(question: str, profile: Profile, peers: str | None, told: Row) -> Row:
+    """The results with the measurements of one question made anew, all of them in this run, and said to be."""
+    cases = [case for case in profile.cases if case.question == question]
+    if not cases:
+        raise SystemExit(f"No such question: {', '.join(dict.fromkeys(case.question for case in profile.cases))}.")
+    anew = iter(run_cases(cases, peers))
+    rows = [next(anew) if row["question"] == question else row for row in told["measurements"]]
+    apart = sorted({*told.get("apart", ()), question})
+    return {**told, "measurements": rows, "apart": apart, "exponents": exponents(rows, OVER)}
+
+
 def main() -> None:
     """Run a profile."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("profile", nargs="?", default="full", choices=PROFILES)
     parser.add_argument("--peers", help="a Python that has the other packages")
+    parser.add_argument("--only", help="a question: its cases are measured again, and the rest of the results stays")
     parser.add_argument("--output", type=Path, help="file for the results, with no page made of them")
     given = parser.parse_args()
     peers = given.peers or (str(PEERS) if PEERS.is_file() else None)
-    told = run_profile(given.profile, PROFILES[given.profile], peers)
     path = given.output or page.RESULTS.with_name(f"{given.profile}.json")
+    told = (
+        run_again(given.only, PROFILES[given.profile], peers, json.loads(path.read_text(encoding="utf-8")))
+        if given.only
+        else run_profile(given.profile, PROFILES[given.profile], peers)
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     print(f"written: {path.name}")

@@ -70,6 +70,8 @@ def about(results: Row) -> str:
     told += f" Programs that ran or waited at the start: {before:.1f}; at the end, this run among them: {after:.1f}."
     if before > machine["cores"] / 2:
         told += " **The machine was busy with other work: the times are not to be relied on.**"
+    if results.get("apart"):
+        told += f" In a run of its own, later: {'; '.join(results['apart'])}."
     return told + "\n\n"
 
 

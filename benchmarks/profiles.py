@@ -97,7 +97,7 @@ FULL = Profile(
             limit=120.0,
         ),
         *_over_n(
-            dict.fromkeys(("univariate", "microagg1d"), _doubling(100_000, 5)), 1, "over n, one column", limit=60.0
+            dict.fromkeys(("univariate", "microagg1d"), _doubling(100_000, 5)), 1, "over n, one column", limit=240.0
         ),
         *_over_m(SEVERAL, 20_000, (3, 10, 30, 100)),
         *_at_once("larger table", ("mdav", "auto, fast", "auto, balanced", "auto, 60 s"), 50_000, 15, 10, limit=150.0),

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from benchmarks import page
-from benchmarks.__main__ import run_cases, run_profile
+from benchmarks.__main__ import run_again, run_cases, run_profile
 from benchmarks.apart import run_apart
 from benchmarks.cases import Case, Memory, digest, gaussian, loss, measure
 from benchmarks.contenders import CONTENDERS, OURS, PEERS
@@ -63,6 +63,16 @@ def test_every_measurement_has_its_figures(results):
         assert row["matrix_mb"] == pytest.approx(8e-6 * row["n"] * row["m"])
         assert row["smallest"] >= row["k"]
         assert 0 < row["D"] < 1
+
+
+def test_one_question_measured_again_leaves_the_rest_and_is_told(results):
+    again = run_again("over n", TINY, None, results)
+    for before, after in zip(results["measurements"], again["measurements"], strict=True):
+        assert (before == after) == (before["question"] != "over n")
+        assert before.get("D") == after.get("D")
+    assert page.about(again).startswith(page.about(results).rstrip() + " In a run of its own, later: over n.")
+    with pytest.raises(SystemExit, match="No such question"):
+        run_again("over the rainbow", TINY, None, results)
 
 
 def test_what_cannot_run_is_told_with_the_reason(results):

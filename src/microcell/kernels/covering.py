@@ -15,8 +15,11 @@ _SPLIT = 2.7
 _WORTH = 0.07
 """A set is worth trying if it costs at most so much of a usual set more than the prices of the relaxed problem."""
 
-_PATIENCE = 30.0
-"""Seconds for the solver, which mostly needs a few. What it has by then is not used: it would be another elsewhere."""
+_PATIENCE = 120.0
+"""Seconds for the solver, which mostly needs a few, and half a minute at the most on the classic sets.
+
+What it has by then is not used: it would be another elsewhere.
+"""
 
 
 def cover_once(sets: list[Integers], costs: Floats, known: Integers, seconds: float) -> Integers:
