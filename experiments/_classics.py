@@ -128,9 +128,9 @@ def judge_printed(results: Study, what: str, printed: InPrint, runs: dict[str, R
         ours = 100 * runs[method].loss
         digits = len(theirs.partition(".")[2])
         same = same_digits(theirs, ours)
-        note = f" (gamma = {printed.gamma:g})" if method == "V-MDAV" else ""
+        option = f" (gamma = {printed.gamma:g})" if method == "V-MDAV" else ""
         why = "" if same else "The reason was not found."
-        results.find(ITEM, f"{what}: {method}{note}", theirs, f"{ours:.{digits}f}", agree(same), why)
+        results.find(ITEM, f"{what}: {method}{option}", theirs, f"{ours:.{digits}f}", agree(same), why)
     auto, best = 100 * runs["auto"].loss, least(runs, record)
     why = "One run of our default." + note
     results.find(ITEM, f"{what}: IMHM; our default", printed.imhm, f"{auto:.4f}", judge(auto, printed.imhm), why)

@@ -19,6 +19,8 @@ RECORDS = {"quick": 2000, "full": 10_000}
 SIZES = (2, 5, 10, 20, 50, 100)
 CHANCES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 POWERS = tuple(range(-1, -9, -1))
+HARDLY = 0.05
+"""A change of D for a tenth of the failures that is hardly any."""
 
 Loss = Callable[[int, float, float], float]
 
@@ -88,13 +90,18 @@ def judge_distortion(results: Study, item: str, name: str, loss: Loss, why: str)
     )
     few, many = loss(10, 0.75, 1e-2), loss(10, 0.75, 1e-8)
     whole, half = loss(10, 1.0, 1e-5), loss(10, 0.5, 1e-5)
+    sizes = [mc.effective_anonymity(10, 0.75, accepted).size for accepted in (1e-2, 1e-8)]
+    each = (many / few) ** (1 / 6) - 1
     results.find(
         item,
         f"{name}, k = 10, pi = 0.75: change of D if the failure accepted falls from 1e-2 to 1e-8",
         "hardly any, even on a logarithmic scale",
-        f"{percent(change(many, few))} (from pi = 1 to 0.5: {percent(change(half, whole))})",
-        agree(change(many, few) < change(half, whole)),
-        (why + " " if why else "") + "A million times fewer failures cost less than half the participants do.",
+        f"{percent(change(many, few))}, {percent(each)} for each factor of 10 "
+        f"(from pi = 1 to 0.5: {percent(change(half, whole))})",
+        agree(each < HARDLY),
+        (why + " " if why else "")
+        + f"Hardly any is read as less than {percent(HARDLY, 0).lstrip('+')} for each factor of 10. "
+        + f"Cells grow from {sizes[0]} to {sizes[1]} records, and D with them.",
     )
 
 

@@ -90,8 +90,13 @@ def test_what_needs_no_data_is_reproduced(about, item):
 @pytest.mark.parametrize("item", ["Fig. 11", "Fig. 12"])
 def test_uncertainty_costs_and_failures_hardly_do(about, item):
     claims = [finding for finding in of(about, item) if finding["theirs"] != "MDAV alone"]
-    assert len(claims) == (2 if item == "Fig. 11" else 4)
-    assert {finding["verdict"] for finding in claims} == {"reproduced"}
+    rises, failures = claims[::2], claims[1::2]
+    assert len(rises) == len(failures) == (1 if item == "Fig. 11" else 2)
+    assert {finding["verdict"] for finding in rises} == {"reproduced"}
+    for finding in failures:
+        by_failures, each, by_half = (float(number) for number in re.findall(r"([+-][\d.]+) %", finding["ours"]))
+        assert 0 < by_failures < by_half
+        assert finding["verdict"] == ("reproduced" if each < 5 else "differs")
 
 
 def test_the_price_falls_with_k_and_with_dimension(folder):

@@ -222,6 +222,7 @@ def test_distortion_takes_a_partition_and_any_numbers_of_cells():
     X = [0.0, 2.0, 10.0, 12.0]
     found = mc.partition(X, 2)
     assert mc.distortion(X, found) == mc.distortion(X, found.labels) == mc.distortion(X, [7, 7, 10**15, 10**15])
+    assert mc.distortion(X, [2**53, 2**53, 2**53 + 1, 2**53 + 1]) == mc.distortion(X, found)
 
 
 def test_distortion_refuses_words_without_showing_them():
@@ -230,7 +231,7 @@ def test_distortion_refuses_words_without_showing_them():
     assert "secret" not in str(told.value)
 
 
-@pytest.mark.parametrize("labels", [[0, 0], [0, 0, -1], [[0, 0, 0]], [0, 0, 0.5], [0, 0, np.nan]])
+@pytest.mark.parametrize("labels", [[0, 0], [0, 0, -1], [[0, 0, 0]], [0, 0, 0.5], [0, 0, np.nan], [0, 0, np.inf]])
 def test_distortion_refuses_labels_that_do_not_fit(labels):
     with pytest.raises(mc.OptionError, match="labels must be 3 cell numbers"):
         mc.distortion([1.0, 2.0, 3.0], labels)

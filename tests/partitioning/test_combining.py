@@ -120,7 +120,7 @@ def test_a_long_search_keeps_sizes_and_is_the_same_again(k, weighted):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_long_search_finds_no_less_than_a_usual_one(seed):
+def test_a_long_search_ends_with_no_more_distortion_than_a_usual_one(seed):
     X = np.random.default_rng(seed).standard_t(2, size=(150, 4))
     usual = mc.partition(X, 3, seed=seed).labels
     steps = 10 * usual_steps(len(X), 3)

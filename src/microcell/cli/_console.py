@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from threading import Lock, Timer
 from typing import TextIO
 
@@ -41,16 +42,18 @@ def keep_stdout_ours() -> None:
     What they print is thrown away, as are their warnings: it is not for the user, and may quote values of the table.
     """
     stream = sys.stdout
+    if not isinstance(stream, TextIOWrapper):
+        return  # none, or one that is no file
     try:
         ours, nowhere = os.dup(stream.fileno()), os.open(os.devnull, os.O_WRONLY)
-    except (AttributeError, OSError, ValueError):
-        return  # no stdout, or one that is no file
+    except (OSError, ValueError):
+        return  # closed
     stream.flush()
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
-    sys.stdout = open(  # noqa: SIM115
-        ours, "w", buffering=1 if stream.line_buffering else -1, encoding=stream.encoding, errors=stream.errors
-    )
+    replaced = open(ours, "w", encoding=stream.encoding, errors=stream.errors)  # noqa: SIM115
+    replaced.reconfigure(line_buffering=stream.line_buffering, write_through=stream.write_through)
+    sys.stdout = replaced
 
 
 def print_data(text: str) -> None:

@@ -201,8 +201,9 @@ def distortion(X: ArrayLike, labels: ArrayLike | Partition, *, weights: ArrayLik
 def _as_cell_numbers(labels: ArrayLike, n: int) -> Integers:
     """The cells of the rows, numbered 0, 1, 2, ... whatever the numbers given."""
     wanted = f"labels must be {n} cell numbers of 0 or more, one a row."
-    values = as_reals(labels, wanted)
-    if values.shape != (n,) or not ((values >= 0) & (values == np.floor(values))).all():
+    given = np.asarray(labels)
+    values = given if given.dtype.kind in "iu" else as_reals(labels, wanted)
+    if values.shape != (n,) or not (np.isfinite(values) & (values >= 0) & (values == np.floor(values))).all():
         raise OptionError(wanted)
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 

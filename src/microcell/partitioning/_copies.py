@@ -14,7 +14,7 @@ EACH, MOST = 2500, 64
 """Steps for each record of a copy, times k, and the most copies: larger cells take longer to settle."""
 
 FIRST = 0.1
-"""The most of the search that goes to a usual one, which comes first: a long search is not to find less than that."""
+"""The most of the search that goes to a usual one, which comes first: a long one is not to end with more distortion."""
 
 MANY, FEW = 0.4, 0.5
 """The share of the search for many copies; that for two, where the cells of many do not go together."""
