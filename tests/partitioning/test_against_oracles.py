@@ -226,9 +226,10 @@ def test_distortion_takes_a_partition_and_any_numbers_of_cells():
 
 
 def test_distortion_refuses_words_without_showing_them():
-    with pytest.raises(mc.DataError, match="labels must be 2 cell numbers") as told:
-        mc.distortion([1.0, 2.0], ["secret", "secret"])
-    assert "secret" not in str(told.value)
+    for labels in (["secret", "secret"], [["secret"], ["secret", "secret"]], [None, "secret"]):
+        with pytest.raises(mc.OptionError, match="labels must be 2 cell numbers") as told:
+            mc.distortion([1.0, 2.0], labels)
+        assert "secret" not in str(told.value)
 
 
 @pytest.mark.parametrize("labels", [[0, 0], [0, 0, -1], [[0, 0, 0]], [0, 0, 0.5], [0, 0, np.nan], [0, 0, np.inf]])

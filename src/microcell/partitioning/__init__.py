@@ -111,10 +111,11 @@ def partition_within(
         choice = choose_method(own, int(k), method, options, len(points))
         if refine and choice.method != "univariate":  # which cannot be improved
             choice = replace(choice, rounds=ROUNDS)
-        labels[rows] = done + carry_out(own, int(k), choice, None if each is None else each[rows], seed)
-        done = int(labels[rows].max()) + 1
+        made, used = carry_out(own, int(k), choice, None if each is None else each[rows], seed)
+        labels[rows] = done + made
+        done += int(made.max()) + 1
         if len(rows) > most:
-            told, most = choice, len(rows)
+            told, most = used, len(rows)
     return Partition(labels, int(k), method=told.method, why=told.why)
 
 
@@ -201,8 +202,11 @@ def distortion(X: ArrayLike, labels: ArrayLike | Partition, *, weights: ArrayLik
 def _as_cell_numbers(labels: ArrayLike, n: int) -> Integers:
     """The cells of the rows, numbered 0, 1, 2, ... whatever the numbers given."""
     wanted = f"labels must be {n} cell numbers of 0 or more, one a row."
-    given = np.asarray(labels)
-    values = given if given.dtype.kind in "iu" else as_reals(labels, wanted)
+    try:
+        given = np.asarray(labels)
+        values = given if given.dtype.kind in "iu" else as_reals(labels, wanted)
+    except ValueError:  # words, or rows of different lengths
+        raise OptionError(wanted) from None
     if values.shape != (n,) or not (np.isfinite(values) & (values >= 0) & (values == np.floor(values))).all():
         raise OptionError(wanted)
     return np.unique(values, return_inverse=True)[1].astype(np.int64)

@@ -16,17 +16,12 @@ from microcell.model import Floats, Integers
 from microcell.partitioning._costs import adjust_exactly, settle_costs
 from microcell.partitioning._lloyd import Descent, Found, Problem, descend, disperse, rescue, shake
 from microcell.partitioning._making import carry_out, choose_method
+from microcell.partitioning._shaking import MOST_AT_ONCE, WITHIN, usual_shakes
 
 __all__ = ["How", "Solved", "as_solved", "solve"]
 
-MOST_AT_ONCE, WITHIN = 2000, 500
-"""More cells than this are made within macrocells, each of about so many cells, unless told otherwise."""
-
 MOST_MACROCELLS = 64
 """More macrocells than this are themselves made within macrocells."""
-
-_SHAKING, _MOST_SHAKES = 1e9, 800
-"""Points times cells times dimensions that rounds of shaking go through, if nothing is said of them."""
 
 _MACRO = Descent(iterations=15, tolerance=1e-3)
 
@@ -90,9 +85,7 @@ def _leave_points(problem: Problem, begin: Found) -> Found:
 
 
 def _shakes(problem: Problem, how: How) -> int:
-    if how.shakes is not None:
-        return how.shakes
-    return int(min(_MOST_SHAKES, _SHAKING / (problem.X.size * len(problem.targets) + 1)))
+    return usual_shakes(problem.X.size, len(problem.targets)) if how.shakes is None else how.shakes
 
 
 def _begin(problem: Problem, start: str | Floats, how: How, chance: np.random.Generator) -> Found:
@@ -119,7 +112,7 @@ def _sites_of(
     k = max(2, int(targets.min()))
     if k > len(X):
         return labels, drawn
-    made = carry_out(X, k, choose_method(X, k, start, {}, len(X)), problem.weights, seed)
+    made = carry_out(X, k, choose_method(X, k, start, {}, len(X)), problem.weights, seed)[0]
     sizes = np.bincount(made)
     if np.array_equal(sizes, targets):
         labels = made

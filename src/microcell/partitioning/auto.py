@@ -9,12 +9,15 @@ import numpy as np
 from microcell.errors import OptionError
 from microcell.model import Floats
 from microcell.partitioning._cooling import usual_steps
+from microcell.partitioning._shaking import cells_at_once, usual_shakes
 from microcell.partitioning.anneal import LARGE, steps_in
 from microcell.partitioning.refinement import ROUNDS
 
 __all__ = ["EFFORTS", "Choice", "check_effort", "choose"]
 
 EFFORTS = ("fast", "balanced", "best")
+
+LLOYD = "probability-constrained Lloyd, refined by local search, which distorted less than annealing"
 
 MACROCELL = 25_000
 VERY_LARGE = 200_000
@@ -26,16 +29,30 @@ _BEST, _LEAST_OF_BEST = 7e8, 400.0
 _WORTH_ANNEALING = 100.0
 """Steps for each record that a time budget must allow."""
 
+_LARGE_CELLS = 8
+"""From this k on, constrained Lloyd often distorts less than annealing: more of large cells than of small ones must be
+right at once, which single exchanges do not see."""
+
+_TOO_MUCH = 3e8
+"""Points times dimensions times cells beyond which constrained Lloyd takes too long to be tried beside."""
+
+_STARTS = 5
+"""Of constrained Lloyd, with the best effort."""
+
 
 @dataclass(frozen=True)
 class Choice:
-    """A method with its options, why, and how many rounds to refine what it makes, within so many seconds in all."""
+    """A method with its options, why, and how many rounds to refine what it makes, within so many seconds in all.
+
+    A ``rival`` is another that is carried out first; what distorts less is kept.
+    """
 
     method: str
     why: str
     options: Mapping[str, Any] = field(default_factory=dict)
     rounds: int = 0
     seconds: float = np.inf
+    rival: "Choice | None" = None
 
 
 def check_effort(effort: object) -> None:
@@ -65,12 +82,14 @@ def choose(X: Floats, k: int, effort: str | float = "balanced", of: int | None =
     if X.shape[1] <= 1:
         return Choice("univariate", "one dimension has an exact optimum")
     if not isinstance(effort, str):
-        return _within(float(effort), n, whole)
+        return _within(float(effort), X, k, whole)
     if effort == "fast" or (effort == "balanced" and whole > VERY_LARGE):
         return _refined(n, f"of effort {effort} for {whole:,} records", 2 if effort == "fast" else 4)
     steps = usual_steps(whole, k) if effort == "balanced" else _best_steps(whole)
-    why = f"of effort {effort} for {whole:,} records: MDAV, then annealing of {steps:,.0f} steps a record"
-    return Choice("anneal", why, {"steps": steps})
+    reason = f"of effort {effort} for {whole:,} records"
+    why = f"{reason}: MDAV, then annealing of {steps:,.0f} steps a record"
+    rival = _rival(X, k, whole, reason, 1 if effort == "balanced" else _STARTS)
+    return Choice("anneal", why, {"steps": steps}, rival=rival)
 
 
 def _best_steps(n: int) -> float:
@@ -78,12 +97,30 @@ def _best_steps(n: int) -> float:
     return float(round(max(_LEAST_OF_BEST, _BEST / n * (1000 / max(n, 1000)) ** 0.25)))
 
 
-def _within(seconds: float, n: int, whole: int) -> Choice:
+def _within(seconds: float, X: Floats, k: int, whole: int) -> Choice:
     """What can be done with the share of so many seconds."""
+    n = len(X)
     own, limit = seconds * n / whole, f"of a limit of {seconds:g} s, so that another run may differ"
     if steps_in(own, n) < _WORTH_ANNEALING:
         return _refined(n, limit, ROUNDS, own)
-    return Choice("anneal", f"{limit}: MDAV, then annealing", {"seconds": own}, seconds=own)
+    rival = _rival(X, k, whole, limit, 1) if _seconds_of_rival(X, k) < own / 2 else None
+    return Choice("anneal", f"{limit}: MDAV, then annealing", {"seconds": own}, seconds=own, rival=rival)
+
+
+def _rival(X: Floats, k: int, whole: int, reason: str, starts: int) -> Choice | None:
+    """Constrained Lloyd, if cells are large and the table is not; parts of a table share the shaking of one."""
+    n = len(X)
+    if k < _LARGE_CELLS or n < 2 * k or X.size * cells_at_once(n // k) > _TOO_MUCH:
+        return None
+    options: dict[str, Any] = {"restarts": starts}
+    if n < whole:
+        options["shakes"] = usual_shakes(X.size, n // k, share=n / whole)
+    return Choice("pcl", f"{reason}: {LLOYD}", options, ROUNDS)
+
+
+def _seconds_of_rival(X: Floats, k: int) -> float:
+    """A guess from above for a machine of today."""
+    return 5 + 7e-8 * X.size * cells_at_once(len(X) // k)
 
 
 def _refined(n: int, reason: str, rounds: int, seconds: float = np.inf) -> Choice:

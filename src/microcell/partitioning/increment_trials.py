@@ -172,7 +172,7 @@ def _check_share(share: Any, n: int, k: int) -> float:
 def _timed(points: Floats, k: int, way: _Way, weights: Floats | None) -> tuple[Integers, float]:
     began = perf_counter()
     own = varying(np.ascontiguousarray(points))
-    labels = carry_out(own, k, choose_method(own, k, way.method, way.options, len(own)), weights, way.seed)
+    labels, _ = carry_out(own, k, choose_method(own, k, way.method, way.options, len(own)), weights, way.seed)
     return labels, perf_counter() - began
 
 

@@ -171,7 +171,7 @@ def _separate(task: _Task) -> Integers:
     weights = task.weights[base:] if task.weighted else None
     own = varying(task.points[base:])
     choice = choose_method(own, task.k, task.method, task.options, len(own))
-    cells = carry_out(own, task.k, choice, weights, task.seed)
+    cells, _ = carry_out(own, task.k, choice, weights, task.seed)
     return np.concatenate([task.labels, int(task.labels.max()) + 1 + cells])
 
 

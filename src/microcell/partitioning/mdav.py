@@ -10,7 +10,7 @@ from microcell.kernels._jit import thread_count
 from microcell.kernels.bisecting import bisect_rows
 from microcell.kernels.cells import squared_distances
 from microcell.kernels.mdav import make_cells, make_running
-from microcell.kernels.scans import Points, lay_out, make_scratch
+from microcell.kernels.scans import lay_out, make_scratch
 from microcell.model import Floats, Integers
 from microcell.partitioning._pace import Pace
 from microcell.partitioning._registry import partitioner
@@ -50,24 +50,27 @@ def mdav(X: Floats, k: int, *, weights: Floats | None, seed: int, macrocells: in
 
 def _make_cells(X: Floats, k: int, weights: Floats) -> Integers:
     n = len(X)
-    points, labels = lay_out(X), np.zeros(n, dtype=np.int64)
+    labels = np.zeros(n, dtype=np.int64)
+    if n < 3 * k:  # as most cells that are to be split
+        return _finish(X, k, np.arange(n), 0, labels, weights)
+    points = lay_out(X)
     running, label, pace = make_running(X, weights), 0, Pace(thread_count())
     scratch = {threads: make_scratch(k, threads) for threads in (1, thread_count())}
     while points.left[0] >= 3 * k:
         turn = pace.next()
         label = make_cells(points, k, turn.rounds, label, labels, running, scratch[turn.threads])
         progress.report("grouping records", n - int(points.left[0]), n)
-    return _finish(X, k, points, label, labels, weights)
+    return _finish(X, k, np.sort(points.rows[: points.left[0]]), label, labels, weights)
 
 
-def _finish(X: Floats, k: int, points: Points, label: int, labels: Integers, weights: Floats) -> Integers:
-    """Share the last fewer than 3k records between one cell or two."""
-    rest = np.sort(points.rows[: points.left[0]])
+def _finish(X: Floats, k: int, rest: Integers, label: int, labels: Integers, weights: Floats) -> Integers:
+    """Share the last fewer than 3k records, in order, between one cell or two."""
     labels[rest] = label
     if len(rest) >= 2 * k:
-        mean = np.average(X[rest], axis=0, weights=weights[rest])
-        r = rest[np.argmax(squared_distances(X[rest], mean))]
-        distance = squared_distances(X[rest], X[r])
-        distance[rest == r] = -1.0  # r is in its own cell even where duplicates tie with it
+        own, each = X[rest], weights[rest]
+        mean = (own * each[:, np.newaxis]).sum(axis=0) / each.sum()
+        r = np.argmax(squared_distances(own, mean))
+        distance = squared_distances(own, own[r])
+        distance[r] = -1.0  # r is in its own cell even where duplicates tie with it
         labels[rest[np.argsort(distance, kind="stable")[k:]]] = label + 1
     return labels
