@@ -15,7 +15,7 @@ from time import perf_counter
 from benchmarks import page
 from benchmarks.apart import ROOT, Row, not_run, run_apart
 from benchmarks.auditing import run_audits
-from benchmarks.cases import Case, machine, run_case, start_up, versions
+from benchmarks.cases import Case, machine, run_case, start_up, versions, warm_up_peers
 from benchmarks.profiles import OVER, PROFILES, Profile
 from benchmarks.roofline import roofline
 from benchmarks.scaling import exponents
@@ -54,10 +54,13 @@ def run_cases(cases: Iterable[Case], peers: str | None, deadline: float = inf) -
 
 def run_profile(name: str, profile: Profile, peers: str | None) -> Row:
     """Everything that a profile measures."""
-    deadline, before = perf_counter() + 60 * profile.minutes, getloadavg()[0]
+    before = getloadavg()[0]
     print(
         "Other packages: " + (f"measured by {peers}" if peers else "not installed, left out (make peers)"), flush=True
     )
+    if peers:
+        warm_up_peers(peers)
+    deadline = perf_counter() + 60 * profile.minutes
     told: Row = {"profile": name, "machine": machine(), "versions": versions()}
     told["peers"] = run_apart("benchmarks.cases:versions", {}, python=peers) if peers else None
     told["roofline"] = roofline(list(profile.roof), profile.large_mb)
@@ -74,11 +77,14 @@ def run_profile(name: str, profile: Profile, peers: str | None) -> Row:
 
 def run_again(question: str, profile: Profile, peers: str | None, told: Row) -> Row:
     """The results with the measurements of one question made anew, all of them in this run, and said to be."""
-    cases = [case for case in profile.cases if case.question == question]
-    if not cases:
-        raise SystemExit(f"No such question: {', '.join(dict.fromkeys(case.question for case in profile.cases))}.")
-    anew = iter(run_cases(cases, peers))
-    rows = [next(anew) if row["question"] == question else row for row in told["measurements"]]
+    questions = list(dict.fromkeys(case.question for case in profile.cases))
+    if question not in questions:
+        raise SystemExit(f"No such question: {', '.join(questions)}.")
+    if peers:
+        warm_up_peers(peers)
+    anew = run_cases([case for case in profile.cases if case.question == question], peers)
+    kept = [row for row in told["measurements"] if row["question"] != question]
+    rows = sorted([*kept, *anew], key=lambda row: questions.index(row["question"]))
     apart = sorted({*told.get("apart", ()), question})
     return {**told, "measurements": rows, "apart": apart, "exponents": exponents(rows, OVER)}
 

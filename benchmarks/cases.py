@@ -18,9 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.apart import Row, not_run, run_apart
-from benchmarks.contenders import CONTENDERS
+from benchmarks.contenders import CONTENDERS, PEERS
 
-__all__ = ["Case", "Memory", "best_of", "gaussian", "machine", "measure", "run_case", "start_up", "versions"]
+__all__ = [
+    "Case",
+    "Memory",
+    "best_of",
+    "gaussian",
+    "machine",
+    "measure",
+    "run_case",
+    "start_up",
+    "versions",
+    "warm_up_peers",
+]
 
 WARM_UP, WARM_UP_OF_OTHERS = 3000, 500
 """Records of the run that is not measured: kernels are compiled or loaded in it, and packages import what they need.
@@ -146,6 +157,13 @@ def run_case(case: Case, peers: str | None) -> Row:
     python = sys.executable if chosen.ours else str(peers)
     found = run_apart("benchmarks.cases:measure", given, python=python, threads=case.threads, limit=case.limit)
     return {**asdict(case), **found}
+
+
+def warm_up_peers(python: str) -> None:
+    """Run every other package once, for nothing: what one compiles for a minute is then kept on disk for its cases."""
+    for name in PEERS:
+        given = {"contender": name, "n": WARM_UP_OF_OTHERS, "m": 2, "k": 10}
+        run_apart("benchmarks.cases:measure", given, python=python)
 
 
 def start_up() -> list[Row]:

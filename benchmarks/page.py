@@ -109,8 +109,8 @@ def growth(results: Row) -> str:
     for row in results["exponents"]:
         error = "-" if row["error"] is None else f"± {row['error']:.2f}"
         steps = f"{row['least']:.2f} to {row['most']:.2f}"
-        span = f"{row['from']:,} to {row['to']:,}"
-        rows.append([row["contender"], f"{row['over']}, {span}", f"{row['exponent']:.2f}", error, steps])
+        over = f"{row['question'].removeprefix('over ')}: {row['from']:,} to {row['to']:,}"
+        rows.append([row["contender"], over, f"{row['exponent']:.2f}", error, steps])
     told = (
         "Time is about proportional to a power of n, of m or of k; the exponent is the slope of the line through the\n"
         "measurements on logarithmic axes, with its standard error, and beside it the least and the greatest slope\n"
@@ -126,7 +126,8 @@ def distortion_by_k(results: Row) -> str:
     found = {(row["contender"], row["k"]): _distortion(row) for row in rows}
     names = dict.fromkeys(row["contender"] for row in rows)
     lines = [[name, *(found.get((name, k)) for k in columns)] for name in names]
-    told = f"D over k, {rows[0]['n']:,} records of {rows[0]['m']} columns.\n\n" if rows else ""
+    below = "time and memory are below, among all measurements"
+    told = f"D over k, {rows[0]['n']:,} records of {rows[0]['m']} columns; {below}.\n\n" if rows else ""
     figure = picture("distortion-against-k", "Distortion of every method over k")
     return "## Distortion over k\n\n" + told + figure + table(("method", *(f"k = {k}" for k in columns)), lines)
 
@@ -242,7 +243,7 @@ def left_out(results: Row) -> str:
 def make_page(results: Row) -> str:
     """The page."""
     all_rows = [row for row in results["measurements"] if row["status"] == "measured"]
-    shown = [row for row in all_rows if row["question"] not in ("over k", "distortion and time")]
+    shown = [row for row in all_rows if row["question"] != "distortion and time"]
     over_n = picture("time-against-n", "Seconds of every method over the number of records")
     lists = []
     for question in dict.fromkeys(row["question"] for row in shown):

@@ -54,6 +54,7 @@ class Study:
         self.findings: list[Finding] = []
         self.shown: list[Shown] = []
         self.headline: list[dict[str, Any]] = []
+        self.seconds: float | None = None
         self._tables: dict[str, tuple[list[str], list[Sequence[Any]]]] = {}
         self._figures: dict[str, Figure] = {}
 
@@ -91,6 +92,7 @@ class Study:
             "name": self.name,
             "title": self.title,
             "profile": self.profile,
+            "seconds": self.seconds,
             "headline": self.headline,
             "shown": [asdict(item) for item in self.shown],
             "findings": [asdict(finding) for finding in self.findings],

@@ -38,12 +38,13 @@ def run_study(study: Callable[[str], Study], profile: str, output: Path) -> Stud
     """Run one experiment, write its files, and say how its findings came out."""
     start = time.perf_counter()
     done = study(profile)
+    done.seconds = round(time.perf_counter() - start)
     done.write(output / done.name)
     counts = {
         verdict: sum(f.verdict == verdict for f in done.findings) for verdict in ("reproduced", "better", "differs")
     }
     summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    print(f"{done.name}: {summary}, {time.perf_counter() - start:.0f} s, in {output / done.name}", flush=True)
+    print(f"{done.name}: {summary}, {done.seconds} s, in {output / done.name}", flush=True)
     return done
 
 

@@ -280,8 +280,8 @@ def _find_diversity(results: Study, name: str, found: mc.DependenceSweep) -> Non
         ", ".join(map(percent, whole)),
         verdict(worst > -0.15),
         f"For k = {least} it falls from {at(found.points, least, 0).diversity:.2f} distinct values to "
-        f"{at(found.points, least, 1).diversity:.2f}: little in a figure, but not relative to λ = 0. Intervals by "
-        "floor, by rounding and towards 0 were tried, with much the same outcome: at λ = 1 diversity deserves a look.",
+        f"{at(found.points, least, 1).diversity:.2f}: little in a figure, but not relative to λ = 0. At λ = 1 "
+        "diversity deserves a look.",
     )
 
 

@@ -3,13 +3,14 @@
 import json
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from benchmarks import page
 from benchmarks.__main__ import run_again, run_cases, run_profile
-from benchmarks.apart import run_apart
-from benchmarks.cases import Case, Memory, digest, gaussian, loss, measure
+from benchmarks.apart import not_run, run_apart
+from benchmarks.cases import Case, Memory, digest, gaussian, loss, measure, warm_up_peers
 from benchmarks.contenders import CONTENDERS, OURS, PEERS
 from benchmarks.figures import FIGURES, draw
 from benchmarks.profiles import OVER, PROFILES, Profile
@@ -75,6 +76,46 @@ def test_one_question_measured_again_leaves_the_rest_and_is_told(results):
         run_again("over the rainbow", TINY, None, results)
 
 
+def test_a_question_measured_again_has_all_cases_of_the_profile_in_their_place(results, monkeypatch):
+    monkeypatch.setattr("benchmarks.__main__.run_case", lambda case, _: {**vars(case), **not_run("left out")})
+    more = Case("over k", "bisect", 60, 2, 3)
+    again = run_again("over k", replace(TINY, cases=(*TINY.cases, more)), None, results)
+    assert [(row["question"], row["k"]) for row in again["measurements"]] == [
+        *[("distortion and time", 5)] * 2,
+        *[("over k", 6), ("over k", 3)],
+        *[("over n", 10)] * 2,
+    ]
+
+
+def test_a_whole_run_is_not_said_to_be_of_several(results):
+    assert "In a run of its own" not in page.make_page(results)
+
+
+def test_every_other_package_is_run_once_before_it_is_measured(monkeypatch):
+    run = []
+    monkeypatch.setattr("benchmarks.cases.run_apart", lambda _, given, python: run.append((given["contender"], python)))
+    warm_up_peers("their Python")
+    assert run == [(name, "their Python") for name in PEERS]
+
+
+def test_what_other_packages_compile_beforehand_is_not_on_the_clock(monkeypatch):
+    seconds = [0.0]
+    stand_ins = {
+        "perf_counter": lambda: seconds[0],
+        "warm_up_peers": lambda _: seconds.append(seconds.pop() + 1000),
+        "run_apart": lambda *_, **__: {},
+        "roofline": lambda *_: {"mdav": []},
+        "run_audits": lambda *_: {},
+        "start_up": list,
+        "run_case": lambda case, _: {**vars(case), **not_run("left out")},
+    }
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(f"benchmarks.__main__.{name}", stand_in)
+    told = run_profile("tiny", TINY, "their Python")
+    assert seconds == [1000]
+    assert {row["why"] for row in told["measurements"]} == {"left out"}
+
+
 def test_what_cannot_run_is_told_with_the_reason(results):
     missing = [row for row in results["measurements"] if row["status"] != "measured"]
     assert [(row["contender"], row["why"]) for row in missing] == [
@@ -100,6 +141,9 @@ def test_the_page_of_a_run_shows_it(results):
     assert "Profile tiny" in told
     for name in FIGURES:
         assert f"(benchmarks/{name}.svg)" in told
+    for row in results["measurements"]:
+        if row["status"] == "measured":
+            assert f"| {page.show(row['seconds'])} | {page.show(row['peak_mb'])} |" in told
     widths = [{line.count(" | ") for line in block.splitlines()} for block in re.findall(r"(?:^\|.*\n)+", told, re.M)]
     assert len(widths) > 8
     assert all(len(width) == 1 for width in widths)

@@ -121,6 +121,7 @@ def small(tmp_path):
         {"data": "two", "k": 3, "method": "MDAV", "D_percent": 5.69, "seconds": 0.5, "source": ""},
         {"data": "two", "k": 3, "method": "in print", "D_percent": 4.7, "seconds": None, "source": ""},
     ]
+    study.seconds = 83
     study.write(tmp_path / "dependence")
     return page.make_page(tmp_path)
 
@@ -133,7 +134,7 @@ def test_the_headline_comes_first_with_the_least_in_bold(small):
 
 
 def test_verdicts_are_counted(small):
-    assert "| all | 1 | 1 | 1 |" in small
+    assert "| all | 1 | 1 | 1 | 1 min 23 s |" in small
 
 
 def test_findings_stand_by_item_and_their_text_is_kept_from_markdown(small):
@@ -149,7 +150,7 @@ def test_tables_are_linked_and_figures_left_out_are_named(small):
 
 def test_no_results_make_a_page_without_findings(tmp_path):
     text = page.make_page(tmp_path)
-    assert "| all | 0 | 0 | 0 |" in text
+    assert "| all | 0 | 0 | 0 | 0 s |" in text
     assert "<a id=" not in text
 
 

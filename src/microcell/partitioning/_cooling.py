@@ -54,9 +54,9 @@ def warmth(steps: float) -> float:
 def cool_down(
     search: Search, plan: Plan, warm: float | Floats, cool: float | Floats, *, keep_best: bool = True
 ) -> None:
-    """Let the search cool as planned; it ends with the best found, even if interrupted, or else where it then is.
+    """Let the search cool as planned; it ends with the best found, even if interrupted.
 
-    Temperatures are for all, or one for each copy.
+    Temperatures are for all, or one for each copy. Without ``keep_best`` it ends where it then is.
     """
     best, best_sse = search.labels, search.sse
     try:

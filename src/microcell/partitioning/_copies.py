@@ -28,6 +28,10 @@ AGAIN, TURNS, EACH_TURN = 0.2, 3, 0.06
 WARMEST = 2.5
 """How much warmer the last of many copies begins than the first: copies that are too alike combine into nothing new."""
 
+FIRST_OF_TIME, COMBINING_OF_TIME, TURNS_OF_TIME = FIRST / 2, 1 / 6, 0.6
+"""Where there is a time to fill, shares of what is left of it: for the usual search, which is not to use up its share
+where steps are slow; for the first combination; and for all turns together, half of the rest going to combinations."""
+
 _GAIN = 1e-5
 """A gain below this share is none."""
 
@@ -40,22 +44,27 @@ def search_copies(best: Search, X: Floats, weights: Floats | None, plan: Plan, s
     the best, less warm, a few times, and their cells go into the next combination; without a time to fill, that ends
     when it brings nothing.
     """
-    each, k, start = np.ones(len(X)) if weights is None else weights, best.least, best.labels
-    first = plan.part(min(FIRST, usual_steps(len(X), k) / plan.steps), FIRST / 2, 1)
+    each = np.ones(len(X)) if weights is None else weights
+    k, start = best.least, best.labels
+    first = plan.part(min(FIRST, usual_steps(len(X), k) / plan.steps), FIRST_OF_TIME, 1)
     cool_down(best, first, warmth(first.steps), COOL)
-    pool, many = Pool(X, each), int(np.clip(MANY * plan.steps / (EACH * k), 2, MOST))
-    copies, cool, apart = _copies(X, start, k, each, many, seed), COOL, np.geomspace(1, WARMEST, many)
+    pool = Pool(X, each)
+    many = int(np.clip(MANY * plan.steps / (EACH * k), 2, MOST))
+    cool, apart = COOL, np.geomspace(1, WARMEST, many)
+    copies = _copies(X, start, k, each, many, seed)
     part = plan.part(min(MANY, many * EACH * k / plan.steps), MANY, many)
     _go_on(copies, part, warmth(part.steps) * apart, cool, best, pool)
-    together = _combine(best, pool, plan.left / 6)
+    together = _combine(best, pool, COMBINING_OF_TIME * plan.left)
     if not together:
-        many, cool, apart = 2, WHERE_FEW_END, np.ones(2)
-        copies, part = _copies(X, start, k, each, many, seed + 1), plan.part(FEW, FEW / (1 - MANY), many)
+        many = 2
+        cool, apart = WHERE_FEW_END, np.ones(many)
+        copies = _copies(X, start, k, each, many, seed + 1)
+        part = plan.part(FEW, FEW / (1 - MANY), many)
         _go_on(copies, part, warmth(part.steps) * apart, cool, best, pool)
     for turns in range(TURNS, 0, -1):
         before = best.sse
         copies.begin_at(_repeat(best.labels, many))
-        _go_on(copies, plan.part(EACH_TURN, 0.6 / turns, many), AGAIN * apart, cool, best, pool)
+        _go_on(copies, plan.part(EACH_TURN, TURNS_OF_TIME / turns, many), AGAIN * apart, cool, best, pool)
         _combine(best, pool, plan.left / (2 * turns))
         if together and plan.end is None and best.sse >= (1 - _GAIN) * before:
             break
