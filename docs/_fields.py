@@ -75,7 +75,7 @@ MANIFEST: Mapping[str, str] = {
     "missing": "what became of records that lack a quasi-identifier",
     "columns": "by column of the original: `role`, and for quasi-identifiers `kind`, `publish` and `weight`",
     "input": 'the original: `rows`, `columns`, `sha256` and `sha256_of` ("file" or "contents")',
-    "records": "`in`, `out` and `dropped`: in = out + dropped",
+    "records": "`in`, `out` and `dropped`: in = out + dropped; if `missing` is impute, `imputed`: how many values were",
     "cells": "`count`, `smallest`, `largest`, `sizes` (cells of each size) and `distortion`, that of the points "
     "(SSE / SST); `function`, the kind of cells, if the release has them as a function; where something was required, "
     "`merged`: `require` (the limits), `cells_before`, `merged_cells` (how many fewer there are now), "

@@ -140,6 +140,15 @@ def test_numbers_stay_numbers_and_the_rest_is_text():
     assert table["born"].str.to_date().equals(release.table["born"])
 
 
+def test_days_are_told_as_the_release_writes_them(tmp_path):
+    days = [datetime.datetime(2000, 1, 1) + datetime.timedelta(days=37 * i) for i in range(40)]
+    frame = pl.DataFrame({"age": np.arange(40) % 13 + 20, "born": days})
+    release = mc.anonymize(frame, mc.Schema(quasi=frame.columns), k=4, cells=True)
+    mc.publish(release, tmp_path / "out.csv", keep_order=True)
+    told = mc.assign(release.cells, frame).table["born"]
+    assert told.to_list() == pl.read_csv(tmp_path / "out.csv")["born"].to_list()
+
+
 def test_smallest_counts_the_cells_that_have_records(release):
     one = {name: column[:1] for name, column in people().items()}
     assert mc.assign(release.cells, one).smallest == 1

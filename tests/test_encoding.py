@@ -156,7 +156,7 @@ def test_missing_values_are_counted_by_column():
     made = table(a=[1, None, 3], b=["x", None, None])
     schema = resolve(Schema(quasi=["a", "b"]), made)
     assert missing_rows(made, schema).tolist() == [False, True, True]
-    with pytest.raises(DataError, match=r"Missing values in 'a' \(1\), 'b' \(2\)"):
+    with pytest.raises(DataError, match=r"Missing values in 'a' \(1\), 'b' \(2\)\. Say .* by missing \(--missing\)"):
         check_missing(made, schema)
 
 
@@ -168,6 +168,27 @@ def test_infinities_are_refused_with_the_row():
 def test_too_many_categories_are_refused():
     with pytest.raises(SchemaError, match="1001 categories"):
         encoded(a=[f"name {i}" for i in range(1001)])
+
+
+@pytest.mark.parametrize("rows", [60, 1001])
+@pytest.mark.parametrize(
+    "made, kinds",
+    [
+        (lambda row: f"name {row}", {"code", "ordinal"}),
+        (lambda row: row, {"numeric", "code", "ordinal"}),
+        (lambda row: row / 2, {"numeric", "code", "ordinal"}),
+        (lambda row: datetime.date(2020, 1, 1) + datetime.timedelta(row), {"datetime", "ordinal"}),
+    ],
+)
+def test_only_kinds_that_are_accepted_are_suggested_for_too_many_categories(made, kinds, rows):
+    items = [made(row) for row in range(rows)]
+    with pytest.raises(SchemaError, match="Declare it") as caught:
+        encoded(Schema(quasi=[Column("a", kind="nominal")]), a=items)
+    told = str(caught.value).partition("Declare it")[2].partition(" if it is that")[0]
+    assert set(told.replace(" or ", ", ").strip().split(", ")) == kinds
+    for kind in kinds:
+        order = tuple(items) if kind == "ordinal" and isinstance(items[0], str) else None
+        encoded(Schema(quasi=[Column("a", kind=kind, order=order)]), a=items)
 
 
 @pytest.mark.parametrize("weights", [[1.0, 0.0], [1.0, None], [1.0, -2.0], ["a", "b"], [1.0, np.inf]])

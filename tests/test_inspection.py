@@ -150,6 +150,44 @@ def test_text_that_is_not_mostly_numbers_is_not_said_to_be(given):
     assert "numbers but for" not in facts_of("x", given).reason
 
 
+GROUPED = [f"{row * 777 + 500:,}" for row in range(2 * ROWS)]
+
+
+@pytest.mark.parametrize(
+    "given, advice",
+    [
+        ([f"{text}.50" for text in GROUPED], "thousands=',')"),
+        (GROUPED, "thousands=',')"),
+        ([f"-{text}" for text in GROUPED], "thousands=',')"),
+        ([text.replace(",", "'") for text in GROUPED], 'thousands="\'")'),
+        ([f"{text.replace(',', '.')},50" for text in GROUPED], "thousands='.', decimal=',')"),
+        ([f"{text.replace(',', ' ')},50" for text in GROUPED], "thousands=' ')"),
+    ],
+)
+def test_numbers_with_signs_between_thousands_are_no_identifier(given, advice):
+    facts = facts_of("x", given)
+    assert (facts.role, facts.kind) == ("quasi", "nominal")
+    assert "between thousands: take it out" in facts.reason
+    assert facts.reason.endswith(advice)
+    assert not any(text in facts.reason for text in given)
+    facts = facts_of("x", [*given, "n/a", "n/a"])
+    assert facts.role == "quasi"
+    assert facts.reason.endswith("; numbers but for 2 values: perhaps words for missing, see --na")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [f"{612 + row} {row:03} {row * 7:03}" for row in range(ROWS)],
+        [f"{20 + row}.{row * 7:03}.{row * 13:03}" for row in range(ROWS)],
+        [f"{row},5" for row in range(ROWS)],
+        [f"{row},{row}" for row in range(100, 100 + ROWS)][::2] + ["1,5"] * 8,
+    ],
+)
+def test_other_groups_of_digits_are_not_said_to_have_thousands(given):
+    assert "thousands" not in facts_of("x", given).reason
+
+
 HARDLY = [f"w{row % 60}x" for row in range(100)]
 
 
@@ -171,14 +209,33 @@ def test_dates_that_could_be_read_either_way_are_said_to_be(sign, rows):
     given = [f"{row % 12 + 1}{sign}{row // 12 % 12 + 1:02}{sign}{1990 + row // 144}" for row in range(rows)]
     facts = facts_of("x", given)
     assert (facts.role, facts.kind) == ("quasi", "nominal")
-    assert facts.reason.endswith("; looks like dates day/month/year that could be read either way")
+    assert facts.reason.endswith(
+        "; looks like dates day/month/year that could be read either way: write them as YYYY-MM-DD"
+    )
 
 
 @pytest.mark.parametrize("form", ["{day}/1/2020", "1-{day}-2020", "1.{month}.2020", "2020-01-{day:02}", "2020/1/{day}"])
 def test_other_dates_in_text_are_said_to_be_dates(form):
     facts = facts_of("x", [form.format(day=row + 1, month=row % 12 + 1) for row in range(28)])
     assert facts.role == "quasi"
-    assert facts.reason.endswith("; looks like dates, but is text")
+    assert facts.reason.endswith("; looks like dates, but is text: convert it to dates, or write them as YYYY-MM-DD")
+
+
+@pytest.mark.parametrize(
+    "given, many",
+    [
+        ([*(f"2020-01-{row + 1:02}" for row in range(28)), "0000-00-00", "0000-00-00"], "2 values"),
+        ([*(f"{row + 1}/1/2020" for row in range(28)), "31/2/2020"], "1 value"),
+        ([*(f"{row + 1}/1/2020" for row in range(28)), "1/30/2020", "1/31/2020"], "2 values"),
+        ([*(f"2020-01-{row + 1}" for row in range(28))], "9 values"),
+        ([*(f"1.2.{1900 + row}" for row in range(2500)), "soon", "soon", "never"], "3 values"),
+    ],
+)
+def test_values_that_keep_dates_text_are_counted_and_not_shown(given, many):
+    facts = facts_of("x", given)
+    assert facts.role == "quasi"
+    assert f"; looks like dates, but is text because of {many} not read as a date: write all" in facts.reason
+    assert given[-1] not in facts.reason
 
 
 @pytest.mark.parametrize(

@@ -278,6 +278,7 @@ def test_missing_impute_publishes_the_representative_for_all():
     release = mc.anonymize(with_gaps(), SCHEMA, k=5, missing="impute")
     assert release.table.height == 60
     assert release.table["age"].null_count() == 0
+    assert release.manifest.records == {"in": 60, "out": 60, "dropped": 0, "imputed": 10}
     mc.audit(with_gaps(), release.table, SCHEMA).require(k=5)
 
 
@@ -378,6 +379,8 @@ def test_a_date_is_no_code():
     frame = pl.DataFrame({"d": pl.Series([1, 2, 3, 4]).cast(pl.Date)})
     with pytest.raises(mc.SchemaError, match="declared code but holds date values"):
         mc.anonymize(frame, mc.Schema(quasi=[mc.Column("d", kind="code")]), k=2)
+    with pytest.raises(mc.SchemaError, match=r"code but holds boolean values\. Declare it nominal"):
+        mc.anonymize({"d": [True, False] * 2}, mc.Schema(quasi=[mc.Column("d", kind="code")]), k=2)
 
 
 def test_infinities_are_refused():
@@ -503,6 +506,28 @@ def test_a_shuffled_file_is_audited_with_its_manifest(tmp_path, missing):
     assert blind["k"] >= 5
     assert "distortion" not in blind.measures
     assert blind.notes
+
+
+@pytest.mark.parametrize("role", ["quasi", "nominal", "confidential", "strata"])
+@pytest.mark.parametrize("made_of", ["file", "pandas", "polars"])
+def test_dates_are_dates_in_files_and_in_frames(tmp_path, made_of, role):
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    days = np.datetime64("1998-12-02") + np.random.default_rng(0).integers(0, 2 if role == "strata" else 25, 60)
+    pl.DataFrame({**people(), "day": days}).write_csv(source)
+    originals = {
+        "file": source,
+        "pandas": pd.read_csv(source, parse_dates=["day"]),
+        "polars": pl.read_csv(source).with_columns(pl.col("day").str.to_datetime("%Y-%m-%d")),
+    }
+    extra = {"quasi": ["day"], "nominal": [mc.Column("day", kind="nominal")]}.get(role, [])
+    others = {} if extra else {role: ["day"]}
+    schema = mc.Schema(**{"quasi": ["age", *extra], "confidential": ["tsh"], "rest": "drop", **others})
+    mc.publish(mc.anonymize(originals[made_of], schema, k=5), output)
+    assert "T00:00:00" not in output.read_text()
+    assert pl.read_csv(output, try_parse_dates=True).schema["day"] == pl.Date
+    found = {name: mc.audit(original, output, schema) for name, original in originals.items()}
+    assert not any(audit.notes for audit in found.values())
+    assert len({audit["distortion"] for audit in found.values()}) == 1
 
 
 def test_an_audit_with_the_wrong_original_says_so(csv_file):

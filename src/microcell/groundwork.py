@@ -67,6 +67,11 @@ class Prepared:
         """The dimensions of each quasi-identifier."""
         return tuple(slice(column.first, column.last) for column in self.encoded.encoding.columns)
 
+    @property
+    def gaps(self) -> int:
+        """How many values of quasi-identifiers are missing."""
+        return sum(encoding.count_missing(self.table, self.schema).values())
+
     @cached_property
     def confidential(self) -> Floats:
         """The confidential columns as points; :class:`OptionError` if there is nothing to depend on."""

@@ -17,6 +17,7 @@ __all__ = [
     "describe_columns",
     "describe_dependence",
     "describe_merging",
+    "describe_records",
     "describe_table",
     "find_contradictions",
     "find_manifest",
@@ -77,6 +78,12 @@ def describe_table(table: Table) -> dict[str, Any]:
     if table.origin.path is not None:
         return {**size, "sha256": tables.file_digest(table.origin.path), "sha256_of": "file"}
     return {**size, "sha256": tables.digest(table), "sha256_of": "contents"}
+
+
+def describe_records(read: int, released: int, missing: str, gaps: int) -> dict[str, int]:
+    """How many records came in, went out and were left out; of their missing values, if they were imputed, how many."""
+    counts = {"in": read, "out": released, "dropped": read - released}
+    return {**counts, "imputed": gaps} if missing == "impute" else counts
 
 
 def describe_cells(partition: Partition, encoded: Encoded) -> dict[str, Any]:

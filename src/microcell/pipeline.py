@@ -144,7 +144,7 @@ def anonymize(
         missing=missing,
         columns=manifests.describe_columns(schema, original),
         input=manifests.describe_table(original),
-        records={"in": original.rows, "out": table.rows, "dropped": original.rows - table.rows},
+        records=manifests.describe_records(original.rows, table.rows, missing, prepared.gaps),
         cells={
             **manifests.describe_cells(partition, encoded),
             **({"distortion": groundwork.find_distortion(prepared, made.blocks)} if made.blocks else {}),

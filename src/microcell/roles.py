@@ -97,10 +97,12 @@ def _check_kind(name: str, kind: Kind, values: Values) -> None:
     if kind in ("numeric", "location") and not (values.is_number or values.storage == "empty"):
         raise SchemaError(
             f"Column {name!r} is declared {kind} but holds {values.storage} values{_where_not_numbers(values)}. "
-            "Correct them, name the words that stand for missing values (na), or declare it nominal, ordinal or code."
+            "Correct them, name the words that stand for missing values by na (--na), or declare it nominal, ordinal "
+            "or code."
         )
     if kind == "code" and (values.is_time or values.storage == "boolean"):
-        raise SchemaError(f"Column {name!r} is declared code but holds {values.storage} values. Declare it datetime.")
+        fitting = KIND_OF_STORAGE[values.storage]
+        raise SchemaError(f"Column {name!r} is declared code but holds {values.storage} values. Declare it {fitting}.")
     if kind == "datetime" and not values.is_time:
         raise SchemaError(
             f"Column {name!r} is declared datetime but holds {values.storage} values. Write dates as YYYY-MM-DD, or "

@@ -1,8 +1,8 @@
-"""Columns that may name people."""
+"""Columns that may name people, and identifiers that repeat."""
 
 import pytest
 
-from microcell.auditing.notes import naming_notes
+from microcell.auditing.notes import naming_notes, repetition_notes
 from microcell.model import Column, Schema
 from tests.small_tables import table
 
@@ -49,3 +49,18 @@ def test_a_weight_that_tells_the_record():
 def test_keys_and_columns_that_are_not_there_are_left_alone():
     schema = Schema(quasi=[Column("home", kind="nominal")], strata=["region"], keep=["gone"], weight="none")
     assert notes(schema, home=NAMES, region=NAMES) == []
+
+
+def test_identifiers_that_repeat_are_counted_and_not_shown():
+    made = table(id=[7, 7, 7, 8, None, None], visit=list(range(6)), name=["Ada", "Ada", "Bob", "Cid", "Dee", "Eve"])
+    (found,) = repetition_notes(made, Schema(identifiers=["id", "visit", "name"], quasi=AGE))
+    assert found.startswith(
+        "Identifiers that repeat: 'id' (4 records with 2 values), 'name' (6 records with 5 values)."
+    )
+    assert "k counts records, not people" in found
+    assert "Ada" not in found
+
+
+def test_identifiers_that_all_differ_are_not_noted():
+    made = table(id=[*range(5), None, None], none=[None] * 7)
+    assert not list(repetition_notes(made, Schema(identifiers=["id", "none", "gone"], quasi=AGE)))

@@ -114,9 +114,20 @@ def test_categories_match_by_name_across_storages():
     assert reading.after.tolist() == [1, 2, -1]
 
 
-def test_categories_of_times_in_other_units_are_refused():
-    with pytest.raises(SchemaError, match="counts time in D"):
-        read_categories("x", values([datetime.date(2020, 1, 1)]), values([datetime.datetime(2020, 1, 1)]))
+def test_categories_of_times_match_across_units():
+    days = [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]
+    moments = [datetime.datetime(2020, 1, 2), datetime.datetime(2020, 1, 1, 9)]
+    reading = read_categories("x", values(days), values(moments))
+    assert (reading.before.tolist(), reading.after.tolist()) == ([0, 1], [1, 2])
+    reading = read_categories("x", values(moments), values(days))
+    assert (reading.before.tolist(), reading.after.tolist()) == ([1, 0], [2, 1])
+
+
+def test_categories_of_times_that_are_not_of_one_kind_are_refused():
+    with pytest.raises(SchemaError, match="cannot be compared"):
+        read_categories(
+            "x", values([datetime.date(2020, 1, 1)]), Values("duration", np.array([1]), np.array([False]), unit="s")
+        )
 
 
 def test_points_are_on_the_sphere_and_missing_if_a_part_is():

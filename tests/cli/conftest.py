@@ -81,7 +81,7 @@ def run_alone(spawn) -> Command:
 
     def invoke(*arguments: object, **environment: str) -> Outcome:
         process = spawn(*arguments, **environment)
-        stdout, stderr = process.communicate(timeout=120)
+        stdout, stderr = process.communicate(timeout=300)
         return Outcome(process.returncode, stdout, stderr)
 
     return invoke

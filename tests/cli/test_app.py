@@ -191,8 +191,15 @@ def test_what_compiled_libraries_print_is_no_output_of_ours():
     assert (done.stdout, done.stderr) == ("data\nmore\n", "")
 
 
-@pytest.mark.parametrize("gone", ["sys.stdout = None", "os.close(1)"])
+@pytest.mark.parametrize("gone", ["sys.stdout = None", "sys.stdout = io.StringIO()", "os.close(1)"])
 def test_no_stdout_is_left_as_it_is(gone):
-    code = f"import os, sys, microcell.cli._console as console; {gone}; console.keep_stdout_ours()"
+    code = (
+        f"import io, os, sys, microcell.cli._console as console; {gone}; before = sys.stdout;"
+        "console.keep_stdout_ours(); sys.stderr.write(f'{sys.stdout is before}'); os.write(1, b'still there')"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "Traceback" not in done.stderr
+    if "close" in gone:
+        assert done.stderr.startswith("True")
+        assert "Bad file descriptor" in done.stderr
+    else:
+        assert (done.returncode, done.stdout, done.stderr) == (0, "still there", "True")

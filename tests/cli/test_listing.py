@@ -74,6 +74,10 @@ def test_compiling_is_told_at_once_and_only_once_on_a_machine(folder, run_alone)
         later = run_alone("anonymize", "people.csv", "-s", schema, "-k", 3, "--method", method, "--dry-run", **kept)
         assert later.code == 0
         assert "compiling kernels" not in later.stderr
+    # What threads compile nobody hears of, so that files tell.
+    files = set((folder / "kept").rglob("*.nbc"))
+    assert run_alone("explore", "people.csv", "-s", "schema.toml", "-k", 3, "--effort", "fast", **kept).code == 0
+    assert set((folder / "kept").rglob("*.nbc")) == files
     base = ("anonymize", "people.csv", "-s", "schema.toml", "-k", 3, "--method", "mdav", "-o", "out.csv")
     for kind in ("power", "balls"):
         later = run_alone(*base, "--cells", "cells.json", "--cells-kind", kind, **kept)

@@ -223,6 +223,17 @@ def test_files_of_plain_text(tmp_path):
     assert len(rows) == 800
 
 
+def test_all_files_write_a_moment_alike(tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    lines = [f"{row % 90},{row % 7},2024-05-0{row % 9 + 1}T{'09' if row == 0 else '00'}:00:00" for row in range(800)]
+    (source / "all.csv").write_text("\n".join(["age,height,seen", *lines]), encoding="utf-8")
+    found = run(source, Schema(quasi=["age", "height"], confidential=["seen"]), tmp_path / "out", macrocell=300)
+    files = [path.read_text(encoding="utf-8").splitlines()[1:] for path in sorted(found.path.glob("*.csv"))]
+    assert len(files) > 1
+    assert all("T" in line for lines in files for line in lines)
+
+
 def test_a_constant_table_and_equal_records(tmp_path):
     source = write_files(
         tmp_path / "in", [{"a": np.ones(900), "b": ["x"] * 900}, {"a": np.ones(300), "b": ["x"] * 300}]

@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from microcell.reporting import FORMS, render
-from microcell.reporting.accounts import making, rerun, roles
+from microcell.reporting.accounts import imputed, making, rerun, roles
 from tests.reporting.examples import MANIFEST, example
 
 
@@ -49,6 +49,22 @@ def test_making_in_words():
 @pytest.mark.parametrize("given, words", [("error", "refused"), ("drop", "dropped"), ("impute", "imputed")])
 def test_missing_values(given, words):
     assert told(missing=given)["Missing values"] == words
+
+
+@pytest.mark.parametrize("form", ["html", "text"])
+@pytest.mark.parametrize("audience", ["internal", "public"])
+def test_imputed_values_are_counted_beside_the_guarantee(form, audience):
+    records = {"in": 2000, "out": 2000, "dropped": 0}
+    manifest = {**MANIFEST, "missing": "impute", "records": {**records, "imputed": 1234}}
+    shown = " ".join(render(example(), form, manifest=manifest, audience=audience).split())
+    said = "1,234 missing values of quasi-identifiers were imputed"
+    assert shown.index("anonymous in these columns") < shown.index(said) < shown.index("Smallest class")
+    assert imputed({"records": {**records, "imputed": 1}}).startswith("1 missing value of a quasi-identifier was")
+
+
+@pytest.mark.parametrize("records", [None, {}, {"in": 9}, {"imputed": 0}, {"imputed": "many"}, {"imputed": -1}])
+def test_nothing_is_said_where_nothing_was_imputed(records):
+    assert imputed({"records": records}) == imputed(None) == ""
 
 
 def test_the_method_asked_for_needs_no_reason():

@@ -220,6 +220,15 @@ def test_truths_of_representatives_are_known_however_they_are_written(cells, wor
     assert mc.collect_survey(with_truths, tmp_path / "answers.csv").attained.tolist() == [3, 0, 0, 3]
 
 
+def test_days_of_representatives_are_known_however_they_are_written(cells, tmp_path):
+    told = ["2020-01-01T00:00:00", "2020-01-01T09:30:00", "2020-01-02", "2020-01-03"]
+    with_times = replace(cells, representatives={**cells.representatives, "seen": told})
+    answers = tmp_path / "answers.csv"
+    for first, last in (("2020-01-01", "2020-01-03"), ("2020-01-01T00:00:00", "2020-01-03 00:00:00")):
+        answers.write_text("age,town,seen\n" + 3 * f"10,a,{first}\n" + 3 * f"80,01,{last}\n")
+        assert mc.collect_survey(with_times, answers).attained.tolist() == [3, 0, 0, 3]
+
+
 def test_a_release_is_never_written_over_its_answers_or_twice(cells, tmp_path):
     source = tmp_path / "answers.csv"
     source.write_text("cell,income\n3,1\n3,2\n3,3\n")

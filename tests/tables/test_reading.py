@@ -316,6 +316,10 @@ def test_digests_tell_tables_apart(tmp_path: Path) -> None:
     gone = np.array([False, True])
     under = [Table({"x": Values("integer", np.array([1, under]), gone)}, 2, None) for under in (0, 7)]
     assert digest(under[0]) == digest(under[1])
+    days = [date(2024, 5, 1), None, date(1960, 1, 2)]
+    moments = [item and datetime(item.year, item.month, item.day) for item in days]
+    assert len({digest(read({"x": items})) for items in (days, moments, pd.Series(moments))}) == 1
+    assert digest(read({"x": moments})) != digest(read({"x": [datetime(2024, 5, 1, 1), *moments[1:]]}))
     path = tmp_path / "table.csv"
     path.write_text("x,y\n1,a\n2,b\n,a\n")
     assert digest(read(path)) == digest(read(base))

@@ -103,6 +103,37 @@ def test_types_that_a_format_lacks_become_text_or_numbers(tmp_path: Path) -> Non
     assert read(tmp_path / "table.xlsx").native["code"].to_list() == [str(2**62 + 1), "1"]
 
 
+MIDNIGHTS = [datetime(1998, 12, 2), None, datetime(2024, 2, 29)]
+
+
+@pytest.mark.parametrize("position", range(4))
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
+def test_text_has_no_clock_where_every_moment_is_midnight(tmp_path: Path, position: int, suffix: str) -> None:
+    frame = _frames(pl.DataFrame({"born": MIDNIGHTS, "seen": [datetime(2024, 5, 1), datetime(2024, 5, 1, 9), None]}))
+    write(read(frame[position]), tmp_path / f"table{suffix}")
+    written = (tmp_path / f"table{suffix}").read_text()
+    assert written.count("T") == 2
+    assert "1998-12-02" in written
+    assert "2024-05-01T00:00:00" in written
+    assert digest(read(tmp_path / f"table{suffix}")) == digest(read(frame[position]))
+
+
+def test_midnights_are_written_in_full_in_a_zone_and_where_that_is_asked_for(tmp_path: Path) -> None:
+    zoned = pl.DataFrame({"at": [datetime(2024, 1, 1, tzinfo=UTC)]})
+    write(read(zoned), tmp_path / "table.csv")
+    assert (tmp_path / "table.csv").read_text() == "at\n2024-01-01T00:00:00+00:00\n"
+    write(read({"at": MIDNIGHTS[:1]}), tmp_path / "table.csv", days=False)
+    assert (tmp_path / "table.csv").read_text() == "at\n1998-12-02T00:00:00\n"
+
+
+def test_a_column_that_had_a_clock_keeps_it_when_its_cells_are_at_midnight(tmp_path: Path) -> None:
+    table = read({"at": [datetime(2024, 1, 1, 12), datetime(2024, 1, 2, 12)]})
+    midnight = int(datetime(2024, 1, 2, tzinfo=UTC).timestamp()) * 10**6
+    mean = Representatives("number", np.array([midnight]), np.array([False]))
+    write(publish(table, np.array([0, 0]), {"at": mean}), tmp_path / "table.csv")
+    assert (tmp_path / "table.csv").read_text() == "at\n" + 2 * "2024-01-02T00:00:00\n"
+
+
 def test_binary_formats_keep_types(tmp_path: Path) -> None:
     frame = pl.DataFrame(
         {

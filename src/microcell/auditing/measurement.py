@@ -13,6 +13,7 @@ from microcell.auditing.disclosure import in_order, list_homogeneous, measure_di
 from microcell.auditing.notes import (
     missing_columns,
     naming_notes,
+    repetition_notes,
     role_notes,
     surplus_columns,
     unexpected_columns,
@@ -143,6 +144,7 @@ def audit(
             *matched.notes,
             *role_notes(released, schema),
             *naming_notes(released, schema),
+            *repetition_notes(original, schema),
             *compared.notes,
         ),
         comparisons=() if brief else compare_columns(original, released, schema),

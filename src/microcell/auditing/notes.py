@@ -7,7 +7,15 @@ import numpy as np
 from microcell.auditing.distortion import ColumnDistortion
 from microcell.model import Schema, Table, Values
 
-__all__ = ["missing_columns", "naming_notes", "role_notes", "surplus_columns", "unexpected_columns", "unreadable_notes"]
+__all__ = [
+    "missing_columns",
+    "naming_notes",
+    "repetition_notes",
+    "role_notes",
+    "surplus_columns",
+    "unexpected_columns",
+    "unreadable_notes",
+]
 
 _FEW = 10
 _NEARLY_ALL = 0.9
@@ -45,6 +53,21 @@ def naming_notes(released: Table, schema: Schema) -> Iterator[str]:
     if schema.weight is not None and schema.weight in released.columns and _differs(released.columns[schema.weight]):
         text = released.columns[schema.weight].storage == "text"
         yield _telling(schema.weight, "it may name people" if text else "an outsider who knows it finds the record")
+
+
+def repetition_notes(original: Table, schema: Schema) -> Iterator[str]:
+    """A sentence on the identifiers that repeat: a class of k records may be of fewer people, or of one."""
+    told = []
+    for name in (name for name in schema.identifiers if name in original.columns):
+        values = original.columns[name]
+        known, distinct = len(values) - int(values.missing.sum()), len(np.unique(values.data[~values.missing]))
+        if distinct < known:
+            told.append(f"{name!r} ({known:,} records with {distinct:,} values)")
+    if told:
+        yield (
+            f"Identifiers that repeat: {', '.join(told)}. Unless different people share them, some people have several "
+            "records: k counts records, not people."
+        )
 
 
 def unreadable_notes(columns: Sequence[ColumnDistortion]) -> Iterator[str]:

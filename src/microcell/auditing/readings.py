@@ -125,6 +125,8 @@ def read_ranks(column: Column, original: Values, released: Values) -> Numbers:
 def read_categories(name: str, original: Values, released: Values) -> Categories:
     """Both columns as codes into one list of names: those of the original, then what only the release has.
 
+    Times in different units are the same if they are so in the coarser one.
+
     Examples
     --------
     >>> no = np.array([False, False])
@@ -133,13 +135,12 @@ def read_categories(name: str, original: Values, released: Values) -> Categories
     >>> read_categories("x", before, after).after
     array([2, 2])
     """
-    if original.is_time and released.is_time and original.unit != released.unit:
-        raise SchemaError(
-            f"Column {name!r} counts time in {original.unit} in the original and in {released.unit} in the release. "
-            "Give both in the same resolution, or declare the column datetime."
-        )
     before, first = original.factorize()
     codes, second = released.factorize()
+    if original.is_time and released.is_time and original.unit != released.unit:
+        _check_storage(name, original, released)
+        unit = max(str(original.unit), str(released.unit), key=NANOSECONDS.__getitem__)
+        first, second = (tuple(_counted_in(unit, item) for item in names) for names in (first, second))
     place = {text: code for code, text in enumerate(dict.fromkeys((*first, *second)))}
     moved = np.array([place[text] for text in second], dtype=np.int64)
     after = np.full(len(codes), -1, dtype=np.int64)
@@ -206,6 +207,13 @@ def _shifted(name: str, values: Values, origin: int, which: str) -> Floats:
 
 def _in_unit(counts: Floats, values: Values, other: Values) -> Floats:
     return counts * (NANOSECONDS[str(values.unit)] / NANOSECONDS[str(other.unit)])
+
+
+def _counted_in(unit: str, name: str) -> str:
+    """The name of the same time counted in a coarser unit; as it is if that is no whole number."""
+    count, _, given = name.partition(" ")
+    whole, rest = divmod(int(count) * NANOSECONDS[given], NANOSECONDS[unit])
+    return name if rest else f"{whole} {unit}"
 
 
 def _middle(text: str) -> float:

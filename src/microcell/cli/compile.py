@@ -25,7 +25,7 @@ def compile(json: Json = False, quiet: Quiet = False) -> None:  # named as the c
     with words.progress():
         for name, method in mc.METHODS.items():
             mc.anonymize(people, _schema_for(method), k=3, method=name)
-        mc.anonymize(people, mc.sample_schema(), k=3, method="mdav", require={"k": 4})
+        mc.anonymize(people, mc.sample_schema(), k=3, method="mdav", refine=True, require={"k": 4})
         for kind in ("power", "balls"):
             release = mc.anonymize(people, mc.sample_schema(), k=3, method="mdav", cells=kind)
             mc.assign(release.cells, people)

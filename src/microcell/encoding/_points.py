@@ -18,6 +18,12 @@ MOST_CATEGORIES = 1000
 FEW_CATEGORIES = 50
 """So many categories are never too many; more must be at most half as many as the records."""
 
+_FITTING = {
+    **dict.fromkeys(("integer", "float"), "numeric, code or ordinal if it is that"),
+    "text": "code or ordinal if it is that; if it holds dates, write them as YYYY-MM-DD",
+}
+"""What a column of too many categories can be declared, by its storage; of the others only times may have so many."""
+
 
 def encode(table: Table, schema: Schema) -> Encoded:
     """The records as points: one block of dimensions for each quasi-identifier of the (resolved) schema.
@@ -98,15 +104,21 @@ def _check_categories(encoding: Encoding, records: int) -> None:
         count = len(column.names) if column.kind == "nominal" else 0
         if count > MOST_CATEGORIES:
             raise SchemaError(
-                f"Column {column.name!r} has {count} categories, more than {MOST_CATEGORIES}. If it is a code, declare "
-                "it so (kind='code'); if it names people, it is an identifier; otherwise group its categories."
+                f"Column {column.name!r} has {count} categories, more than {MOST_CATEGORIES}. {_other_kinds(column)}"
             )
         if count > max(FEW_CATEGORIES, records / 2):
             raise SchemaError(
                 f"Column {column.name!r} has {count} categories in {records} records: the value that a cell would "
-                "publish is one person's own. Declare it code, datetime or ordinal if it is that, or an identifier; or "
-                "group its categories."
+                f"publish is one person's own. {_other_kinds(column)}"
             )
+
+
+def _other_kinds(column: EncodedColumn) -> str:
+    """What to do about a nominal column of too many categories: what its values can be declared, and what else."""
+    return (
+        f"Declare it {_FITTING.get(column.storage, 'datetime or ordinal if it is that')}; if it names people, it is an "
+        "identifier; otherwise group its categories."
+    )
 
 
 def _place_all(encoding: Encoding, readings: Sequence[Reading], rows: int) -> Placed:

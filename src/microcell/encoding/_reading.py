@@ -15,6 +15,7 @@ __all__ = [
     "Reading",
     "check_missing",
     "check_parts",
+    "count_missing",
     "missing_rows",
     "number_of",
     "read_again",
@@ -106,15 +107,20 @@ def missing_rows(table: Table, schema: Schema) -> Mask:
     return out
 
 
+def count_missing(table: Table, schema: Schema) -> dict[str, int]:
+    """The number of missing values of each column that is part of a quasi-identifier."""
+    parts = [part for column in schema.quasi for part in column.parts]
+    return {part: int(table.columns[part].missing.sum()) for part in parts}
+
+
 def check_missing(table: Table, schema: Schema) -> None:
     """Refuse a table whose quasi-identifiers have missing values, naming the columns and counts."""
-    parts = [part for column in schema.quasi for part in column.parts]
-    counts = {part: int(table.columns[part].missing.sum()) for part in parts}
+    counts = count_missing(table, schema)
     if any(counts.values()):
         listing = ", ".join(f"{name!r} ({count})" for name, count in counts.items() if count)
         raise DataError(
-            f"Missing values in {listing}. Say what to do about them (missing): 'drop' leaves those records out and "
-            "reports them, 'impute' places them at the mean and publishes their cell's representative."
+            f"Missing values in {listing}. Say what to do about them by missing (--missing): 'drop' leaves those "
+            "records out and reports them, 'impute' places them at the mean and publishes their cell's representative."
         )
 
 

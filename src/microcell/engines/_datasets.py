@@ -167,7 +167,9 @@ def release_dataset(engine: Engine, files: Sequence[Path], request: Request, fol
         missing=request.missing,
         columns=manifests.describe_columns(schema, tables.read(columns.empty_table())),
         input={"rows": found.read, "columns": len(columns.names), **describe_files(digests)},
-        records={"in": found.read, "out": found.rows, "dropped": found.read - found.rows},
+        records=manifests.describe_records(
+            found.read, found.rows, request.missing, sum(item.gaps for item in published)
+        ),
         cells={**_describe_cells(published), "classes": sum(proof.sizes.values())},
         distortion=unite_losses(schema.quasi, [item.losses for item in published]),
         seconds=round(perf_counter() - started, 3),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from microcell import aggregation, groundwork, partitioning, tables
+from microcell import aggregation, encoding, groundwork, partitioning, tables
 from microcell.encoding._points import sampling_weights
 from microcell.engines._arrow import Spill, arrow, concatenate, read_part, read_run, write_runs
 from microcell.engines._designs import Placed, Sums, add_up
@@ -37,13 +37,15 @@ _SAMPLING, _SCATTERING, _MENDING = range(3)
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """A file of the release: its records, the sizes of its cells, and what its distortion comes of.
+    """A file of the release: its records and their ``gaps``, the sizes of its cells, and what its distortion comes of.
 
-    That is the sums of its points, of those of confidential columns if they count, and what each column lost.
+    That is the sums of its points, of those of confidential columns if they count, and what each column lost. Gaps are
+    missing values of quasi-identifiers.
     """
 
     name: str
     rows: int
+    gaps: int
     sizes: Counter[int]
     sums: Sums
     confidential: Sums | None
@@ -160,13 +162,16 @@ def _publish(job: Job, macrocell: Macrocell, records: _Records, labels: Integers
     name = f"part-{macrocell.number:06d}{job.suffix}"
     temporary = job.target / f".{name}.{token_hex(4)}.partial"
     try:
-        tables.write(tables.take(published, _row_order(job, macrocell, table)), temporary, suffix=job.suffix)
+        shuffled = tables.take(published, _row_order(job, macrocell, table))
+        # A file cannot tell whether all have whole days only, and classes are counted across files by what is written.
+        tables.write(shuffled, temporary, suffix=job.suffix, days=False)
         os.replace(temporary, job.target / name)
     finally:
         temporary.unlink(missing_ok=True)
     return Published(
         name,
         table.rows,
+        sum(encoding.count_missing(table, job.schema).values()),
         Counter(np.bincount(labels).tolist()),
         add_up(placed.quasi, weights, labels),
         None if placed.confidential is None else add_up(placed.confidential, weights, labels),

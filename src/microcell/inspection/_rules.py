@@ -25,10 +25,6 @@ __all__ = ["KIND_RULES", "ROLE_RULES", "Guess", "Role", "first_guess", "named", 
 Role = Literal["identifier", "quasi", "confidential", "weight", "drop"]
 
 _FEW = 10  # in fewer rows, values that all differ tell nothing
-_DATE_REMARKS = {
-    "either way": "looks like dates day/month/year that could be read either way",
-    "certain": "looks like dates, but is text",
-}
 
 
 @dataclass(frozen=True)
@@ -56,8 +52,8 @@ def _by_name(role: Role, hints: Iterable[str], test: Callable[[Clues], bool] | N
 
 
 def _is_prose(clues: Clues) -> bool:
-    """True for text that is not numbers with some words for missing, nor dates."""
-    return clues.values.storage == "text" and not clues.strangers and not clues.dates
+    """True for text that is not numbers with some words for missing or signs between thousands, nor dates."""
+    return clues.values.storage == "text" and not (clues.strangers or clues.separator or clues.dates)
 
 
 def _all_differ(clues: Clues) -> bool:
@@ -168,17 +164,37 @@ KIND_RULES: tuple[Rule, ...] = (
 
 def remarks(clues: Clues) -> Iterator[str]:
     """What a person should know of a column that is kept as text."""
+    if clues.separator:
+        decimal = ", decimal=','" if clues.separator == "." else ""
+        yield (
+            f"numbers with {clues.separator!r} between thousands: take it out, or read the file with pandas.read_csv("
+            f"..., thousands={clues.separator!r}{decimal})"
+        )
     if clues.strangers:
-        plural = "" if clues.strangers == 1 else "s"
-        yield f"numbers but for {clues.strangers} value{plural}: perhaps words for missing, see --na"
+        yield f"numbers but for {_counted(clues.strangers, 'value')}: perhaps words for missing, see --na"
     elif clues.dates:
-        yield _DATE_REMARKS[clues.dates]
-    elif clues.nearly_unique:
+        yield _date_remark(clues)
+    elif clues.nearly_unique and not clues.separator:
         yield f"hardly repeats in {len(clues.present)} records"
 
 
+def _date_remark(clues: Clues) -> str:
+    if clues.dates == "either way":
+        return "looks like dates day/month/year that could be read either way: write them as YYYY-MM-DD"
+    if not clues.undated:
+        return "looks like dates, but is text: convert it to dates, or write them as YYYY-MM-DD"
+    return (
+        f"looks like dates, but is text because of {_counted(clues.undated, 'value')} not read as a date: write all as "
+        "YYYY-MM-DD, or see --na"
+    )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def _distinct_values(clues: Clues) -> str:
-    return f"{clues.distinct} distinct value{'' if clues.distinct == 1 else 's'}"
+    return _counted(clues.distinct, "distinct value")
 
 
 def first_guess(rules: Iterable[Rule], clues: Clues) -> Guess:

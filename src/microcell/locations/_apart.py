@@ -1,7 +1,7 @@
 """Long calculations in a process of their own, so that look-ups keep their pace meanwhile.
 
 The process is this file: it reads a task from its standard input and writes what comes of it to its standard output.
-Nothing touches a disk, and nothing is said on the way.
+Nothing touches a disk, and nothing is said on the way: what libraries print goes with the errors.
 """
 
 import os
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from threading import Lock
-from typing import Any
+from typing import Any, BinaryIO
 
 from microcell.errors import MicrocellError, ServiceError
 
@@ -84,6 +84,7 @@ class Apart:
 
 def main() -> None:
     """Carry out the task that comes in."""
+    ours = _keep_stdout_ours()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal: the service decides
     with suppress(OSError, AttributeError):
         os.nice(_NICENESS)
@@ -92,7 +93,15 @@ def main() -> None:
         outcome = task_of(task)(*arguments, **options)
     except MicrocellError as error:
         outcome = error
-    pickle.dump(outcome, sys.stdout.buffer)
+    with ours:
+        pickle.dump(outcome, ours)
+
+
+def _keep_stdout_ours() -> BinaryIO:
+    """The standard output, for the outcome alone: compiled libraries print past ``sys.stdout``, and would damage it."""
+    ours = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return ours
 
 
 if __name__ == "__main__":

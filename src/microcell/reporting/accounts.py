@@ -10,7 +10,7 @@ from typing import Any
 
 from microcell.reporting.sentences import Fact, counted
 
-__all__ = ["Group", "making", "rerun", "roles"]
+__all__ = ["Group", "imputed", "making", "rerun", "roles"]
 
 Plain = Mapping[str, Any]
 
@@ -70,6 +70,25 @@ def making(manifest: Plain | None) -> tuple[Fact, ...]:
     """
     told = ((label, tell(manifest or {})) for label, tell in _MAKING.items())
     return tuple(Fact(label, text) for label, text in told if text)
+
+
+def imputed(manifest: Plain | None) -> str:
+    """That missing values were imputed, and how many, in a sentence; nothing if there were none, or nothing tells.
+
+    Examples
+    --------
+    >>> imputed({"records": {"in": 60, "out": 60, "dropped": 0, "imputed": 1}})
+    '1 missing value of a quasi-identifier was imputed: its record publishes what the others of its cell do.'
+    """
+    count = _part(manifest or {}, "records").get("imputed")
+    if not isinstance(count, int) or count < 1:
+        return ""
+    if count == 1:
+        return "1 missing value of a quasi-identifier was imputed: its record publishes what the others of its cell do."
+    return (
+        f"{count:,} missing values of quasi-identifiers were imputed: their records publish what the others of their "
+        "cells do."
+    )
 
 
 def rerun(manifest: Plain | None) -> str:

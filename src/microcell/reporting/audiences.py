@@ -34,7 +34,7 @@ _ENTRIES: Mapping[str, tuple[str, ...] | None] = {
     "k": None,
     "method": ("asked", "used"),
     "missing": None,
-    "records": ("in", "out", "dropped"),
+    "records": ("in", "out", "dropped", "imputed"),
     "cells": ("count", "smallest", "largest"),
     "blocks": ("k", "jointly_k_anonymous"),
     "output": ("rows", "columns", "sha256", "sha256_of"),

@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from microcell.model import Audit
-from microcell.reporting.accounts import making, rerun, roles
+from microcell.reporting.accounts import imputed, making, rerun, roles
 from microcell.reporting.contents import Contents, homogeneous
 from microcell.reporting.figures import (
     draw_classes,
@@ -40,6 +40,7 @@ def compose(contents: Contents) -> str:
         audit=audit,
         sentence=guarantee(audit),
         good=is_fit(audit),
+        imputed=imputed(contents.manifest),
         facts=facts(audit),
         verdict=contents.verdict,
         headlines=headlines(audit),

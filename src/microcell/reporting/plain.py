@@ -5,7 +5,7 @@ from textwrap import wrap
 from typing import Any
 
 from microcell.model import Measure
-from microcell.reporting.accounts import making, roles
+from microcell.reporting.accounts import imputed, making, roles
 from microcell.reporting.contents import Contents, homogeneous
 from microcell.reporting.glossary import grouped
 from microcell.reporting.headlines import Headline, headlines
@@ -26,6 +26,7 @@ def compose(contents: Contents) -> str:
     blocks = [
         [*wrap(title, _WIDTH), "=" * min(len(title), _WIDTH)],
         wrap(guarantee(audit), _WIDTH),
+        wrap(imputed(contents.manifest), _WIDTH),
         list(_paragraphs(facts(audit))),
         *_section("Verdict", _verdict(contents.verdict)),
         *(

@@ -46,11 +46,7 @@ def make_release(state: State, making: Making | None = None) -> Release:
         missing=state.missing,
         columns=manifests.describe_columns(schema, state.original),
         input=manifests.describe_table(state.original),
-        records={
-            "in": state.original.rows,
-            "out": table.rows,
-            "dropped": state.original.rows - table.rows,
-        },
+        records=manifests.describe_records(state.original.rows, table.rows, state.missing, prepared.gaps),
         cells=cells,
         distortion=auditing.average(losses),
         seconds=seconds,

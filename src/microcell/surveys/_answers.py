@@ -94,11 +94,16 @@ def _by_representative(found: SurveyCells, table: Table) -> Integers:
 
 
 def _reader_of(values: Sequence[Any]) -> Callable[[Any], Any]:
-    """What makes the values of a column the same however a file wrote them: 3 and 3.0, true and True."""
+    """What makes the values of a column the same however a file wrote them: 3 and 3.0, true and True, a day."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {bool}:
         return lambda value: str(value).lower()
-    return float if kinds <= {int, float} else str
+    return float if kinds <= {int, float} else _read_text
+
+
+def _read_text(value: Any) -> str:
+    """The text, a date for a date at midnight: which of them it is depends on what else is in the column."""
+    return str(value).removesuffix("T00:00:00")
 
 
 def _as_key(value: Any, read: Callable[[Any], Any]) -> Any:

@@ -9,6 +9,7 @@ import polars as pl
 from microcell.errors import TableError
 from microcell.model import Integers, Representatives, Table
 from microcell.tables._adding import add_columns
+from microcell.tables._days import with_days
 from microcell.tables._plain import plain_texts
 from microcell.tables._publishing import publish
 from microcell.tables._wrapping import to_polars
@@ -27,7 +28,7 @@ def values_of_cells(table: Table, labels: Integers, names: Sequence[str]) -> dic
     """
     rows = np.zeros(int(labels.max()) + 1, dtype=np.int64)
     rows[labels[::-1]] = np.arange(len(labels))[::-1]
-    frame = plain_texts(to_polars(table).select(list(names))[rows])
+    frame = plain_texts(with_days(to_polars(table).select(list(names))[rows], table))
     dates = [name for name, dtype in frame.schema.items() if dtype == pl.Date]
     frame = frame.with_columns(pl.col(name).dt.to_string("iso") for name in dates)
     return {name: tuple(frame[name].to_list()) for name in names}

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from microcell.errors import TableError
 from microcell.model import Table, Values
+from microcell.tables._days import A_DAY, are_days
 
 __all__ = ["digest", "file_digest"]
 
@@ -19,6 +20,7 @@ def digest(table: Table, *, key: bytes = b"") -> str:
     """The SHA-256, in hex, of the table's contents, whatever frame or file they are in; keyed (HMAC) by ``key``.
 
     Names, their order, storages, values, missing values and categories count; row order counts; an index does not.
+    Datetimes that are all at midnight are the dates they stand for: a frame may have no other type for those of a file.
 
     Examples
     --------
@@ -46,9 +48,10 @@ def file_digest(path: str | Path) -> str:
 
 def _parts(name: str, values: Values) -> list[bytes]:
     categories = "".join(f"{len(item)}:{item}" for item in values.categories)
+    storage = "date" if are_days(values) else values.storage
     return [
         name.encode("utf-8", "surrogatepass"),
-        f"{values.storage} {values.ordered}".encode(),
+        f"{storage} {values.ordered}".encode(),
         categories.encode("utf-8", "surrogatepass"),
         np.packbits(values.missing).tobytes(),
         *(part.tobytes() for part in _data(values)),
@@ -56,11 +59,13 @@ def _parts(name: str, values: Values) -> list[bytes]:
 
 
 def _data(values: Values) -> list[NDArray[np.generic]]:
-    """The data in one form: zero where missing, little-endian, times as seconds and nanoseconds."""
+    """The data in one form: zero where missing, little-endian, times as seconds and nanoseconds, dates as days."""
     data = np.where(values.missing, np.zeros(1, values.data.dtype), values.data)
     if values.storage == "float":
         # Adding zero turns -0.0, which is equal to 0.0, into it.
         return [(data + 0.0).astype("<f8")]
+    if are_days(values):
+        return [(data // A_DAY[str(values.unit)]).astype("<i8")]
     if values.unit in _PER_SECOND:
         per_second = _PER_SECOND[values.unit]
         seconds, rest = np.divmod(data, per_second)

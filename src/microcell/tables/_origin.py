@@ -23,7 +23,7 @@ class Origin:
     """Where a table came from.
 
     ``path``, ``suffix`` and ``dialect`` are of the file; ``labels`` (column to label) and ``value_labels`` (column to
-    value to label) come from statistical files.
+    value to label) come from statistical files; ``timed`` are published columns whose records had times of day.
     """
 
     source: Literal["dict", "frame", "file"]
@@ -32,3 +32,4 @@ class Origin:
     labels: Mapping[str, str] = field(default_factory=dict)
     value_labels: Mapping[str, Mapping[Any, str]] = field(default_factory=dict)
     path: Path | None = None
+    timed: frozenset[str] = frozenset()

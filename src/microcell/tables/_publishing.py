@@ -6,6 +6,7 @@ from typing import Any
 
 from microcell.errors import TableError
 from microcell.model import Integers, Representatives, Table
+from microcell.tables._days import has_clock
 from microcell.tables._frames import Extract, Frame
 from microcell.tables._origin import Origin
 from microcell.tables._values import series_of_numbers, series_of_text
@@ -44,7 +45,7 @@ def publish(
         for name in names
         if name in representatives
     }
-    return wrap(frame.assemble(table.native, names, replaced), _origin(table.origin, set(names), representatives))
+    return wrap(frame.assemble(table.native, names, replaced), _origin(table, set(names), representatives))
 
 
 def take(table: Table, rows: Integers) -> Table:
@@ -62,8 +63,9 @@ def _cells(frame: Frame, table: Table, name: str, given: Representatives) -> Any
     return frame.cast(column, Extract(series_of_numbers(name, extract, given), unit=extract.unit))
 
 
-def _origin(origin: Origin, names: Collection[str], representatives: Mapping[str, Representatives]) -> Origin:
+def _origin(table: Table, names: Collection[str], representatives: Mapping[str, Representatives]) -> Origin:
     """The origin without the labels of columns that are gone, or whose values they no longer name."""
+    origin: Origin = table.origin
     return replace(
         origin,
         labels={name: label for name, label in origin.labels.items() if name in names},
@@ -72,6 +74,7 @@ def _origin(origin: Origin, names: Collection[str], representatives: Mapping[str
             for name, labels in origin.value_labels.items()
             if name in names and (name not in representatives or _fits(labels, representatives[name]))
         },
+        timed=origin.timed | {name for name in representatives if has_clock(table.columns[name])},
     )
 
 

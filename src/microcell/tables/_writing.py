@@ -7,6 +7,7 @@ import polars as pl
 
 from microcell.errors import TableError
 from microcell.model import Table
+from microcell.tables._days import with_days
 from microcell.tables._fitting import check_fits
 from microcell.tables._origin import Dialect, Origin
 from microcell.tables._plain import plain_texts
@@ -18,16 +19,18 @@ from microcell.tables._wrapping import to_polars
 __all__ = ["check_suffix", "check_writable", "read_back", "write"]
 
 _DIALECTS = {".csv": Dialect(), ".tsv": Dialect(delimiter="\t"), ".txt": Dialect()}
+_TEXTS = (*_DIALECTS, ".jsonl", ".ndjson")
 
 
-def write(table: Table, path: str | Path, *, suffix: str | None = None) -> None:
+def write(table: Table, path: str | Path, *, suffix: str | None = None, days: bool = True) -> None:
     """Write the table to exactly ``path``, in the format of ``suffix`` (the path's own if left out).
 
     CSV is written in UTF-8, in the dialect that the table was read in if from a file of that suffix; a missing value
     is an empty field. Statistical files keep their labels. An index of pandas is not written, for it may name people:
     make it a column to have it in the file. Types that a format lacks become ISO text. Categories that no record has
-    are left out, and an order among the others is kept. What does not fit the format is refused, as
-    :func:`check_writable` does, before the file is touched.
+    are left out, and an order among the others is kept. In text, datetimes of a column that are all at midnight are
+    written as dates, unless ``days`` is false: the files of one data set must write a column alike. What does not fit
+    the format is refused, as :func:`check_writable` does, before the file is touched.
     """
     path = Path(path)
     suffix = (suffix or path.suffix).lower()
@@ -35,6 +38,8 @@ def write(table: Table, path: str | Path, *, suffix: str | None = None) -> None:
     check_suffix(suffix)
     frame = to_polars(table)
     _check(frame, suffix)
+    if days and suffix in _TEXTS:
+        frame = with_days(frame, table)
     try:
         _write(_with_used_categories(frame), path, suffix, origin)
     except FileNotFoundError:
