@@ -18,6 +18,7 @@ import microcell as mc
 from experiments._profiles import classic
 from microcell.model import Floats, Integers
 from microcell.partitioning import add_batch
+from microcell.partitioning.increments import order_by_coordinates
 
 __all__ = [
     "GAUSSIAN",
@@ -232,7 +233,7 @@ def time_mdav_on_all_threads(records: int) -> float:
 def time_sorting(records: int, dimensions: int) -> float:
     """The seconds of the processor for a batch to be sorted by its coordinates, as it is before it is added."""
     points = gaussian(records, dimensions)
-    return _clocked(partial(np.lexsort, points.T[::-1]))[1]
+    return _clocked(partial(order_by_coordinates, points, np.ones(records)))[1]
 
 
 def of(runs: Iterable[mc.Increment], strategy: str, *, inertial: bool = False) -> list[mc.Increment]:

@@ -60,6 +60,11 @@ class Run:
     seconds: float
     found: mc.Quantization | None = None
 
+    @property
+    def cells(self) -> int:
+        """How many there are."""
+        return int(self.labels.max()) + 1
+
 
 def clock(work: Callable[[], Any]) -> tuple[Any, float]:
     """What the work returns, and the seconds it took."""

@@ -1,5 +1,6 @@
 """The docs are true: what exists is in them, what they show runs, and what is made from code or results is current."""
 
+import csv
 import doctest
 import importlib
 import json
@@ -299,6 +300,21 @@ def test_measured_losses_are_true(makers, load_standardized):
     (row,) = (row for row in rows if list(row.values())[:4] == ["Census", "5", "mdav", "as it is"])
     labels = mc.partition(census, 5, method="mdav").labels
     assert float(row["loss"]) == pytest.approx(100 * mc.distortion(census, labels), abs=1e-4)
+
+
+def test_measured_losses_are_those_of_the_results(makers):
+    """What the pages of methods and the results page tell of the same runs is the same."""
+    maker = makers("make_methods")
+    names = {"mdav, as it is": "MDAV", f"auto, {maker.AUTO}": "auto", f"pcl, {maker.PCL}": "PCL"}
+    with (maker.PRINTED.parent / "classics.csv").open(encoding="utf-8", newline="") as file:
+        results = {(maker.SETS[row["data"]], row["k"]): row for row in csv.DictReader(file)}
+    compared = 0
+    for row in maker.read_measured():
+        name = names.get(f"{row['method']}, {row['way']}")
+        if name and (row["set"], row["k"]) in results:
+            assert float(row["loss"]) == pytest.approx(float(results[row["set"], row["k"]][f"{name}, IL"]), abs=1e-4)
+            compared += 1
+    assert compared == len(names) * len(results)
 
 
 # ------------------------------------------------------------------------------------------------------- the site

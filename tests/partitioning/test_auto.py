@@ -1,12 +1,13 @@
 """The default method: what it chooses, how well it does, and inputs that are hard for search."""
 
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
 import pytest
 
 import microcell as mc
-from microcell.partitioning import partition_within
+from microcell.partitioning import METHODS, partition_within
 from microcell.partitioning.auto import choose
 
 GOALS = {
@@ -53,7 +54,8 @@ def test_large_cells_have_two_methods_of_which_the_better_is_kept_and_told(winne
     found = mc.partition(X, k)
     alone = {method: mc.distortion(X, mc.partition(X, k, method=method).labels) for method in ("anneal", "pcl")}
     assert found.method == winner == min(alone, key=lambda method: alone[method])
-    assert ("constrained Lloyd" in found.why) == (winner == "pcl")
+    told = {"pcl": "which distorted less than annealing", "anneal": "which distorted less than probability-constrained"}
+    assert told[winner] in found.why
     assert mc.distortion(X, found.labels) <= 1.01 * alone[winner]
 
 
@@ -69,6 +71,23 @@ def test_a_rival_is_tried_only_where_it_pays_and_there_is_time():
     assert part is not None
     assert whole is not None
     assert part.options["shakes"] > whole.options["shakes"] >= 0
+
+
+def test_ctrl_c_ends_a_rival_alone(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    X, k = LARGE_CELLS["pcl"], 12
+    monkeypatch.setitem(METHODS, "pcl", replace(METHODS["pcl"], function=interrupted))
+    found = mc.partition(X, k)
+    assert found.method == "anneal"
+    assert (found.labels == mc.partition(X, k, method="anneal", steps=choose(X, k).options["steps"]).labels).all()
+
+
+def test_more_cells_than_macrocells_hold_are_made_within_some():
+    rival = choose(np.zeros((20_000, 2)), 10).rival
+    assert rival is not None
+    assert rival.options == {"restarts": 1, "prepartition": 4}
 
 
 def test_a_rival_takes_of_the_seconds(monkeypatch):
@@ -166,6 +185,11 @@ HARD = {
     ),
     "huge": (1e150 * np.random.default_rng(0).normal(size=(60, 2)), 5),
     "tiny": (1e-150 * np.random.default_rng(0).normal(size=(60, 2)), 5),
+    "tiny beside a constant column": (
+        np.column_stack([np.ones(60), 1e-150 * np.random.default_rng(0).normal(size=(60, 2))]),
+        10,
+    ),
+    "all equal, large cells": (np.ones((40, 3)), 10),
     "scales apart": (np.random.default_rng(0).normal(size=(60, 2)) * [1e30, 1e-30], 5),
 }
 

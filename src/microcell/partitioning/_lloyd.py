@@ -5,6 +5,7 @@ from threading import Event
 
 import numpy as np
 
+from microcell import progress
 from microcell.kernels.cells import centroids
 from microcell.kernels.newton import balance_costs
 from microcell.kernels.transport import choose_cells
@@ -123,6 +124,7 @@ def shake(problem: Problem, start: Found, rounds: int, chance: np.random.Generat
     m, passed, looks, done = max(1, sites.shape[1]), 0.0, 0, 0
     while passed < 1.0:
         problem.check()
+        progress.report("searching for sites", int(1000 * passed), 1000)
         noise = WARM * (COOL / WARM) ** passed
         looks, done = looks + adjust_exactly(part.X, sites, costs, part.targets, labels), done + 1
         passed += 1.0 / min(rounds, max(FEWEST, LOOKS * done / max(looks, 1)))

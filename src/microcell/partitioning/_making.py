@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from microcell import progress
+from microcell.errors import DataError
 from microcell.kernels.cells import sum_of_squares
 from microcell.model import Floats, Integers
 from microcell.partitioning._registry import select
@@ -33,13 +35,27 @@ def carry_out(points: Floats, k: int, choice: Choice, weights: Floats | None, se
     deadline, rival = monotonic() + choice.seconds, choice.rival
     if rival is None:
         return _make(points, k, choice, weights, seed, deadline), choice
-    each = np.ones(len(points)) if weights is None else weights
-    before = _make(points, k, rival, weights, seed, deadline)
+    before = _try(points, k, rival, weights, seed, deadline)
     if "seconds" in choice.options:  # what the rival left
         choice = replace(choice, options={**choice.options, "seconds": max(0.0, deadline - monotonic())})
     labels = _make(points, k, choice, weights, seed, deadline)
-    better = sum_of_squares(points, before, each) < sum_of_squares(points, labels, each)
-    return (before, rival) if better else (labels, choice)
+    if before is None:
+        return labels, choice
+    each = np.ones(len(points)) if weights is None else weights
+    if sum_of_squares(points, before, each) < sum_of_squares(points, labels, each):
+        return before, rival
+    return labels, replace(choice, why=f"{choice.why}, which distorted less than probability-constrained Lloyd")
+
+
+def _try(points: Floats, k: int, choice: Choice, weights: Floats | None, seed: int, deadline: float) -> Integers | None:
+    """The labels, if it makes any: Ctrl-C ends this alone, and some methods do not take all that others do."""
+    try:
+        return _make(points, k, choice, weights, seed, deadline)
+    except KeyboardInterrupt:
+        progress.report("stopped: going on with another search")
+    except DataError:  # of points too far apart, or too near to each other
+        progress.report("going on with another search")
+    return None
 
 
 def _make(points: Floats, k: int, choice: Choice, weights: Floats | None, seed: int, deadline: float) -> Integers:

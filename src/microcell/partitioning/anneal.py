@@ -42,7 +42,7 @@ def steps_in(seconds: float, n: int) -> float:
 
 @partitioner(
     "anneal",
-    summary="MDAV, then random exchanges between near cells, at first also worse ones: the least distortion of all",
+    summary="MDAV, then random exchanges between near cells, at first also worse ones: best for small cells",
     sizes="k to 2k-1",
     cost="n^2 / k distances (n beyond 60,000 records), then steps for each record",
     source="simulated annealing, with a temperature of its own for each record",

@@ -9,7 +9,7 @@ import numpy as np
 from microcell.errors import OptionError
 from microcell.model import Floats
 from microcell.partitioning._cooling import usual_steps
-from microcell.partitioning._shaking import cells_at_once, usual_shakes
+from microcell.partitioning._shaking import WITHIN, usual_shakes
 from microcell.partitioning.anneal import LARGE, steps_in
 from microcell.partitioning.refinement import ROUNDS
 
@@ -34,7 +34,7 @@ _LARGE_CELLS = 8
 right at once, which single exchanges do not see."""
 
 _TOO_MUCH = 3e8
-"""Points times dimensions times cells beyond which constrained Lloyd takes too long to be tried beside."""
+"""Points times dimensions times cells of a macrocell beyond which constrained Lloyd takes too long to be tried."""
 
 _STARTS = 5
 """Of constrained Lloyd, with the best effort."""
@@ -110,17 +110,25 @@ def _within(seconds: float, X: Floats, k: int, whole: int) -> Choice:
 def _rival(X: Floats, k: int, whole: int, reason: str, starts: int) -> Choice | None:
     """Constrained Lloyd, if cells are large and the table is not; parts of a table share the shaking of one."""
     n = len(X)
-    if k < _LARGE_CELLS or n < 2 * k or X.size * cells_at_once(n // k) > _TOO_MUCH:
+    cells = n // k
+    if k < _LARGE_CELLS or cells < 2 or _work(X, k) > _TOO_MUCH:
         return None
     options: dict[str, Any] = {"restarts": starts}
+    if cells > WITHIN:
+        options["prepartition"] = -(-cells // WITHIN)
     if n < whole:
-        options["shakes"] = usual_shakes(X.size, n // k, share=n / whole)
+        options["shakes"] = usual_shakes(X.size, min(cells, WITHIN), share=n / whole)
     return Choice("pcl", f"{reason}: {LLOYD}", options, ROUNDS)
 
 
 def _seconds_of_rival(X: Floats, k: int) -> float:
     """A guess from above for a machine of today."""
-    return 5 + 7e-8 * X.size * cells_at_once(len(X) // k)
+    return 5 + 7e-8 * _work(X, k)
+
+
+def _work(X: Floats, k: int) -> float:
+    """Points times dimensions times the cells that each is compared with."""
+    return float(X.size) * min(len(X) // k, WITHIN)
 
 
 def _refined(n: int, reason: str, rounds: int, seconds: float = np.inf) -> Choice:

@@ -20,7 +20,7 @@ from microcell.partitioning._registry import select
 from microcell.partitioning.auto import check_effort
 from microcell.partitioning.refinement import refine_labels
 
-__all__ = ["STRATEGIES", "add_batch", "check_strategy"]
+__all__ = ["STRATEGIES", "add_batch", "check_strategy", "order_by_coordinates"]
 
 _NEIGHBOURS = 8
 """Around each cell that the batch changed, so many cells take part in the refinement."""
@@ -122,7 +122,8 @@ def add_batch(
     points = varying(as_points(np.concatenate([known, new])))  # scaled together, if at all
     given = as_weights(weights, len(points))
     each = np.ones(len(points)) if given is None else given
-    order = _canonical(points, each, len(known))
+    first = len(known)
+    order = np.concatenate([np.arange(first), first + order_by_coordinates(points[first:], each[first:])])
     task = _Task(
         np.ascontiguousarray(points[order]),
         start.labels,
@@ -233,10 +234,23 @@ def _as_matrix(part: ArrayLike, name: str) -> Floats:
         raise DataError(f"In the {name}: {error}") from None
 
 
-def _canonical(points: Floats, weights: Floats, base: int) -> Integers:
-    """The rows, those of the batch by their coordinates and weights: what follows cannot depend on their order."""
-    keys = [weights[base:], *points[base:].T[::-1]]
-    return np.concatenate([np.arange(base), base + np.lexsort(keys)])
+def order_by_coordinates(points: Floats, weights: Floats) -> Integers:
+    """The rows by coordinates, then by weights: what follows cannot depend on the order in which they came.
+
+    Examples
+    --------
+    >>> order_by_coordinates(np.array([[2.0, 0], [1, 5], [1, 4]]), np.ones(3))
+    array([2, 1, 0])
+    """
+    first = points[:, 0] if points.shape[1] else weights
+    order = np.argsort(first, kind="stable")
+    same = first[order[1:]] == first[order[:-1]]
+    tied = np.zeros(len(order), dtype=bool)
+    tied[1:] |= same
+    tied[:-1] |= same
+    rows = order[tied]  # the other keys, which take most of the time, are for these alone
+    order[tied] = rows[np.lexsort([weights[rows], *points[rows].T[::-1]])]
+    return order
 
 
 def _changed(before: Integers, after: Integers) -> Integers:

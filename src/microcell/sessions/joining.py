@@ -9,7 +9,7 @@ import numpy as np
 from microcell import partitioning
 from microcell.groundwork import Request
 from microcell.model import Floats, Integers
-from microcell.partitioning.increments import add_batch
+from microcell.partitioning.increments import add_batch, order_by_coordinates
 
 __all__ = ["WAITING", "First", "Points", "join", "make_first"]
 
@@ -122,5 +122,5 @@ def _compact(labels: Integers) -> Integers:
 
 def _canonical(points: Points) -> Integers:
     """The rows by their coordinates and weights, so that the order in which they came does not count."""
-    last = np.zeros(len(points.matrix)) if points.weights is None else points.weights
-    return np.lexsort([last, *points.matrix.T[::-1]])
+    weights = np.zeros(len(points.matrix)) if points.weights is None else points.weights
+    return order_by_coordinates(points.matrix, weights)
