@@ -56,7 +56,9 @@ def run_profile(name: str, profile: Profile, peers: str | None) -> Row:
     """Everything that a profile measures."""
     before = getloadavg()[0]
     print(
-        "Other packages: " + (f"measured by {peers}" if peers else "not installed, left out (make peers)"), flush=True
+        "Other packages: "
+        + (f"measured by {peers}" if peers else "not installed, left out (make peers)"),
+        flush=True,
     )
     if peers:
         warm_up_peers(peers)
@@ -66,7 +68,10 @@ def run_profile(name: str, profile: Profile, peers: str | None) -> Row:
     told["roofline"] = roofline(list(profile.roof), profile.large_mb)
     for row in told["roofline"]["mdav"]:
         share = f"{row['of_roof']:.0%} of the roof" if row["status"] == "measured" else row["why"]
-        print(f"MDAV's scan on {row['threads']} threads, n {row['n']:,}, m {row['m']}: {share}", flush=True)
+        print(
+            f"MDAV's scan on {row['threads']} threads, n {row['n']:,}, m {row['m']}: {share}",
+            flush=True,
+        )
     told["audit"] = run_audits(profile.audit, profile.anonymity, peers)
     told["start_up"] = start_up()
     told["measurements"] = run_cases(profile.cases, peers, deadline)
@@ -94,13 +99,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("profile", nargs="?", default="full", choices=PROFILES)
     parser.add_argument("--peers", help="a Python that has the other packages")
-    parser.add_argument("--only", help="a question: its cases are measured again, and the rest of the results stays")
-    parser.add_argument("--output", type=Path, help="file for the results, with no page made of them")
+    parser.add_argument(
+        "--only", help="a question: its cases are measured again, and the rest of the results stays"
+    )
+    parser.add_argument(
+        "--output", type=Path, help="file for the results, with no page made of them"
+    )
     given = parser.parse_args()
     peers = given.peers or (str(PEERS) if PEERS.is_file() else None)
     path = given.output or page.RESULTS.with_name(f"{given.profile}.json")
     told = (
-        run_again(given.only, PROFILES[given.profile], peers, json.loads(path.read_text(encoding="utf-8")))
+        run_again(
+            given.only, PROFILES[given.profile], peers, json.loads(path.read_text(encoding="utf-8"))
+        )
         if given.only
         else run_profile(given.profile, PROFILES[given.profile], peers)
     )

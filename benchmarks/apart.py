@@ -23,7 +23,12 @@ def not_run(why: str) -> Row:
 
 
 def run_apart(
-    function: str, given: Mapping[str, Any], *, python: str = sys.executable, threads: int = 0, limit: float = 600.0
+    function: str,
+    given: Mapping[str, Any],
+    *,
+    python: str = sys.executable,
+    threads: int = 0,
+    limit: float = 600.0,
 ) -> Row:
     """The row that ``function`` ("module:name") returns for the keyword arguments ``given``, or why there is none.
 
@@ -39,8 +44,12 @@ def run_apart(
         "PYTHONWARNINGS": "ignore",
     }
     if threads:
-        env |= dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
-    if Path(python) != Path(sys.executable):  # with another numba, which would take our compiled kernels for stale
+        env |= dict.fromkeys(
+            ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads)
+        )
+    if Path(python) != Path(
+        sys.executable
+    ):  # with another numba, which would take our compiled kernels for stale
         env.setdefault("NUMBA_CACHE_DIR", str(Path(python).absolute().parent.parent / "numba"))
     words = [python, "-m", "benchmarks.apart", function]
     try:

@@ -9,12 +9,10 @@ from benchmarks.apart import Row, not_run, run_apart
 from benchmarks.cases import Memory, best_of
 from microcell.auditing import audit
 from microcell.auditing.alignment import align
-from microcell.auditing.anonymity import class_labels
-from microcell.auditing.attacks import link_records
-from microcell.auditing.disclosure import measure_disclosure
-from microcell.auditing.distortion import distort_columns
-from microcell.auditing.linkage import read_linkage_points
-from microcell.auditing.risk import measure_risk
+from microcell.measures.disclosure import measure_disclosure
+from microcell.measures.linkage import link_records, read_linkage_points
+from microcell.measures.risk import class_labels, measure_risk
+from microcell.measures.utility import distort_columns
 from microcell.model import Column, Schema, Table, Values
 
 NAMES = tuple(f"q{j}" for j in range(6))
@@ -35,10 +33,19 @@ def make_release(n: int, k: int = 10, seed: int = 0) -> tuple[Table, Table, Sche
     known = np.zeros(n, dtype=np.bool_)
     unchanged = {
         "pay": Values("integer", rng.integers(0, 1000, size=n), known),
-        "illness": Values("text", rng.integers(0, 10, size=n), known, categories=tuple("abcdefghij")),
+        "illness": Values(
+            "text", rng.integers(0, 10, size=n), known, categories=tuple("abcdefghij")
+        ),
     }
     before, after = (
-        Table({**{name: Values("float", x, known) for name, x in zip(NAMES, Z.T, strict=True)}, **unchanged}, n, None)
+        Table(
+            {
+                **{name: Values("float", x, known) for name, x in zip(NAMES, Z.T, strict=True)},
+                **unchanged,
+            },
+            n,
+            None,
+        )
         for Z in (np.asfortranarray(X), np.asfortranarray(Y))
     )
     quasi = [Column(name, kind="numeric", publish="mean") for name in NAMES]
@@ -71,10 +78,15 @@ def large_audit(n: int) -> Row:
     pairs = timed("matching rows", lambda: align(before, after, schema)).pairs
     timed("distortion", lambda: distort_columns(before, after, schema, pairs=pairs))
     exact = sum(row["seconds"] for row in rows)
-    timed("linkage", lambda: link_records(read_linkage_points(before, after, schema, pairs), labels))
+    timed(
+        "linkage", lambda: link_records(read_linkage_points(before, after, schema, pairs), labels)
+    )
     found = timed("whole audit", lambda: audit(before, after, schema))
     rows[-1] |= {"k": found["k"], "classes": found["classes"], "linkage": found["linkage"]}
-    return {"status": "measured", "rows": [*rows, {"case": "all but linkage", "n": n, "seconds": exact}]}
+    return {
+        "status": "measured",
+        "rows": [*rows, {"case": "all but linkage", "n": n, "seconds": exact}],
+    }
 
 
 def audit_memory(n: int) -> Row:
@@ -100,7 +112,9 @@ def _graded(n: int, k: int) -> Table:
     pyCANON takes hours for a number of 1,000 values: ten grades instead, and the ten illnesses.
     """
     _, after, _ = make_release(n, k)
-    grade = Values("integer", np.random.default_rng(1).integers(0, 10, size=n), np.zeros(n, dtype=np.bool_))
+    grade = Values(
+        "integer", np.random.default_rng(1).integers(0, 10, size=n), np.zeros(n, dtype=np.bool_)
+    )
     quasi = {name: after.columns[name] for name in NAMES}
     return Table({**quasi, "illness": after.columns["illness"], "grade": grade}, n, None)
 
@@ -120,7 +134,10 @@ def _measures(table: Table) -> Row:
     for name, ordered in (("illness", False), ("grade", True)):
         measures = measure_disclosure(labels, table.columns[name], name, ordered=ordered)
         values = {measure.name: measure.value for measure in measures}
-        found |= {f"l of {name}": values[f"l_diversity.{name}"], f"t of {name}": values[f"t_closeness.{name}"]}
+        found |= {
+            f"l of {name}": values[f"l_diversity.{name}"],
+            f"t of {name}": values[f"t_closeness.{name}"],
+        }
     return found
 
 
@@ -153,11 +170,15 @@ def run_audits(n: int, small: int, peers: str | None, k: int = 10) -> Row:
     ours = run_apart("benchmarks.auditing:anonymity_by_microcell", given)
     theirs = not_run("pycanon is not installed (make peers)")
     if peers is not None:
-        theirs = run_apart("benchmarks.auditing:anonymity_by_pycanon", given, python=peers, limit=300.0)
+        theirs = run_apart(
+            "benchmarks.auditing:anonymity_by_pycanon", given, python=peers, limit=300.0
+        )
     both = {"microcell": {**given, **ours}, "pyCANON": {**given, **theirs}}
     if theirs["status"] == ours["status"] == "measured":
         both["microcell"] |= {
             "times faster": theirs["seconds"] / ours["seconds"],
-            "same values": all(abs(ours["values"][name] - value) < 1e-9 for name, value in theirs["values"].items()),
+            "same values": all(
+                abs(ours["values"][name] - value) < 1e-9 for name, value in theirs["values"].items()
+            ),
         }
     return {"parts": whole, "memory": memory, "anonymity": both}

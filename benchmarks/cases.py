@@ -129,7 +129,10 @@ class Memory:
     def row(self) -> Row:
         """The peak of the process, and the part of it that came after this was made, in MB."""
         peak = self.peak()
-        return {"peak_mb": peak / 1e6, "beyond_mb": None if self.held is None else max(0, peak - self.held) / 1e6}
+        return {
+            "peak_mb": peak / 1e6,
+            "beyond_mb": None if self.held is None else max(0, peak - self.held) / 1e6,
+        }
 
 
 def measure(contender: str, n: int, m: int, k: int) -> Row:
@@ -142,7 +145,13 @@ def measure(contender: str, n: int, m: int, k: int) -> Row:
     while not runs or (len(runs) < RUNS and sum(runs) < ENOUGH):
         seconds, labels = best_of(1, lambda: group(X, k))
         runs.append(seconds)
-    row = {"status": "measured", "seconds": min(runs), "runs": runs, **memory.row(), "matrix_mb": X.nbytes / 1e6}
+    row = {
+        "status": "measured",
+        "seconds": min(runs),
+        "runs": runs,
+        **memory.row(),
+        "matrix_mb": X.nbytes / 1e6,
+    }
     sizes = np.unique(labels, return_counts=True)[1]
     cells = {"cells": len(sizes), "smallest": int(sizes.min()), "largest": int(sizes.max())}
     return {**row, "D": loss(X, labels), **cells, "digest": digest(labels)}
@@ -155,7 +164,9 @@ def run_case(case: Case, peers: str | None) -> Row:
         return {**asdict(case), **not_run(f"{chosen.package} is not installed (make peers)")}
     given = {"contender": case.contender, "n": case.n, "m": case.m, "k": case.k}
     python = sys.executable if chosen.ours else str(peers)
-    found = run_apart("benchmarks.cases:measure", given, python=python, threads=case.threads, limit=case.limit)
+    found = run_apart(
+        "benchmarks.cases:measure", given, python=python, threads=case.threads, limit=case.limit
+    )
     return {**asdict(case), **found}
 
 
@@ -169,7 +180,9 @@ def warm_up_peers(python: str) -> None:
 def start_up() -> list[Row]:
     """Import, and the command on 1,000 rows: warm, and with no compiled kernel on disk."""
     bare, _ = best_of(5, lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
-    imported, _ = best_of(5, lambda: subprocess.run([sys.executable, "-c", "import microcell"], check=True))
+    imported, _ = best_of(
+        5, lambda: subprocess.run([sys.executable, "-c", "import microcell"], check=True)
+    )
     with tempfile.TemporaryDirectory() as folder:
         command = _anonymize_command(Path(folder))
         subprocess.run(command, check=True)
@@ -186,7 +199,13 @@ def start_up() -> list[Row]:
 def _anonymize_command(folder: Path) -> list[str]:
     program = [sys.executable, "-m", "microcell"]
     subprocess.run([*program, "example", "-q", "--records", "1000", "-o", str(folder)], check=True)
-    files = [str(folder / "people.csv"), "-s", str(folder / "schema.toml"), "-o", str(folder / "out.csv")]
+    files = [
+        str(folder / "people.csv"),
+        "-s",
+        str(folder / "schema.toml"),
+        "-o",
+        str(folder / "out.csv"),
+    ]
     return [*program, "anonymize", *files, "-k", "5", "-q"]
 
 
@@ -207,13 +226,21 @@ def machine() -> Row:
     name, cache = platform.processor() or platform.machine(), None
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+        name = next(
+            (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+            name,
+        )
         level = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")
         cache = level.read_text(encoding="ascii").strip() if level.is_file() else None
     except OSError:
         pass  # a system that keeps such things elsewhere: the run is none the worse
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    facts = {"processor": name, "cores": os.cpu_count(), "last_level_cache": cache, "memory_gb": round(memory, 1)}
+    facts = {
+        "processor": name,
+        "cores": os.cpu_count(),
+        "last_level_cache": cache,
+        "memory_gb": round(memory, 1),
+    }
     return {
         **facts,
         "system": platform.system(),

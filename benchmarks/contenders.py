@@ -36,7 +36,7 @@ class Contender:
 
 def _partition(**options: Any) -> Callable[[], Group]:
     def load() -> Group:
-        from microcell.partitioning import partition  # noqa: PLC0415
+        from microcell.methods import partition  # noqa: PLC0415
 
         return lambda X, k: partition(X, k, **options).labels
 
@@ -95,7 +95,9 @@ def _peer_mdav() -> Group:
 def _constrained_k_means() -> Group:
     from k_means_constrained import KMeansConstrained  # noqa: PLC0415
 
-    return lambda X, k: KMeansConstrained(len(X) // k, size_min=k, n_init=1, random_state=0).fit_predict(X)
+    return lambda X, k: KMeansConstrained(
+        len(X) // k, size_min=k, n_init=1, random_state=0
+    ).fit_predict(X)
 
 
 def _microagg1d() -> Group:
@@ -118,7 +120,9 @@ CONTENDERS = {
     "univariate": _ours(method="univariate"),
     "mdav, plain NumPy": Contender("microcell", _plain_mdav),
     "anonypyx, Mondrian": Contender(
-        "anonypyx", _mondrian, note="publishes ranges: D is that of the means of its cells, for comparison"
+        "anonypyx",
+        _mondrian,
+        note="publishes ranges: D is that of the means of its cells, for comparison",
     ),
     "anonypyx, MDAV": Contender(
         "anonypyx",
@@ -128,7 +132,9 @@ CONTENDERS = {
         "is higher than MDAV's",
     ),
     "k-means-constrained": Contender(
-        "k-means-constrained", _constrained_k_means, note="floor(n / k) clusters of at least k, one start"
+        "k-means-constrained",
+        _constrained_k_means,
+        note="floor(n / k) clusters of at least k, one start",
     ),
     "microagg1d": Contender("microagg1d", _microagg1d),
 }

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 import microcell as mc
 from benchmarks.cases import machine
-from microcell.engines import anonymize_dataset
+from microcell.dask import anonymize_dataset
 
 RESULTS = Path(__file__).parent / "results" / "datasets.json"
 FILE_ROWS, K = 250_000, 10
@@ -41,7 +41,9 @@ def write_files(folder: Path, rows: int, columns: int) -> Path:
     rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     for number, start in enumerate(range(0, rows, FILE_ROWS)):
-        X = np.random.default_rng([columns, number]).normal(size=(min(FILE_ROWS, rows - start), columns))
+        X = np.random.default_rng([columns, number]).normal(
+            size=(min(FILE_ROWS, rows - start), columns)
+        )
         table = pa.table({name: X[:, j] for j, name in enumerate(names(columns))})
         pq.write_table(table, temporary / f"file-{number:05d}.parquet")
     temporary.rename(target)
@@ -97,7 +99,10 @@ def _peak(pid: int) -> int:
 
 def processor_seconds() -> float:
     """Of this process and of those that it started and that have ended."""
-    return sum(usage.ru_utime + usage.ru_stime for usage in (getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)))
+    return sum(
+        usage.ru_utime + usage.ru_stime
+        for usage in (getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN))
+    )
 
 
 def on_workers(folder: Path, rows: int, columns: int, given: argparse.Namespace) -> dict[str, Any]:
@@ -138,7 +143,9 @@ def on_workers(folder: Path, rows: int, columns: int, given: argparse.Namespace)
         "worker_peak_mb": max(watch.peaks.values()) / 1e6,
         "driver_peak_mb": _peak(os.getpid()) / 1e6,
         "source_mb": sum(path.stat().st_size for path in source.iterdir()) / 1e6,
-        "stages_begin_at": {task: at for task, at in stages.items() if not task.startswith("dashboard")},
+        "stages_begin_at": {
+            task: at for task, at in stages.items() if not task.startswith("dashboard")
+        },
     }
 
 
@@ -168,12 +175,24 @@ def keep(row: dict[str, Any]) -> None:
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {"cases": []}
     same = ("rows", "columns", "workers", "memory", "macrocell")
     cases = [case for case in kept["cases"] if any(case[name] != row[name] for name in same)]
-    cases = sorted([*cases, row], key=lambda case: tuple(str(case[name]).zfill(12) for name in ("columns", "rows")))
+    cases = sorted(
+        [*cases, row],
+        key=lambda case: tuple(str(case[name]).zfill(12) for name in ("columns", "rows")),
+    )
     growth = []
     for one, other in ((a, b) for a in cases for b in cases):
         if one["rows"] < other["rows"] and all(one[name] == other[name] for name in same[1:]):
-            power = log(other["processor_seconds"] / one["processor_seconds"]) / log(other["rows"] / one["rows"])
-            growth.append({"columns": one["columns"], "from": one["rows"], "to": other["rows"], "power": power})
+            power = log(other["processor_seconds"] / one["processor_seconds"]) / log(
+                other["rows"] / one["rows"]
+            )
+            growth.append(
+                {
+                    "columns": one["columns"],
+                    "from": one["rows"],
+                    "to": other["rows"],
+                    "power": power,
+                }
+            )
     RESULTS.parent.mkdir(exist_ok=True)
     told = {"machine": machine(), "k": K, "cases": cases, "growth": growth}
     RESULTS.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")

@@ -18,8 +18,15 @@ MARKERS = "osD^vP*X"
 def _style(name: str) -> Row:
     """A contender's look, the same in every figure: ours with lines drawn through, others dashed and hollow."""
     at = list(CONTENDERS).index(name)
-    hollow = {"linestyle": "--", "markerfacecolor": "white"} if name in PEERS else {"linestyle": "-"}
-    return {"color": COLOURS[at % len(COLOURS)], "marker": MARKERS[at % len(MARKERS)], "markersize": 5, **hollow}
+    hollow = (
+        {"linestyle": "--", "markerfacecolor": "white"} if name in PEERS else {"linestyle": "-"}
+    )
+    return {
+        "color": COLOURS[at % len(COLOURS)],
+        "marker": MARKERS[at % len(MARKERS)],
+        "markersize": 5,
+        **hollow,
+    }
 
 
 def _panel(across: str, up: str, height: float = 4.6) -> tuple[Figure, Axes]:
@@ -31,7 +38,9 @@ def _panel(across: str, up: str, height: float = 4.6) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _series(rows: list[Row], questions: tuple[str, ...], across: str, up: str) -> dict[str, list[tuple[float, float]]]:
+def _series(
+    rows: list[Row], questions: tuple[str, ...], across: str, up: str
+) -> dict[str, list[tuple[float, float]]]:
     """Points by contender, in order of what runs across."""
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:

@@ -21,7 +21,9 @@ import numpy as np
 class Connection(asyncio.Protocol):
     """One request at a time; those that are due wait for their turn."""
 
-    def __init__(self, requests: Iterator[bytes], eager: bool, results: list[tuple[float, float, int]]) -> None:
+    def __init__(
+        self, requests: Iterator[bytes], eager: bool, results: list[tuple[float, float, int]]
+    ) -> None:
         self.requests, self.eager, self.results = requests, eager, results
         self.due: deque[float] = deque()
         self.buffer = b""
@@ -59,12 +61,16 @@ class Connection(asyncio.Protocol):
             self.transport.write(next(self.requests))
 
 
-async def drive(port: int, requests: Iterator[bytes], count: int, rate: float) -> list[tuple[float, float, int]]:
+async def drive(
+    port: int, requests: Iterator[bytes], count: int, rate: float
+) -> list[tuple[float, float, int]]:
     """Ask until stdin is closed: when each answer came, how long it took, and its status."""
     results: list[tuple[float, float, int]] = []
     loop = asyncio.get_running_loop()
     made = [
-        await loop.create_connection(lambda: Connection(requests, rate == 0, results), "127.0.0.1", port)
+        await loop.create_connection(
+            lambda: Connection(requests, rate == 0, results), "127.0.0.1", port
+        )
         for _ in range(count)
     ]
     turns = itertools.cycle([protocol for _, protocol in made])
@@ -97,7 +103,9 @@ def main() -> None:
             for row in csv.DictReader(file)
         ]
     np.random.default_rng(0).shuffle(requests)
-    results = asyncio.run(drive(given.port, itertools.cycle(requests), given.connections, given.rate))
+    results = asyncio.run(
+        drive(given.port, itertools.cycle(requests), given.connections, given.rate)
+    )
     np.save(given.output, np.array(results).reshape(-1, 3))
 
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from microcell import locations
-from microcell.locations._simulation import mdav_distances
-from microcell.locations._sphere import great_circle, to_points
+from microcell.locations.clustering import great_circle, to_points
+from microcell.locations.simulation import mdav_distances
 
 RESULTS = Path(__file__).parent / "results"
 OPERATOR = "the operator of the benchmark"
@@ -70,7 +70,9 @@ def _clustered(
     }
 
 
-def look_ups(n: int = 100_000, k: int = 100, rate: float = 1000.0, seconds: float = 8.0) -> list[Row]:
+def look_ups(
+    n: int = 100_000, k: int = 100, rate: float = 1000.0, seconds: float = 8.0
+) -> list[Row]:
     """Look-ups against a service on its own, with a load from a third process: idle, and while it rebuilds.
 
     First as many as there can be; then at a steady rate, with waiting counted from when each was due.
@@ -105,10 +107,27 @@ def _fill(database: str, folder: Path, n: int, k: int, key: bytes) -> None:
 @contextmanager
 def _serving(database: str, k: int, key: bytes) -> "Iterator[tuple[int, locations.Client]]":
     """The service in a process of its own, and the operator's client of it."""
-    secrets = {"MICROCELL_LOCATIONS_KEY": b64encode(key).decode(), "MICROCELL_LOCATIONS_OPERATOR": OPERATOR}
-    words = ["locations", "serve", "--database", database, "-k", str(k), "--port", "0", "--rate", "0"]
+    secrets = {
+        "MICROCELL_LOCATIONS_KEY": b64encode(key).decode(),
+        "MICROCELL_LOCATIONS_OPERATOR": OPERATOR,
+    }
+    words = [
+        "locations",
+        "serve",
+        "--database",
+        database,
+        "-k",
+        str(k),
+        "--port",
+        "0",
+        "--rate",
+        "0",
+    ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "microcell", *words], stderr=subprocess.PIPE, text=True, env=os.environ | secrets
+        [sys.executable, "-m", "microcell", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | secrets,
     )
     assert process.stderr is not None
     try:
@@ -128,7 +147,9 @@ def _load(folder: Path, port: int, rate: float) -> Iterator[list[Answers]]:
     """A load while the block runs; what it measured is in the list thereafter."""
     output = folder / "load.npy"
     words = [str(port), str(folder / "accounts.csv"), str(output), "--rate", str(rate)]
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.load", *words], stdin=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.load", *words], stdin=subprocess.PIPE
+    )
     taken: list[Answers] = []
     sleep(2.0)  # it reads the accounts first
     try:
@@ -177,7 +198,8 @@ def main() -> None:
         for row in case(n, k):
             rows.append({**row, "load before": before})
             told = (
-                f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in row.items()
+                f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+                for name, value in row.items()
             )
             print("  " + ", ".join(told).removeprefix("case "), flush=True)
     RESULTS.mkdir(exist_ok=True)

@@ -59,9 +59,17 @@ def picture(name: str, told: str) -> str:
 def about(results: Row) -> str:
     """The machine and the versions."""
     machine, peers = results["machine"], results["peers"] or {}
-    cache = f", last-level cache {machine['last_level_cache']}" if machine["last_level_cache"] else ""
-    ours = {name: text for name, text in results["versions"].items() if name in ("microcell", "numpy", "numba")}
-    theirs = {name: text for name, text in peers.items() if text and name not in ours and name != "scipy"}
+    cache = (
+        f", last-level cache {machine['last_level_cache']}" if machine["last_level_cache"] else ""
+    )
+    ours = {
+        name: text
+        for name, text in results["versions"].items()
+        if name in ("microcell", "numpy", "numba")
+    }
+    theirs = {
+        name: text for name, text in peers.items() if text and name not in ours and name != "scipy"
+    }
     told = f"Profile {results['profile']}, on {machine['cores']} cores ({machine['processor']}{cache}), "
     told += f"{machine['memory_gb']:g} GB, {machine['system']}, Python {machine['python']}: "
     told += ", ".join(f"{name} {text}" for name, text in (ours | theirs).items()) + "."
@@ -77,7 +85,9 @@ def about(results: Row) -> str:
 
 def notes() -> str:
     """What to know of contenders."""
-    told = [f"- {name}: {contender.note}.\n" for name, contender in CONTENDERS.items() if contender.note]
+    told = [
+        f"- {name}: {contender.note}.\n" for name, contender in CONTENDERS.items() if contender.note
+    ]
     return "".join(told) + "\n"
 
 
@@ -100,7 +110,17 @@ def _line(row: Row) -> list[object]:
     return [*sizes, row["seconds"], row["peak_mb"], _beyond(row), _distortion(row), row["smallest"]]
 
 
-MEASURED = ("method", "n", "m", "k", "seconds", "memory, MB", "beyond, tables", "D", "smallest cell")
+MEASURED = (
+    "method",
+    "n",
+    "m",
+    "k",
+    "seconds",
+    "memory, MB",
+    "beyond, tables",
+    "D",
+    "smallest cell",
+)
 
 
 def growth(results: Row) -> str:
@@ -116,7 +136,11 @@ def growth(results: Row) -> str:
         "measurements on logarithmic axes, with its standard error, and beside it the least and the greatest slope\n"
         "from one size to the next.\n\n"
     )
-    return "## How time grows\n\n" + told + table(("method", "over", "exponent", "error", "steps"), rows)
+    return (
+        "## How time grows\n\n"
+        + told
+        + table(("method", "over", "exponent", "error", "steps"), rows)
+    )
 
 
 def distortion_by_k(results: Row) -> str:
@@ -127,9 +151,18 @@ def distortion_by_k(results: Row) -> str:
     names = dict.fromkeys(row["contender"] for row in rows)
     lines = [[name, *(found.get((name, k)) for k in columns)] for name in names]
     below = "time and memory are below, among all measurements"
-    told = f"D over k, {rows[0]['n']:,} records of {rows[0]['m']} columns; {below}.\n\n" if rows else ""
+    told = (
+        f"D over k, {rows[0]['n']:,} records of {rows[0]['m']} columns; {below}.\n\n"
+        if rows
+        else ""
+    )
     figure = picture("distortion-against-k", "Distortion of every method over k")
-    return "## Distortion over k\n\n" + told + figure + table(("method", *(f"k = {k}" for k in columns)), lines)
+    return (
+        "## Distortion over k\n\n"
+        + told
+        + figure
+        + table(("method", *(f"k = {k}" for k in columns)), lines)
+    )
 
 
 def distortion_by_time(results: Row) -> str:
@@ -137,7 +170,11 @@ def distortion_by_time(results: Row) -> str:
     rows = _measured(results, "distortion and time")
     first = next((row for row in rows if row["contender"] == "mdav"), None)
     lines = [
-        [*_line(row), row["seconds"] / first["seconds"] if first else None, row["D"] / first["D"] if first else None]
+        [
+            *_line(row),
+            row["seconds"] / first["seconds"] if first else None,
+            row["D"] / first["D"] if first else None,
+        ]
         for row in sorted(rows, key=lambda row: row["D"])
     ]
     figure = picture("distortion-against-time", "Distortion of every method against its time")
@@ -170,19 +207,49 @@ def under_the_roof(results: Row) -> str:
     bounds = table(
         ("cores", "fused, GFLOP/s", "unfused, GFLOP/s", "data, MB", "triad, GB/s", "reading, GB/s"),
         [
-            [row["threads"], row["fused"], row["unfused"], row["megabytes"], row["triad"], row["read"]]
+            [
+                row["threads"],
+                row["fused"],
+                row["unfused"],
+                row["megabytes"],
+                row["triad"],
+                row["read"],
+            ]
             for row in roof["machine"]
             if "fused" in row and "triad" in row
         ],
     )
-    header = ("n", "m", "k", "cores", "seconds", "GFLOP/s", "of the fused peak", "of the unfused peak", "GB/s")
+    header = (
+        "n",
+        "m",
+        "k",
+        "cores",
+        "seconds",
+        "GFLOP/s",
+        "of the fused peak",
+        "of the unfused peak",
+        "GB/s",
+    )
     header += ("bandwidth of data of that size", "of it", "bound by", "of the roof")
     lines = []
     for row in roof["mdav"]:
         if row["status"] == "measured":
-            shares = [f"{row[name]:.0%}" for name in ("of_fused_peak", "of_unfused_peak", "of_bandwidth", "of_roof")]
-            sizes = [row["n"], row["m"], row["k"], row["threads"], row["seconds"], row["gflops"], *shares[:2]]
-            lines.append([*sizes, row["gbps"], row["bandwidth"], shares[2], row["bound"], shares[3]])
+            shares = [
+                f"{row[name]:.0%}"
+                for name in ("of_fused_peak", "of_unfused_peak", "of_bandwidth", "of_roof")
+            ]
+            sizes = [
+                row["n"],
+                row["m"],
+                row["k"],
+                row["threads"],
+                row["seconds"],
+                row["gflops"],
+                *shares[:2],
+            ]
+            lines.append(
+                [*sizes, row["gbps"], row["bandwidth"], shares[2], row["bound"], shares[3]]
+            )
     note = (
         "*Of the roof* is the share of the most that the machine allows: the lesser of the fused peak and of the\n"
         "bandwidth times 3/8 operation a byte. More than 100 % would mean that the machine had other work to do while\n"
@@ -196,7 +263,9 @@ def audits(results: Row) -> str:
     audit, told = results["audit"], "## The audit\n\n"
     if audit["parts"]["status"] == "measured":
         rows = audit["parts"]["rows"]
-        told += f"Of {rows[0]['n']:,} rows with six quasi-identifiers and two confidential columns:\n\n"
+        told += (
+            f"Of {rows[0]['n']:,} rows with six quasi-identifiers and two confidential columns:\n\n"
+        )
         told += table(("part", "seconds"), [[row["case"], row["seconds"]] for row in rows])
     if audit["memory"].get("tables") is not None:
         told += f"Peak memory beyond its two tables: {audit['memory']['tables']:.2f} tables.\n\n"
@@ -208,7 +277,11 @@ def audits(results: Row) -> str:
         [[name, row["n"], row["seconds"], row["peak_mb"]] for name, row in rows],
     )
     if "times faster" in both["microcell"]:
-        same = "The values are the same" if both["microcell"]["same values"] else "The values are NOT the same"
+        same = (
+            "The values are the same"
+            if both["microcell"]["same values"]
+            else "The values are NOT the same"
+        )
         told += f"{same}; microcell takes {both['microcell']['times faster']:,.0f} times less.\n\n"
     return told
 
@@ -229,7 +302,11 @@ def left_out(results: Row) -> str:
     ]
     parts = {"audit, parts": results["audit"]["parts"], "audit, memory": results["audit"]["memory"]}
     parts |= results["audit"]["anonymity"]
-    rows += [[name, "audit", row.get("n"), None, None, row["why"]] for name, row in parts.items() if "why" in row]
+    rows += [
+        [name, "audit", row.get("n"), None, None, row["why"]]
+        for name, row in parts.items()
+        if "why" in row
+    ]
     rows += [
         ["machine's bounds", "roofline", None, None, None, r["why"]]
         for r in results["roofline"]["machine"]
@@ -237,7 +314,11 @@ def left_out(results: Row) -> str:
     ]
     if not rows:
         return "## Not measured\n\nEverything was measured.\n"
-    return "## Not measured\n\n" + table(("method", "question", "n", "m", "k", "why"), rows).rstrip("\n") + "\n"
+    return (
+        "## Not measured\n\n"
+        + table(("method", "question", "n", "m", "k", "why"), rows).rstrip("\n")
+        + "\n"
+    )
 
 
 def make_page(results: Row) -> str:
@@ -250,7 +331,9 @@ def make_page(results: Row) -> str:
         rows = [row for row in shown if row["question"] == question]
         order = {name: at for at, name in enumerate([*OURS, *PEERS])}
         rows.sort(key=lambda row: (order[row["contender"]], row.get(OVER.get(question, "n"))))
-        lists.append(f"### {question[0].upper()}{question[1:]}\n\n" + table(MEASURED, map(_line, rows)))
+        lists.append(
+            f"### {question[0].upper()}{question[1:]}\n\n" + table(MEASURED, map(_line, rows))
+        )
     return "".join(
         [
             TOP + "\n" + about(results) + notes(),

@@ -9,7 +9,13 @@ from benchmarks.contenders import PEERS
 
 __all__ = ["OVER", "PROFILES", "Profile"]
 
-OVER = {"over n": "n", "over n, one column": "n", "over m": "m", "over m, fewer records": "m", "over k": "k"}
+OVER = {
+    "over n": "n",
+    "over n, one column": "n",
+    "over m": "m",
+    "over m, fewer records": "m",
+    "over k": "k",
+}
 """What varies in a question, where something does."""
 
 Sizes = Mapping[str, tuple[int, ...]]
@@ -31,23 +37,42 @@ class Profile:
 
 
 def _over_n(sizes: Sizes, m: int, question: str, **given: Any) -> list[Case]:
-    return [Case(question, name, n, m, 10, **given) for name, several in sizes.items() for n in several]
+    return [
+        Case(question, name, n, m, 10, **given) for name, several in sizes.items() for n in several
+    ]
 
 
-def _over_m(names: tuple[str, ...], n: int, columns: tuple[int, ...], question: str = "over m") -> list[Case]:
+def _over_m(
+    names: tuple[str, ...], n: int, columns: tuple[int, ...], question: str = "over m"
+) -> list[Case]:
     return [Case(question, name, n, m, 10) for name in names for m in columns]
 
 
 def _over_k(names: tuple[str, ...], n: int, several: tuple[int, ...], limit: float) -> list[Case]:
     # The largest k first: a contender that takes too long with it is spared those that take longer.
-    return [Case("over k", name, n, 10, k, limit=limit) for name in names for k in sorted(several, reverse=True)]
+    return [
+        Case("over k", name, n, 10, k, limit=limit)
+        for name in names
+        for k in sorted(several, reverse=True)
+    ]
 
 
-def _at_once(question: str, names: tuple[str, ...], n: int, m: int, k: int, limit: float) -> list[Case]:
+def _at_once(
+    question: str, names: tuple[str, ...], n: int, m: int, k: int, limit: float
+) -> list[Case]:
     return [Case(question, name, n, m, k, limit=limit) for name in names]
 
 
-EVERYONE = ("bisect", "mdav", "vmdav", "pcl", "anneal, 300 steps", "auto, fast", "auto, balanced", *PEERS[:3])
+EVERYONE = (
+    "bisect",
+    "mdav",
+    "vmdav",
+    "pcl",
+    "anneal, 300 steps",
+    "auto, fast",
+    "auto, balanced",
+    *PEERS[:3],
+)
 """All that take several columns, in a moderate time."""
 
 SEVERAL = ("bisect", "mdav", "vmdav", "anneal, 300 steps", "auto, fast")
@@ -64,11 +89,25 @@ QUICK = Profile(
     minutes=2.75,
     cases=(
         *_at_once("distortion and time", EVERYONE, 1_000, 10, 10, limit=20.0),
-        *_over_n({"mdav": _doubling(5_000, 3), "bisect": _doubling(50_000, 3)}, 10, "over n", limit=20.0),
-        *_over_n({"auto, fast": (5_000, 20_000), "anonypyx, MDAV": (500, 1_000)}, 10, "over n", limit=20.0),
-        *_over_n(dict.fromkeys(("univariate", "microagg1d"), (100_000, 200_000)), 1, "over n, one column", limit=60.0),
+        *_over_n(
+            {"mdav": _doubling(5_000, 3), "bisect": _doubling(50_000, 3)}, 10, "over n", limit=20.0
+        ),
+        *_over_n(
+            {"auto, fast": (5_000, 20_000), "anonypyx, MDAV": (500, 1_000)},
+            10,
+            "over n",
+            limit=20.0,
+        ),
+        *_over_n(
+            dict.fromkeys(("univariate", "microagg1d"), (100_000, 200_000)),
+            1,
+            "over n, one column",
+            limit=60.0,
+        ),
         *_over_m(("mdav",), 10_000, (5, 10, 20)),
-        *_over_k(tuple(name for name in EVERYONE if name != "auto, balanced"), 500, (5, 25), limit=20.0),
+        *_over_k(
+            tuple(name for name in EVERYONE if name != "auto, balanced"), 500, (5, 25), limit=20.0
+        ),
         *_at_once("plain NumPy", ("mdav", "mdav, plain NumPy"), 5_000, 15, 10, limit=60.0),
     ),
     roof=((20_000, 10, 10),),
@@ -100,15 +139,32 @@ FULL = Profile(
             limit=120.0,
         ),
         *_over_n(
-            dict.fromkeys(("univariate", "microagg1d"), _doubling(100_000, 5)), 1, "over n, one column", limit=240.0
+            dict.fromkeys(("univariate", "microagg1d"), _doubling(100_000, 5)),
+            1,
+            "over n, one column",
+            limit=240.0,
         ),
         *_over_m(SEVERAL, 20_000, (3, 10, 30, 100)),
         *_over_m(SLOWER, 2_000, (3, 10, 30, 100), "over m, fewer records"),
-        *_at_once("larger table", ("mdav", "auto, fast", "auto, balanced", "auto, 60 s"), 50_000, 15, 10, limit=150.0),
+        *_at_once(
+            "larger table",
+            ("mdav", "auto, fast", "auto, balanced", "auto, 60 s"),
+            50_000,
+            15,
+            10,
+            limit=150.0,
+        ),
         *_at_once("plain NumPy", ("mdav", "mdav, plain NumPy"), 50_000, 15, 10, limit=240.0),
         *_at_once("large cells", ("mdav", "pcl"), 65_536, 2, 1_024, limit=120.0),
         *_at_once("large cells, ten columns", ("mdav", "pcl"), 49_152, 10, 50, limit=120.0),
-        *_at_once("equal sizes", ("pcl", "pcl, no shaking", "k-means-constrained"), 5_000, 10, 50, limit=120.0),
+        *_at_once(
+            "equal sizes",
+            ("pcl", "pcl, no shaking", "k-means-constrained"),
+            5_000,
+            10,
+            50,
+            limit=120.0,
+        ),
         Case("memory", "mdav", 1_000_000, 15, 2_000, limit=120.0),
     ),
     roof=((50_000, 15, 10), (100_000, 10, 10), (1_000_000, 50, 2_000)),

@@ -98,7 +98,9 @@ def page() -> str:
             mdav = 100 * mc.distortion(X, mc.partition(X, k, method="mdav").labels)
             ours = "" if labels is None else f"{loss(X, labels):.4f}"
             cells = "" if labels is None else str(int(labels.max()) + 1)
-            rows.append(f"| {name} | {k} | {mdav:.4f} | {PUBLISHED.get((name, k), '')} | {ours} | {cells} |\n")
+            rows.append(
+                f"| {name} | {k} | {mdav:.4f} | {PUBLISHED.get((name, k), '')} | {ours} | {cells} |\n"
+            )
     return TOP + "".join(rows)
 
 

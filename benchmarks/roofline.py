@@ -90,7 +90,9 @@ def _speed(work: Any, amount: float) -> float:
         seconds = perf_counter() - started
         if seconds >= _SECONDS:
             break
-        rounds = max(rounds + 1, min(10 * rounds, int(rounds * 1.2 * _SECONDS / max(seconds, 1e-6))))
+        rounds = max(
+            rounds + 1, min(10 * rounds, int(rounds * 1.2 * _SECONDS / max(seconds, 1e-6)))
+        )
     best = amount * rounds / seconds
     for _ in range(2):
         started = perf_counter()
@@ -105,7 +107,11 @@ def bandwidth(megabytes: float) -> Row:
     a, b, c = np.zeros(n), np.ones(n), np.ones(n)
     triad = _speed(lambda rounds: _triad(a, b, c, threads, rounds), 24.0 * n)
     whole = np.ones(3 * n)
-    return {"megabytes": megabytes, "triad": triad, "read": _speed(lambda r: _read(whole, threads, r), 24.0 * n)}
+    return {
+        "megabytes": megabytes,
+        "triad": triad,
+        "read": _speed(lambda r: _read(whole, threads, r), 24.0 * n),
+    }
 
 
 def peaks() -> Row:
@@ -157,7 +163,11 @@ def roofline(tables: list[tuple[int, int, int]], large_mb: float = LARGE_MB) -> 
         told["machine"].append({"threads": threads, **peak, **far})
         for n, m, k in tables:
             row = run_case(Case("roofline", "mdav", n, m, k, threads=threads, limit=300.0), None)
-            near = run_apart("benchmarks.roofline:bandwidth", {"megabytes": 8e-6 * n * m}, threads=threads)
-            missing = next((part for part in (row, peak, near) if part.get("status") == "not run"), None)
+            near = run_apart(
+                "benchmarks.roofline:bandwidth", {"megabytes": 8e-6 * n * m}, threads=threads
+            )
+            missing = next(
+                (part for part in (row, peak, near) if part.get("status") == "not run"), None
+            )
             told["mdav"].append({**row, **(missing or place(row, peak, near))})
     return told

@@ -25,13 +25,22 @@ def fit(sizes: Sequence[float], seconds: Sequence[float]) -> Row:
     if len(set(sizes)) < 2:
         raise ValueError("a slope needs two different sizes")
     order = np.argsort(sizes)
-    x, y = np.log(np.asarray(sizes, dtype=float)[order]), np.log(np.asarray(seconds, dtype=float)[order])
+    x, y = (
+        np.log(np.asarray(sizes, dtype=float)[order]),
+        np.log(np.asarray(seconds, dtype=float)[order]),
+    )
     centred = x - x.mean()
     slope = float(centred @ y / (centred @ centred))
     rest = y - y.mean() - slope * centred
     error = float(np.sqrt(rest @ rest / (len(x) - 2) / (centred @ centred))) if len(x) > 2 else None
     steps = [(q - p) / (b - a) for (a, p), (b, q) in pairwise(zip(x, y, strict=True)) if b > a]
-    return {"exponent": slope, "error": error, "least": float(min(steps)), "most": float(max(steps)), "points": len(x)}
+    return {
+        "exponent": slope,
+        "error": error,
+        "least": float(min(steps)),
+        "most": float(max(steps)),
+        "points": len(x),
+    }
 
 
 def exponents(rows: Iterable[Row], over: dict[str, str]) -> list[Row]:

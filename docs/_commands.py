@@ -65,7 +65,10 @@ def is_option(parameter: Any) -> bool:
 def commands_table() -> str:
     """A line for each command."""
     rows = [
-        [f"[`{command.usage}`](reference/commands.md#{command.name.replace(' ', '-')})", _summary(command)]
+        [
+            f"[`{command.usage}`](reference/commands.md#{command.name.replace(' ', '-')})",
+            _summary(command),
+        ]
         for command in all_commands()
     ]
     return table(["command", "what it does"], rows)
@@ -88,7 +91,9 @@ def _section(command: Command) -> str:
     if command.about.params:
         rows = [_row(item) for item in command.about.params]
         parts += [table(["argument or option", "value", "default", "meaning"], rows), ""]
-    examples = [line.strip() for line in (command.about.epilog or "").splitlines()[1:] if line.strip()]
+    examples = [
+        line.strip() for line in (command.about.epilog or "").splitlines()[1:] if line.strip()
+    ]
     if examples:
         parts += ["```text", *examples, "```", ""]
     return "\n".join(parts)
@@ -121,7 +126,12 @@ def value_of(item: Any) -> str:
 def _default_of(item: Any) -> str:
     if item.required:
         return "needed"
-    if item.default is None or item.default is False or item.default == "" or item.show_default is False:
+    if (
+        item.default is None
+        or item.default is False
+        or item.default == ""
+        or item.show_default is False
+    ):
         return ""
     return f"`{item.default}`"
 

@@ -52,7 +52,11 @@ def signature_of(name: str, function: Any) -> str:
     elif arguments.kwonlyargs:
         listed.append("*")
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        listed.append(ast.unparse(argument) if default is None else _with_default(ast.unparse(argument), default))
+        listed.append(
+            ast.unparse(argument)
+            if default is None
+            else _with_default(ast.unparse(argument), default)
+        )
     if arguments.kwarg:
         listed.append(f"**{ast.unparse(arguments.kwarg)}")
     returns = "" if node.returns is None else f" -> {ast.unparse(node.returns).strip(chr(39))}"
@@ -63,7 +67,11 @@ def signature_of(name: str, function: Any) -> str:
 
 
 def _with_default(argument: str, default: ast.expr) -> str:
-    return f"{argument} = {ast.unparse(default)}" if ":" in argument else f"{argument}={ast.unparse(default)}"
+    return (
+        f"{argument} = {ast.unparse(default)}"
+        if ":" in argument
+        else f"{argument}={ast.unparse(default)}"
+    )
 
 
 def _parsed(function: Any) -> ast.FunctionDef:
@@ -80,7 +88,9 @@ def _describe_class(name: str, kind: type) -> Iterator[str]:
     elif fields:
         yield _code("\n".join((f"class {name}", *(f"    {field}" for field in fields.values()))))
     else:
-        yield _code(signature_of(name, kind.__init__) if "__init__" in vars(kind) else f"class {name}")
+        yield _code(
+            signature_of(name, kind.__init__) if "__init__" in vars(kind) else f"class {name}"
+        )
     yield ""
     yield markdown(inspect.getdoc(kind) or "")
     members = list(_members(kind))
@@ -98,18 +108,26 @@ def _fields(kind: type) -> Iterator[tuple[str, str]]:
             body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
             assert isinstance(body, ast.ClassDef)
             for item in body.body:
-                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and _is_field(item):
+                if (
+                    isinstance(item, ast.AnnAssign)
+                    and isinstance(item.target, ast.Name)
+                    and _is_field(item)
+                ):
                     yield item.target.id, _field(item)
 
 
 def _is_field(item: ast.AnnAssign) -> bool:
-    return not ast.unparse(item.annotation).startswith("ClassVar") and not ast.unparse(item.target).startswith("_")
+    return not ast.unparse(item.annotation).startswith("ClassVar") and not ast.unparse(
+        item.target
+    ).startswith("_")
 
 
 def _field(item: ast.AnnAssign) -> str:
     """A field of a data class; what only its making needs is left out."""
     text = ast.unparse(item)
-    return re.sub(r" = field\((?!default).*\)$", "", text).replace("field(default_factory=dict)", "{}")
+    return re.sub(r" = field\((?!default).*\)$", "", text).replace(
+        "field(default_factory=dict)", "{}"
+    )
 
 
 def _members(kind: type) -> Iterator[str]:
@@ -118,9 +136,17 @@ def _members(kind: type) -> Iterator[str]:
         for name, member in vars(base).items():
             function = getattr(member, "fget", None) or getattr(member, "__func__", member)
             seen_below = getattr(kind, name, None) is not getattr(base, name, None)
-            if name.startswith("_") or seen_below or not (inspect.isfunction(function) and inspect.getdoc(function)):
+            if (
+                name.startswith("_")
+                or seen_below
+                or not (inspect.isfunction(function) and inspect.getdoc(function))
+            ):
                 continue
-            shown = name if isinstance(member, property) else " ".join(signature_of(name, function).split())
+            shown = (
+                name
+                if isinstance(member, property)
+                else " ".join(signature_of(name, function).split())
+            )
             shown = shown.replace("( ", "(").replace(", )", ")")
             yield f"- `{shown}`: {first_sentence(function)}."
 
@@ -154,7 +180,10 @@ def _prose(text: str) -> str:
         if paragraph.startswith("    "):
             out.append(_code(textwrap.dedent(paragraph)))
         elif paragraph.strip() != "::":
-            out.append(inline(paragraph.strip()).removesuffix(":") + ("" if not paragraph.endswith("::") else ":"))
+            out.append(
+                inline(paragraph.strip()).removesuffix(":")
+                + ("" if not paragraph.endswith("::") else ":")
+            )
     return "\n\n".join(out)
 
 
@@ -166,7 +195,9 @@ def inline(text: str) -> str:
     >>> inline("See :func:`microcell.audit` and ``a*b``, 2 * 3 < 7.")
     'See `audit` and `a*b`, 2 \\\\* 3 &lt; 7.'
     """
-    text = re.sub(r":[a-z]+:`~?([^`]+)`", lambda match: f"``{match[1].removeprefix('microcell.')}``", text)
+    text = re.sub(
+        r":[a-z]+:`~?([^`]+)`", lambda match: f"``{match[1].removeprefix('microcell.')}``", text
+    )
     pieces = re.split(r"``(.+?)``", text, flags=re.DOTALL)
     for place in range(0, len(pieces), 2):
         pieces[place] = pieces[place].replace("*", "\\*").replace("<", "&lt;")

@@ -5,11 +5,16 @@ from dataclasses import fields
 
 from _pages import table
 
-from microcell.configuration._runs import _READ_KEYS, _RUN_KEYS
-from microcell.configuration._schemas import _COLUMN_KEYS, _FIELD_OF_ROLE, _SCHEMA_KEYS
-from microcell.configuration._toml import Type
 from microcell.model import Manifest
-from microcell.model._schema import PUBLISHED
+from microcell.model.schema import PUBLISHED
+from microcell.schema.files import (
+    _COLUMN_KEYS,
+    _FIELD_OF_ROLE,
+    _READ_KEYS,
+    _RUN_KEYS,
+    _SCHEMA_KEYS,
+    Type,
+)
 
 ROLES: Mapping[str, str] = {
     "identifier": "dropped",
@@ -105,7 +110,9 @@ def files_page() -> str:
             "Drafted by `microcell inspect TABLE -o schema.toml`, read by `-s schema.toml` and `load_schema`.\n",
             _keys("a schema", SCHEMA, _SCHEMA_KEYS),
             "\n### Roles\n",
-            table(["role", "what becomes of the column"], _described("roles", ROLES, _FIELD_OF_ROLE)),
+            table(
+                ["role", "what becomes of the column"], _described("roles", ROLES, _FIELD_OF_ROLE)
+            ),
             "\n### Kinds\n",
             table(["kind", "what may be published; the first is the default"], _kinds()),
             "\n[How each measures distance](../howto/schema.md#kinds-and-what-a-cell-publishes).\n",
@@ -125,7 +132,9 @@ def files_page() -> str:
 def manifest_table() -> str:
     """The fields of the manifest."""
     known = {"manifest_version", *(item.name for item in fields(Manifest))}
-    return table(["field", "what it is"], _described("the manifest", MANIFEST, dict.fromkeys(known)))
+    return table(
+        ["field", "what it is"], _described("the manifest", MANIFEST, dict.fromkeys(known))
+    )
 
 
 def _keys(what: str, described: Mapping[str, str], known: Mapping[str, Type]) -> str:
@@ -136,12 +145,19 @@ def _keys(what: str, described: Mapping[str, str], known: Mapping[str, Type]) ->
     return table(["key", "holds", "what it is"], rows)
 
 
-def _described(what: str, described: Mapping[str, str], known: Mapping[str, object]) -> list[tuple[str, str]]:
+def _described(
+    what: str, described: Mapping[str, str], known: Mapping[str, object]
+) -> list[tuple[str, str]]:
     """Rows of keys and meanings; refused unless they are just those that the code knows."""
     if set(described) != set(known):
-        raise ValueError(f"Of {what}, described and known differ: {sorted(set(described) ^ set(known))}.")
+        raise ValueError(
+            f"Of {what}, described and known differ: {sorted(set(described) ^ set(known))}."
+        )
     return [(f"`{name}`", meaning) for name, meaning in described.items()]
 
 
 def _kinds() -> list[tuple[str, str]]:
-    return [(f"`{kind}`", ", ".join(f"`{item}`" for item in published)) for kind, published in PUBLISHED.items()]
+    return [
+        (f"`{kind}`", ", ".join(f"`{item}`" for item in published))
+        for kind, published in PUBLISHED.items()
+    ]

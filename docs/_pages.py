@@ -45,7 +45,11 @@ def escape_bars(text: str) -> str:
 
 def settle(pages: Mapping[Path, str]) -> None:
     """Write the pages, or with ``--check`` on the command line end with 1 if a file is not as it would be written."""
-    stale = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    stale = [
+        path
+        for path, text in pages.items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    ]
     if "--check" in sys.argv:
         sys.exit("".join(f"not as generated: {path.relative_to(ROOT)}\n" for path in stale) or 0)
     for path in stale:

@@ -15,7 +15,7 @@ import numpy as np
 from _pages import DOCS, ROOT, fill, settle, table
 
 import microcell as mc
-from microcell.partitioning import METHODS
+from microcell.methods import METHODS
 
 DATA = Path(os.environ.get("MICROCELL_DATA", ROOT.parent / "shared" / "data"))
 MEASURED = DOCS / "methods" / "distortion.csv"
@@ -71,7 +71,9 @@ def method_pages() -> dict[Path, str]:
 def large_table() -> str:
     """What PCL loses on Census with large cells, beside what is in print and the others."""
     rows = [row for row in read_measured() if row["set"] == "Census"]
-    printed = {(row["method"], row["way"], int(row["k"])): f"{float(row['loss']):.2f}" for row in rows}
+    printed = {
+        (row["method"], row["way"], int(row["k"])): f"{float(row['loss']):.2f}" for row in rows
+    }
     sizes = (*SIZES[1:], *LARGE)
     listed = [
         [shown, *(printed.get((*way, k), "?") for k in sizes)]
@@ -89,7 +91,10 @@ def large_table() -> str:
 def facts_table(name: str) -> str:
     """What the registry knows of a method."""
     method = METHODS[name]
-    options = ", ".join(f"`{option}` ({default!r})" for option, default in method.options.items()) or "none of its own"
+    options = (
+        ", ".join(f"`{option}` ({default!r})" for option, default in method.options.items())
+        or "none of its own"
+    )
     facts = {
         "cells": method.sizes,
         "cost": method.cost,
@@ -108,10 +113,15 @@ def losses_table(name: str | None = None) -> str:
         return "*Not measured yet: `python docs/make_methods.py --measure` does it where the classic data sets are.*"
     sets = list(dict.fromkeys(row["set"] for row in rows))
     ways = dict.fromkeys(
-        (row["method"], row["way"]) for row in rows if row["method"] in {name or row["method"], "mdav"}
+        (row["method"], row["way"])
+        for row in rows
+        if row["method"] in {name or row["method"], "mdav"}
     )
     listed = [
-        [f"`{method}`{'' if way == PLAIN else f', {way}'}", *(_cell(rows, method, way, where) for where in sets)]
+        [
+            f"`{method}`{'' if way == PLAIN else f', {way}'}",
+            *(_cell(rows, method, way, where) for where in sets),
+        ]
         for method, way in ways
         if method == (name or method) or way == PLAIN
     ]
@@ -120,7 +130,9 @@ def losses_table(name: str | None = None) -> str:
 
 def _cell(rows: list[dict[str, str]], method: str, way: str, where: str) -> str:
     found = {
-        int(row["k"]): row["loss"] for row in rows if (row["method"], row["way"], row["set"]) == (method, way, where)
+        int(row["k"]): row["loss"]
+        for row in rows
+        if (row["method"], row["way"], row["set"]) == (method, way, where)
     }
     return " / ".join(found.get(k, "?") for k in SIZES)
 
@@ -158,7 +170,9 @@ def measure() -> None:
         writer.writerows(rows)
 
 
-def measure_one(method: str, way: str, options: Options, name: str, k: int, *, one: bool = False) -> dict[str, str]:
+def measure_one(
+    method: str, way: str, options: Options, name: str, k: int, *, one: bool = False
+) -> dict[str, str]:
     """The loss of one way on one set, standardized; of its richest column alone for what takes one dimension."""
     X = np.loadtxt(DATA / f"{name}.csv", delimiter=",", skiprows=1)
     X = np.ascontiguousarray((X - X.mean(axis=0)) / X.std(axis=0))
@@ -170,7 +184,9 @@ def measure_one(method: str, way: str, options: Options, name: str, k: int, *, o
     seconds = process_time() - begun
     where = f"{SETS[name]}{ONE}" if one else SETS[name]
     loss = 100 * mc.distortion(X, labels)
-    sys.stdout.write(f"{where} k = {k} {method} {way}: {loss:.4f} in {seconds:.1f} processor seconds\n")
+    sys.stdout.write(
+        f"{where} k = {k} {method} {way}: {loss:.4f} in {seconds:.1f} processor seconds\n"
+    )
     return {"set": where, "k": str(k), "method": method, "way": way, "loss": f"{loss:.4f}"}
 
 

@@ -49,9 +49,13 @@ def draw_cells(axes: object, people: dict[str, np.ndarray], release: mc.Release)
         colour = CELLS[cell % len(CELLS)]
         x, y = release.table["age"][members[0]], release.table["bmi"][members[0]]
         for i in members:
-            axes.plot([people["age"][i], x], [people["bmi"][i], y], color=colour, linewidth=0.6, alpha=0.5)
+            axes.plot(
+                [people["age"][i], x], [people["bmi"][i], y], color=colour, linewidth=0.6, alpha=0.5
+            )
         axes.scatter(people["age"][members], people["bmi"][members], s=6, color=PALE, zorder=1)
-        axes.scatter([x], [y], s=12 * len(members), color=colour, edgecolor="white", linewidth=0.8, zorder=3)
+        axes.scatter(
+            [x], [y], s=12 * len(members), color=colour, edgecolor="white", linewidth=0.8, zorder=3
+        )
 
 
 if __name__ == "__main__":

@@ -66,21 +66,27 @@ def _cell(row: Mapping[str, Any] | None, least: float) -> str:
     if row is None:
         return ""
     seconds = row.get("seconds")
-    text = f"{float(row['D_percent']):.3f} %" + ("" if seconds in (None, "") else f" ({float(seconds):.2g} s)")
+    text = f"{float(row['D_percent']):.3f} %" + (
+        "" if seconds in (None, "") else f" ({float(seconds):.2g} s)"
+    )
     return f"**{text}**" if float(row["D_percent"]) == least else text
 
 
 def from_records(page: str) -> str:
     """The losses of MDAV, in print and ours, of the page of records, for the usual k."""
     rows = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if line.startswith("| ")
     ]
     names = {"census": "Census", "tarragona": "Tarragona", "eia": "EIA"}
     headline_rows = [row for row in rows if row[0] in names and row[1] in {"3", "5", "10"}]
     return spread(
         {"data": names[row[0]], "k": row[1], "method": method, "D_percent": loss}
         for row in headline_rows
-        for method, loss in zip(("MDAV", "best in print", "microcell, best found"), row[2:5], strict=True)
+        for method, loss in zip(
+            ("MDAV", "best in print", "microcell, best found"), row[2:5], strict=True
+        )
         if loss
     )
 

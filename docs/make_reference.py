@@ -5,7 +5,9 @@ Run as ``python docs/make_reference.py`` from the project's root; ``--check`` on
 
 import importlib
 import importlib.util
+import inspect
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +19,22 @@ from threadpoolctl import threadpool_limits
 
 import microcell as mc
 from microcell import errors
-from microcell.partitioning import METHODS
-from microcell.reporting.glossary import GLOSSARY, GROUPS
+from microcell.measures.glossary import GLOSSARY, GROUPS
+from microcell.methods import METHODS
 
-SUBMODULES = ("microcell.estimator", "microcell.locations")
+SUBMODULES = ("microcell.sklearn", "microcell.locations")
 """Modules with public names that are not those of the package itself, for an extra that must be installed."""
 
-TOPICS: Mapping[str, tuple[str, ...]] = {
-    "From a table to a release": ("pipeline", "model", "manifests"),
-    "Schemas, runs and the sample": ("configuration", "inspection", "sample", "progress"),
-    "Reports": ("reporting",),
-    "Choosing k and the method": ("comparing", "exploring", "depending", "drawing"),
-    "Cells as functions": ("cells", "assigning"),
-    "Plain points": ("partitioning",),
-    "Allocating": ("allocating",),
-    "Surveys": ("participation", "surveys", "reporting.respondents"),
-    "Increments": ("sessions", "planning"),
-    "Tables beyond memory": ("engines",),
-    "Errors": ("errors",),
+SUBPACKAGES: Mapping[str, tuple[str, ...]] = {
+    "cells": mc.cells.__all__,
+    "dask": ("DatasetRelease", "anonymize_dataset", "audit_dataset"),
+    "increments": mc.increments.__all__,
+    "methods": ("METHODS", "Method", "Quantization", "power_cells"),
+    "plot": mc.plot.__all__,
+    "report": ("certify", "guarantee"),
+    "surveys": mc.surveys.__all__,
 }
-"""The headings of the page of Python names, and the modules whose names are below each."""
+"""The subpackages whose public names are listed after those of the package itself."""
 
 PYTHON_TOP = """# Python names
 
@@ -73,22 +71,18 @@ def reference_pages() -> dict[Path, str]:
 
 
 def names_by_topic() -> dict[str, list[str]]:
-    """The public names of the package below their headings, each list by name."""
-    found: dict[str, list[str]] = {topic: [] for topic in (*TOPICS, "Others")}
-    for name in sorted(mc.__all__, key=str.lower):
-        found[_topic_of(name)].append(name)
-    return {topic: names for topic, names in found.items() if names}
+    """The public names, as ``name`` or ``subpackage.name``, by heading."""
+    names = [name for name in mc.__all__ if not inspect.ismodule(getattr(mc, name))]
+    exceptions = [f"errors.{name}" for name in errors.__all__ if name != "CODES"]
+    topics = {"microcell": names, "microcell.errors": exceptions}
+    for package, members in SUBPACKAGES.items():
+        topics[f"microcell.{package}"] = [f"{package}.{name}" for name in members]
+    return {topic: sorted(names, key=str.lower) for topic, names in topics.items()}
 
 
-def _topic_of(name: str) -> str:
-    home = mc._MODULE_OF[name].removeprefix("microcell.")
-    fits = [
-        (len(module), topic)
-        for topic, modules in TOPICS.items()
-        for module in modules
-        if home == module or home.startswith(f"{module}.")
-    ]
-    return max(fits, default=(0, "Others"))[1]
+def look_up(name: str) -> Any:
+    """The object of that name."""
+    return attrgetter(name)(mc)
 
 
 def names_of_extras() -> Iterator[tuple[str, Any]]:
@@ -104,7 +98,7 @@ def python_page() -> str:
     """All public names with their signatures and docstrings."""
     parts = [PYTHON_TOP]
     for topic, names in names_by_topic().items():
-        parts += [f"## {topic}\n", *(describe(name, getattr(mc, name)) for name in names)]
+        parts += [f"## {topic}\n", *(describe(name, look_up(name)) for name in names)]
     parts += ["## With an extra\n", *(describe(name, value) for name, value in names_of_extras())]
     return "\n".join(parts)
 
@@ -112,13 +106,14 @@ def python_page() -> str:
 def python_table() -> str:
     """The public names by topic, each with the first line of its docstring."""
     rows = [
-        [f"`{name}`", first_sentence(getattr(mc, name))]
+        [f"`{name}`", first_sentence(look_up(name))]
         for topic, names in names_by_topic().items()
-        if topic != "Errors"
+        if topic != "microcell.errors"
         for name in names
     ]
     return table(
-        ["name", "what it is"], rows + [[f"`{name}`", first_sentence(value)] for name, value in names_of_extras()]
+        ["name", "what it is"],
+        rows + [[f"`{name}`", first_sentence(value)] for name, value in names_of_extras()],
     )
 
 
@@ -132,11 +127,15 @@ def methods_table() -> str:
             method.cost,
             method.dimensions,
             "yes" if method.chance else "no",
-            ", ".join(f"`{option}` ({default!r})" for option, default in method.options.items()) or "none",
+            ", ".join(f"`{option}` ({default!r})" for option, default in method.options.items())
+            or "none",
         ]
         for name, method in METHODS.items()
     ]
-    return table(["method", "what it does", "cells", "cost", "dimensions", "chance", "options (default)"], rows)
+    return table(
+        ["method", "what it does", "cells", "cost", "dimensions", "chance", "options (default)"],
+        rows,
+    )
 
 
 def measures_table() -> str:
@@ -160,7 +159,9 @@ def measured() -> dict[str, mc.Measure]:
     asked = {"manifest": release.manifest, "population": 1000, "target": "anti_tpo_grade"}
     with threadpool_limits(1):  # a task of sixty people is learned quickest alone
         found = mc.audit(people, release.table, schema, **asked).measures
-    by_column = {f"{name.partition('.')[0]}.": measure for name, measure in found.items() if "." in name}
+    by_column = {
+        f"{name.partition('.')[0]}.": measure for name, measure in found.items() if "." in name
+    }
     return {**found, **by_column}
 
 
@@ -169,6 +170,8 @@ def errors_table() -> str:
     rows = []
     for name in errors.__all__:
         kind = getattr(errors, name)
+        if not isinstance(kind, type):
+            continue
         parents = ", ".join(f"`{parent.__name__}`" for parent in kind.__bases__)
         rows.append([f"`{name}`", first_sentence(kind), parents])
     return table(["error", "when", "a kind of"], rows)

@@ -71,10 +71,22 @@ def run_all(X: Floats, profile: str) -> Runs:
 def adult_facts(results: Study, points: Floats) -> None:
     """What the paper says of the data: records, combinations, means and deviations."""
     distinct = len(np.unique(points, axis=0))
-    means, spread = (", ".join(f"{v:.3g}" for v in row) for row in (points.mean(axis=0), points.std(axis=0)))
-    ours, theirs = f"{len(points):,}; {distinct}; {means}; {spread}", "48,842; 9953; 38.6, 10.1, 40.4; 13.7, 2.57, 12.4"
+    means, spread = (
+        ", ".join(f"{v:.3g}" for v in row) for row in (points.mean(axis=0), points.std(axis=0))
+    )
+    ours, theirs = (
+        f"{len(points):,}; {distinct}; {means}; {spread}",
+        "48,842; 9953; 38.6, 10.1, 40.4; 13.7, 2.57, 12.4",
+    )
     what = "Adult: records; distinct ones; means; deviations"
-    results.find("Fig. 7", what, theirs, ours, agree(ours == theirs), "" if ours == theirs else "Another edition.")
+    results.find(
+        "Fig. 7",
+        what,
+        theirs,
+        ours,
+        agree(ours == theirs),
+        "" if ours == theirs else "Another edition.",
+    )
 
 
 def draw_adult(results: Study, runs: Runs) -> None:
@@ -82,15 +94,23 @@ def draw_adult(results: Study, runs: Runs) -> None:
     figure, axes = panels(2)
     sizes = list(runs)
     for name, colour in zip(runs[sizes[0]], COLOURS, strict=False):
-        axes[0].plot(sizes, [runs[k][name].loss for k in sizes], "o-", markersize=4, color=colour, label=name)
+        axes[0].plot(
+            sizes, [runs[k][name].loss for k in sizes], "o-", markersize=4, color=colour, label=name
+        )
     label(axes[0], "distortion", "k", "D")
     for yardstick, colour in (("MDAV", COLOURS[0]), ("V-MDAV", COLOURS[1])):
         for name, style in zip(LLOYD, ("o-", "x--"), strict=True):
             gains = [100 * change(runs[k][name].loss, runs[k][yardstick].loss) for k in sizes]
-            axes[1].plot(sizes, gains, style, markersize=4, color=colour, label=f"{name}, from {yardstick}")
-    axes[1].axhspan(-32, -22, color=COLOURS[5], alpha=0.12, label="printed: -22 to -32 %, from MDAV")
+            axes[1].plot(
+                sizes, gains, style, markersize=4, color=colour, label=f"{name}, from {yardstick}"
+            )
+    axes[1].axhspan(
+        -32, -22, color=COLOURS[5], alpha=0.12, label="printed: -22 to -32 %, from MDAV"
+    )
     label(axes[1], "change of D", "k", "change of D, %")
-    results.figure("adult", "Figs. 7 and 8", "Adult against k; the band is what the paper reports.", figure)
+    results.figure(
+        "adult", "Figs. 7 and 8", "Adult against k; the band is what the paper reports.", figure
+    )
 
 
 def judge_gains(results: Study, runs: Runs, profile: str) -> None:
@@ -102,13 +122,22 @@ def judge_gains(results: Study, runs: Runs, profile: str) -> None:
     if PART[profile] > 1:
         why += f" Short profile: every {PART[profile]}th record, and k in proportion."
     tried = f" The best of {len(GAMMAS[profile])} values of gamma, 0 to {GAMMAS[profile][-1]:g}; the paper has 21."
-    for item, yardstick, least, most in (("Fig. 7", "MDAV", -0.22, -0.32), ("Fig. 8", "V-MDAV", -0.21, -0.31)):
-        gains = {name: [change(own[name].loss, own[yardstick].loss) for own in runs.values()] for name in LLOYD}
+    for item, yardstick, least, most in (
+        ("Fig. 7", "MDAV", -0.22, -0.32),
+        ("Fig. 8", "V-MDAV", -0.21, -0.31),
+    ):
+        gains = {
+            name: [change(own[name].loss, own[yardstick].loss) for own in runs.values()]
+            for name in LLOYD
+        }
         results.find(
             item,
             f"least and largest change of D from {yardstick}, k = 500 to 4000",
             f"{percent(least, 0)} to {percent(most, 0)}",
-            "; ".join(f"{percent(max(found))} to {percent(min(found))} ({name})" for name, found in gains.items()),
+            "; ".join(
+                f"{percent(max(found))} to {percent(min(found))} ({name})"
+                for name, found in gains.items()
+            ),
             judge_range(gains, least, most),
             why + (tried if yardstick == "V-MDAV" else ""),
         )
@@ -122,7 +151,8 @@ def judge_gains(results: Study, runs: Runs, profile: str) -> None:
         "hardly any significant improvement",
         f"{percent(min(losses))} to {percent(max(losses))}, median {percent(float(np.median(losses)))}",
         agree(float(np.median(losses)) > -0.05),
-        tried.strip() + " Reproduced if the median gain is below 5 %, beside the 22 to 32 % of PCL.",
+        tried.strip()
+        + " Reproduced if the median gain is below 5 %, beside the 22 to 32 % of PCL.",
     )
 
 

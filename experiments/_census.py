@@ -19,7 +19,7 @@ from experiments._pcl import (
     starts,
 )
 from experiments._profiles import classic
-from microcell.partitioning._lloyd import CLOUD_CELL, CLOUD_ROUNDS
+from microcell.methods.lloyd import CLOUD_CELL, CLOUD_ROUNDS
 
 __all__ = ["census"]
 
@@ -86,7 +86,15 @@ def census(results: Study, profile: str) -> None:
     for row in PCL_PRINTED:
         noisy_starts = row.noisy_starts if profile == "full" else int(row.k >= 75)
         noisy = [
-            run_pcl(X, row.k, start="random", adjust="noisy", seed=seed, prepartition=row.macrocells, **AS_PUBLISHED)
+            run_pcl(
+                X,
+                row.k,
+                start="random",
+                adjust="noisy",
+                seed=seed,
+                prepartition=row.macrocells,
+                **AS_PUBLISHED,
+            )
             for seed in range(1, noisy_starts + 1)
         ]
         default = starts(X, row.k, prepartition=row.macrocells, **SHAKES[profile])
@@ -111,7 +119,13 @@ def table_of_mdav(results: Study, tried: list[Tried]) -> None:
             continue
         loss, milliseconds = MDAV_PRINTED[k]
         rows.append(
-            {"k": k, "D in print": loss, "D": one.mdav.loss, "ms in print": milliseconds, "ms": 1000 * one.mdav.seconds}
+            {
+                "k": k,
+                "D in print": loss,
+                "D": one.mdav.loss,
+                "ms in print": milliseconds,
+                "ms": 1000 * one.mdav.seconds,
+            }
         )
         results.find(
             "Table 1", f"Census, MDAV, k = {k}: D; ms (another machine)", f"{loss}; {milliseconds:g}",
@@ -135,7 +149,9 @@ def table_of_pcl(results: Study, tried: list[Tried]) -> None:
                 "time in print": minutes(one.row.seconds),
                 "D, noisy as published": min((run.loss for run in one.noisy), default=""),
                 "noisy starts": len(one.noisy),
-                "s a noisy start": sum(run.seconds for run in one.noisy) / len(one.noisy) if one.noisy else "",
+                "s a noisy start": sum(run.seconds for run in one.noisy) / len(one.noisy)
+                if one.noisy
+                else "",
                 "D, our default": one.best.loss,
                 "s of 5 starts": sum(run.seconds for run in one.default),
                 "least size": one.best.smallest,
@@ -159,7 +175,11 @@ def judge_loss(printed: str, loss: float) -> str:
 def judge_row(results: Study, one: Tried, note: str) -> None:
     """D, gain, time and least size of a row."""
     row, best = one.row, one.best
-    name = f"Census, k = {row.k}, {row.macrocells} macrocells" if row.macrocells else f"Census, k = {row.k}"
+    name = (
+        f"Census, k = {row.k}, {row.macrocells} macrocells"
+        if row.macrocells
+        else f"Census, k = {row.k}"
+    )
     results.find(
         "Table 2",
         f"{name}: D; change from MDAV",
@@ -213,9 +233,19 @@ def draw_census(results: Study, tried: list[Tried]) -> None:
     """Figs. 19 and 20: distortion and time against k."""
     figure, axes = panels(2)
     sizes = [one.row.k for one in tried]
-    axes[0].plot(sizes, [one.mdav.loss for one in tried], "s-", color=COLOURS[1], markersize=4, label="MDAV")
-    axes[0].plot(sizes, [float(one.row.loss) for one in tried], "k_", markersize=12, label="PCL in print, best of 5")
-    axes[1].semilogy(sizes, [one.row.seconds for one in tried], "k_", markersize=12, label="PCL in print")
+    axes[0].plot(
+        sizes, [one.mdav.loss for one in tried], "s-", color=COLOURS[1], markersize=4, label="MDAV"
+    )
+    axes[0].plot(
+        sizes,
+        [float(one.row.loss) for one in tried],
+        "k_",
+        markersize=12,
+        label="PCL in print, best of 5",
+    )
+    axes[1].semilogy(
+        sizes, [one.row.seconds for one in tried], "k_", markersize=12, label="PCL in print"
+    )
     for place, one in enumerate(tried):
         for panel, what in zip(axes, ("loss", "seconds"), strict=True):
             for runs, marker, colour, name in (
@@ -226,20 +256,36 @@ def draw_census(results: Study, tried: list[Tried]) -> None:
                 if runs:
                     shown = name if place == len(tried) - 1 else None
                     values = [getattr(run, what) for run in runs]
-                    panel.plot([one.row.k] * len(values), values, marker, color=colour, markersize=4, label=shown)
+                    panel.plot(
+                        [one.row.k] * len(values),
+                        values,
+                        marker,
+                        color=colour,
+                        markersize=4,
+                        label=shown,
+                    )
     label(axes[0], "Census, distortion", "k", "D")
     label(axes[1], "Census, time of a start", "k", "seconds")
-    results.figure("census", "Figs. 19 and 20", "Census; two clusters at k = 25: with macrocells and without.", figure)
+    results.figure(
+        "census",
+        "Figs. 19 and 20",
+        "Census; two clusters at k = 25: with macrocells and without.",
+        figure,
+    )
     gains = [change(one.best.loss, one.mdav.loss) for one in tried]
     results.find(
         "Figs. 19 and 20",
         "Census: range of gains over MDAV",
         "about -9 % to -17 %",
         f"{percent(max(gains))} to {percent(min(gains))}",
-        "better" if max(gains) < -0.09 and min(gains) < -0.175 else agree(max(gains) < -0.08, min(gains) < -0.16),
+        "better"
+        if max(gains) < -0.09 and min(gains) < -0.175
+        else agree(max(gains) < -0.08, min(gains) < -0.16),
         "Best of 5 starts at each k.",
     )
-    slower, faster = (next(o for o in tried if o.row.k == 25 and o.row.macrocells == m) for m in (None, 2))
+    slower, faster = (
+        next(o for o in tried if o.row.k == 25 and o.row.macrocells == m) for m in (None, 2)
+    )
     times = [sum(run.seconds for run in one.default) for one in (faster, slower)]
     results.find(
         "Figs. 19 and 20",

@@ -22,7 +22,9 @@ def draw_survey_data(records: int) -> dict[str, Floats]:
     """The data sets by name, standardized."""
     return {
         "Gaussian, m = 10": standardize(gaussian(records, 10, seed=5)),
-        "Census, smoothed bootstrap, m = 13": standardize(smoothed_bootstrap(classic("census"), records)),
+        "Census, smoothed bootstrap, m = 13": standardize(
+            smoothed_bootstrap(classic("census"), records)
+        ),
         "Adult, m = 6": standardize(sample(classic("adult", ADULT), records)),
     }
 

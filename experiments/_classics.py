@@ -8,7 +8,17 @@ import numpy as np
 
 import microcell as mc
 from experiments._findings import Study
-from experiments._pcl import AS_PUBLISHED, Run, agree, change, percent, run_method, run_pcl, same_digits, standardize
+from experiments._pcl import (
+    AS_PUBLISHED,
+    Run,
+    agree,
+    change,
+    percent,
+    run_method,
+    run_pcl,
+    same_digits,
+    standardize,
+)
 from experiments._profiles import ROOT, classic
 from microcell.model import Floats
 
@@ -55,7 +65,12 @@ PRINTED = {
     ("eia", 10): InPrint("3.8397", "2.82", "2.18", gamma=1.1),
 }
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
-    "quick": {"pcl": {"shakes": 10}, "plain": {"restarts": 1}, "auto": {"effort": "fast"}, "anneal": {"steps": 300}},
+    "quick": {
+        "pcl": {"shakes": 10},
+        "plain": {"restarts": 1},
+        "auto": {"effort": "fast"},
+        "anneal": {"steps": 300},
+    },
     "full": {"pcl": {"restarts": 5}, "plain": {"restarts": 5}, "auto": {}, "anneal": {}},
 }
 WITH_NOISE = {"quick": ("census",), "full": tuple(SHOWN)}
@@ -77,8 +92,12 @@ def classic_sets(results: Study, profile: str) -> None:
         record, cells = kept_record(X, name, k)
         rows.append(row_of(name, k, printed, runs, record))
         judge_mdav(results, f"{SHOWN[name]}, k = {k}", X, k, printed, runs)
-        judge_printed(results, f"{SHOWN[name]}, k = {k}", printed, runs, (record, cells), NOTES[profile])
-    results.table("classics", ITEM, "Information loss, 100 D, in percent; seconds are of this machine.", rows)
+        judge_printed(
+            results, f"{SHOWN[name]}, k = {k}", printed, runs, (record, cells), NOTES[profile]
+        )
+    results.table(
+        "classics", ITEM, "Information loss, 100 D, in percent; seconds are of this machine.", rows
+    )
     results.headline.extend(entry for row in rows for entry in headline_of(row))
 
 
@@ -95,10 +114,14 @@ def headline_of(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
             }  # fmt: skip
 
 
-def run_all(X: Floats, k: int, printed: InPrint, options: dict[str, dict[str, Any]], *, noise: bool) -> dict[str, Run]:
+def run_all(
+    X: Floats, k: int, printed: InPrint, options: dict[str, dict[str, Any]], *, noise: bool
+) -> dict[str, Run]:
     """The methods by the names that the table has for them."""
     parts = len(X) // MACROCELL[k]
-    noisy = {NOISY: run_pcl(X, k, adjust="noisy", prepartition=parts, **AS_PUBLISHED)} if noise else {}
+    noisy = (
+        {NOISY: run_pcl(X, k, adjust="noisy", prepartition=parts, **AS_PUBLISHED)} if noise else {}
+    )
     return noisy | {
         "MDAV": run_method(X, k, "mdav"),
         "V-MDAV": run_method(X, k, "vmdav", gamma=printed.gamma),
@@ -113,7 +136,9 @@ def kept_record(X: Floats, name: str, k: int) -> tuple[float, int]:
     """100 D of the partition kept in benchmarks/records, computed anew from its labels, and its number of cells."""
     labels = np.loadtxt(ROOT / "benchmarks" / "records" / f"{name}-{k}.txt", dtype=np.int64)
     if len(labels) != len(X) or np.bincount(labels).min() < k:
-        raise ValueError(f"the record of {name}, k = {k} is no partition of the set into cells of k or more")
+        raise ValueError(
+            f"the record of {name}, k = {k} is no partition of the set into cells of k or more"
+        )
     return 100 * mc.distortion(X, labels), int(labels.max()) + 1
 
 
@@ -122,19 +147,36 @@ def least(runs: dict[str, Run], record: float) -> float:
     return min(record, *(100 * run.loss for run in runs.values()))
 
 
-def row_of(name: str, k: int, printed: InPrint, runs: dict[str, Run], record: float) -> dict[str, Any]:
+def row_of(
+    name: str, k: int, printed: InPrint, runs: dict[str, Run], record: float
+) -> dict[str, Any]:
     """A row of the table, which is one of the headline table too."""
-    losses = {f"{each}, IL": f"{100 * runs[each].loss:.4f}" if each in runs else "" for each in METHODS}
-    seconds: dict[str, Any] = {f"{each}, s": runs[each].seconds if each in runs else "" for each in METHODS}
+    losses = {
+        f"{each}, IL": f"{100 * runs[each].loss:.4f}" if each in runs else "" for each in METHODS
+    }
+    seconds: dict[str, Any] = {
+        f"{each}, s": runs[each].seconds if each in runs else "" for each in METHODS
+    }
     in_print = {
         "PCL in print, IL": printed.pcl,
         "IMHM in print, IL": printed.imhm,
-        "best in print, IL": min(filter(None, (printed.best, printed.imhm, printed.pcl)), key=float),
+        "best in print, IL": min(
+            filter(None, (printed.best, printed.imhm, printed.pcl)), key=float
+        ),
     }
-    return {"data": name, "k": k, **losses, **in_print, "best of ours, IL": f"{least(runs, record):.4f}", **seconds}
+    return {
+        "data": name,
+        "k": k,
+        **losses,
+        **in_print,
+        "best of ours, IL": f"{least(runs, record):.4f}",
+        **seconds,
+    }
 
 
-def judge_mdav(results: Study, what: str, X: Floats, k: int, printed: InPrint, runs: dict[str, Run]) -> None:
+def judge_mdav(
+    results: Study, what: str, X: Floats, k: int, printed: InPrint, runs: dict[str, Run]
+) -> None:
     """MDAV and V-MDAV to the digit."""
     for method, theirs in (("MDAV", printed.mdav), ("V-MDAV", printed.vmdav)):
         ours = 100 * runs[method].loss
@@ -144,7 +186,9 @@ def judge_mdav(results: Study, what: str, X: Floats, k: int, printed: InPrint, r
         why = "" if same else "The reason was not found."
         if method == "V-MDAV" and printed.gamma != USUAL_GAMMA:
             why = say_gammas(X, k, theirs)
-        results.find(ITEM, f"{what}: {method}{option}", theirs, f"{ours:.{digits}f}", agree(same), why)
+        results.find(
+            ITEM, f"{what}: {method}{option}", theirs, f"{ours:.{digits}f}", agree(same), why
+        )
 
 
 def say_gammas(X: Floats, k: int, theirs: str) -> str:
@@ -158,7 +202,12 @@ def say_gammas(X: Floats, k: int, theirs: str) -> str:
 
 
 def judge_printed(
-    results: Study, what: str, printed: InPrint, runs: dict[str, Run], kept: tuple[float, int], note: str
+    results: Study,
+    what: str,
+    printed: InPrint,
+    runs: dict[str, Run],
+    kept: tuple[float, int],
+    note: str,
 ) -> None:
     """IMHM, PCL and the best in print against ours."""
     (record, cells), auto = kept, 100 * runs["auto"].loss
@@ -166,7 +215,14 @@ def judge_printed(
     if best < record:
         cells = min((run for run in runs.values()), key=lambda run: run.loss).cells
     why = "One run of our default." + note
-    results.find(ITEM, f"{what}: IMHM; our default", printed.imhm, f"{auto:.4f}", judge(auto, printed.imhm), why)
+    results.find(
+        ITEM,
+        f"{what}: IMHM; our default",
+        printed.imhm,
+        f"{auto:.4f}",
+        judge(auto, printed.imhm),
+        why,
+    )
     if printed.pcl:
         ours = 100 * runs["PCL"].loss
         results.find(
@@ -175,22 +231,34 @@ def judge_printed(
             printed.pcl,
             f"{ours:.4f}",
             judge(ours, printed.pcl),
-            "Best of 5 starts without macrocells; others than in Table 2, which differ by chance." + note,
+            "Best of 5 starts without macrocells; others than in Table 2, which differ by chance."
+            + note,
         )
     if printed.best:
         gap = percent(change(best, float(printed.best)), 2)
         long = runs.get(LONG)
-        searched = f'One run of `effort = "best"`: {100 * long.loss:.4f} in {long.seconds:.0f} s. ' if long else ""
+        searched = (
+            f'One run of `effort = "best"`: {100 * long.loss:.4f} in {long.seconds:.0f} s. '
+            if long
+            else ""
+        )
         results.find(
             ITEM,
             f"{what}: best in print; best of ours",
             f"{printed.best} ({printed.best_cells} cells)",
             f"{best:.4f} ({gap}; {cells} cells)",
             judge(best, printed.best),
-            searched + "The least of the runs of this table and of the partition kept in benchmarks/records.",
+            searched
+            + "The least of the runs of this table and of the partition kept in benchmarks/records.",
         )
 
 
 def judge(ours: float, printed: str) -> str:
     """Reproduced at the printed digits, better below, otherwise different."""
-    return "reproduced" if same_digits(printed, ours) else "better" if ours < float(printed) else "differs"
+    return (
+        "reproduced"
+        if same_digits(printed, ours)
+        else "better"
+        if ours < float(printed)
+        else "differs"
+    )

@@ -23,7 +23,9 @@ def panels(count: int, *, rows: int = 1) -> tuple[Figure, list[Axes]]:
     return figure, listed[:count]
 
 
-def label(axes: Axes, title: str, across: str, up: str, *, legend: bool = True, **limits: Any) -> None:
+def label(
+    axes: Axes, title: str, across: str, up: str, *, legend: bool = True, **limits: Any
+) -> None:
     """Name a panel and its axes; ``limits`` are those of :meth:`matplotlib.axes.Axes.set`."""
     axes.set(title=title, xlabel=across, ylabel=up, **limits)
     axes.title.set_fontsize(10)

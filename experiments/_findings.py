@@ -58,9 +58,13 @@ class Study:
         self._tables: dict[str, tuple[list[str], list[Sequence[Any]]]] = {}
         self._figures: dict[str, Figure] = {}
 
-    def find(self, item: str, what: str, theirs: object, ours: object, verdict: str, why: str = "") -> None:
+    def find(
+        self, item: str, what: str, theirs: object, ours: object, verdict: str, why: str = ""
+    ) -> None:
         """Add a finding; numbers are shown in four digits."""
-        self.findings.append(Finding(item, what, show_number(theirs), show_number(ours), verdict, why))
+        self.findings.append(
+            Finding(item, what, show_number(theirs), show_number(ours), verdict, why)
+        )
 
     def table(self, name: str, item: str, caption: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add a table, rows of the same names."""
@@ -87,7 +91,9 @@ class Study:
         for name, figure in self._figures.items():
             # Fixed identifiers and no date: the same results give the same bytes.
             with mpl.rc_context({"svg.hashsalt": "microcell", "svg.fonttype": "none"}):
-                figure.savefig(folder / name, format="svg", metadata={"Date": None, "Creator": "microcell"})
+                figure.savefig(
+                    folder / name, format="svg", metadata={"Date": None, "Creator": "microcell"}
+                )
         about = {
             "name": self.name,
             "title": self.title,
@@ -97,7 +103,9 @@ class Study:
             "shown": [asdict(item) for item in self.shown],
             "findings": [asdict(finding) for finding in self.findings],
         }
-        (folder / "findings.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / "findings.json").write_text(
+            json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
 
 
 def read_study(folder: Path) -> dict[str, Any]:

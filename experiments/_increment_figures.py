@@ -34,7 +34,11 @@ __all__ = [
 MOST = {GAUSSIAN: 15, SUBSTITUTE: 13}
 SECONDS = {GAUSSIAN: 46.12, SUBSTITUTE: 40.53}
 DATA = (GAUSSIAN, SUBSTITUTE)
-WORDS = {"separate": "separate (two-step MDAV)", "split-early": "split on the way", "split-late": "split at the end"}
+WORDS = {
+    "separate": "separate (two-step MDAV)",
+    "split-early": "split on the way",
+    "split-late": "split at the end",
+}
 INSTEAD = (
     "“Large Census” is not to be had: the substitute has the 13 attributes of Census, drawn again with their "
     "distributions and the correlations of their ranks."
@@ -42,7 +46,11 @@ INSTEAD = (
 
 
 def draw(
-    panel: Axes, runs: Sequence[mc.Increment], value: Callable[[mc.Increment], float], line: str, **look: Any
+    panel: Axes,
+    runs: Sequence[mc.increments.Increment],
+    value: Callable[[mc.increments.Increment], float],
+    line: str,
+    **look: Any,
 ) -> None:
     """One curve over the share added at the end."""
     panel.plot([run.nu for run in runs], [value(run) for run in runs], line, markersize=3, **look)
@@ -58,7 +66,10 @@ def unit(runs: Runs, name: str) -> str:
     found = runs[name, MOST[name], 10]
     theirs, ours = SECONDS[name], min(run.whole for run in found)
     late = of(found, "split-late")
-    joining, both_steps = at(found, "nearest", 0.5).tau_added, at(found, "split-late", 0.5).tau_added
+    joining, both_steps = (
+        at(found, "nearest", 0.5).tau_added,
+        at(found, "split-late", 0.5).tau_added,
+    )
     return (
         "By counting, the records of a batch look at nu (1-nu) n²/k centroids, and MDAV on the whole at 0.75 n²/k "
         "records: a third of it at nu = 0.5, and less than nu² only from nu = 4/7 on. At nu = 0.5 joining alone takes "
@@ -87,17 +98,17 @@ def part(share: float) -> str:
     return f"{100 * share:+.1f} %"
 
 
-def both(run: mc.Increment) -> float:
+def both(run: mc.increments.Increment) -> float:
     """tau0 + tau+."""
     return run.tau_base + run.tau_added
 
 
-def added(run: mc.Increment) -> float:
+def added(run: mc.increments.Increment) -> float:
     """tau+."""
     return run.tau_added
 
 
-def delta(run: mc.Increment) -> float:
+def delta(run: mc.increments.Increment) -> float:
     """The distortion added, in percent."""
     return 100 * run.delta
 
@@ -122,9 +133,23 @@ def time_of_two_runs(results: Study, runs: Runs) -> None:
                 f"One thread, the least of several runs. {small_job(runs, name, k)}{note(name)}".strip(),
             )
         shares = [nu / 100 for nu in range(101)]
-        panel.plot(shares, [(1 - nu) ** 2 + nu**2 for nu in shares], ":", color="black", label="(1-nu)² + nu²")
-        label(panel, f"{name}, {MOST[name]} dimensions", "nu", "tau0 + tau+ (whole jobs)", ylim=(0, None))
-    results.figure("two_runs", "Fig. 5.1", "Time of two runs of MDAV in units of one, no head start", figure)
+        panel.plot(
+            shares,
+            [(1 - nu) ** 2 + nu**2 for nu in shares],
+            ":",
+            color="black",
+            label="(1-nu)² + nu²",
+        )
+        label(
+            panel,
+            f"{name}, {MOST[name]} dimensions",
+            "nu",
+            "tau0 + tau+ (whole jobs)",
+            ylim=(0, None),
+        )
+    results.figure(
+        "two_runs", "Fig. 5.1", "Time of two runs of MDAV in units of one, no head start", figure
+    )
 
 
 def time_of_second_run(results: Study, runs: Runs) -> None:
@@ -138,10 +163,15 @@ def time_of_second_run(results: Study, runs: Runs) -> None:
             _find_square(results, name, k, found, small_job(runs, name, k))
         _draw_square(panel)
         label(panel, f"{name}, {MOST[name]} dimensions", "nu", "tau+ (whole jobs)", ylim=(0, 2))
-    results.figure("second_run", "Fig. 5.2", "Time of the second run of MDAV, nu², and the bound 1 - tau0 + nu", figure)
+    results.figure(
+        "second_run",
+        "Fig. 5.2",
+        "Time of the second run of MDAV, nu², and the bound 1 - tau0 + nu",
+        figure,
+    )
 
 
-def bound(run: mc.Increment) -> float:
+def bound(run: mc.increments.Increment) -> float:
     """1 - tau0 + tau-, under which time is gained, with tau- = nu."""
     return 1 - run.tau_base + run.nu
 
@@ -151,14 +181,19 @@ def _draw_square(panel: Axes) -> None:
     panel.plot(shares, [nu**2 for nu in shares], ":", color="black", label="nu²")
 
 
-def _find_square(results: Study, name: str, k: int, found: Sequence[mc.Increment], why: str) -> None:
+def _find_square(
+    results: Study, name: str, k: int, found: Sequence[mc.increments.Increment], why: str
+) -> None:
     worst = max(found, key=lambda run: abs(run.tau_added - run.nu**2))
     results.find(
         "Fig. 5.2",
         f"{name}, k = {k}: tau+ against nu²: largest difference, at nu = {worst.nu:g}; below the bound at every nu",
         "tau+ = nu², whatever k",
         f"{worst.tau_added - worst.nu**2:+.3f}; {'yes' if all(run.tau_added < bound(run) for run in found) else 'no'}",
-        verdict(abs(worst.tau_added - worst.nu**2) < 0.15, *(run.tau_added < bound(run) for run in found)),
+        verdict(
+            abs(worst.tau_added - worst.nu**2) < 0.15,
+            *(run.tau_added < bound(run) for run in found),
+        ),
         f"Equal is read as a difference below 0.15 of the whole job. {why}{note(name)}".strip(),
     )
 
@@ -170,7 +205,14 @@ def distortion_by_dimension(results: Study, runs: Runs) -> None:
         for panel, name in zip(axes, DATA, strict=True):
             dimensions = sorted(m for data, m, k in runs if data == name and k == 10)
             for m, colour in zip(dimensions, COLOURS, strict=False):
-                draw(panel, of(runs[name, m, 10], strategy), delta, "o-", color=colour, label=f"m = {m}")
+                draw(
+                    panel,
+                    of(runs[name, m, 10], strategy),
+                    delta,
+                    "o-",
+                    color=colour,
+                    label=f"m = {m}",
+                )
             label(panel, f"{name}, k = 10", "nu", "delta (%)")
             for k in (10, 100):
                 found = [at(runs[name, m, k], strategy, 0.1).delta for m in dimensions]
@@ -193,7 +235,10 @@ def _find_influence(results: Study, runs: Runs) -> None:
     factors = []
     for name in DATA:
         least = min(m for data, m, _ in runs if data == name)
-        ratio = at(runs[name, least, 10], "separate", 0.1).delta / at(runs[name, MOST[name], 10], "separate", 0.1).delta
+        ratio = (
+            at(runs[name, least, 10], "separate", 0.1).delta
+            / at(runs[name, MOST[name], 10], "separate", 0.1).delta
+        )
         factors.append(ratio ** (1 / log2(MOST[name] / least)))
     results.find(
         "Fig. 5.3",
@@ -227,7 +272,12 @@ def nearest_alone(results: Study, runs: Runs) -> None:
                 note(name),
             )
         label(panel, f"{name}, {MOST[name]} dimensions", "nu", "delta (%)", ylim=(0, None))
-    results.figure("nearest", "Fig. 5.4", "Distortion added where records only join their nearest cells", figure)
+    results.figure(
+        "nearest",
+        "Fig. 5.4",
+        "Distortion added where records only join their nearest cells",
+        figure,
+    )
 
 
 def splitting(results: Study, runs: Runs) -> None:
@@ -269,7 +319,9 @@ def inertia(results: Study, runs: Runs) -> None:
             verdict(abs(early) < 0.01, abs(most) < 0.05),
             f"Little is read as below 1 point at nu = 0.1 and 5 points anywhere. {note(name)}".strip(),
         )
-    results.figure("inertial", "Fig. 5.6", "Distortion added with and without the inertial coefficient", figure)
+    results.figure(
+        "inertial", "Fig. 5.6", "Distortion added with and without the inertial coefficient", figure
+    )
 
 
 def time_of_splitting(results: Study, runs: Runs) -> None:
@@ -287,13 +339,17 @@ def time_of_splitting(results: Study, runs: Runs) -> None:
             if item == "Fig. 5.8":
                 _draw_square(panel)
             label(panel, f"{name}, {MOST[name]} dimensions", "nu", "whole jobs", ylim=(0, None))
-        results.figure(file, item, f"{caption}, cells of 2k split, in units of MDAV on the whole", figure)
+        results.figure(
+            file, item, f"{caption}, cells of 2k split, in units of MDAV on the whole", figure
+        )
     for name in DATA:
         _find_splitting_time(results, name, runs)
 
 
 def _find_splitting_time(results: Study, name: str, runs: Runs) -> None:
-    sums = {k: [both(run) for run in of(runs[name, MOST[name], k], "split-late")] for k in (10, 100)}
+    sums = {
+        k: [both(run) for run in of(runs[name, MOST[name], k], "split-late")] for k in (10, 100)
+    }
     means = {k: sum(values) / len(values) for k, values in sums.items()}
     results.find(
         "Fig. 5.7",

@@ -16,9 +16,9 @@ import numpy as np
 
 import microcell as mc
 from experiments._profiles import classic
+from microcell.methods import add_batch
+from microcell.methods.increments import order_by_coordinates
 from microcell.model import Floats, Integers
-from microcell.partitioning import add_batch
-from microcell.partitioning.increments import order_by_coordinates
 
 __all__ = [
     "GAUSSIAN",
@@ -41,7 +41,7 @@ SUBSTITUTE = "Enlarged Census"
 the 13 attributes of "Census", every attribute distributed as there, and joined by the correlations of their ranks."""
 
 Result = TypeVar("Result")
-Runs = dict[tuple[str, int, int], list[mc.Increment]]
+Runs = dict[tuple[str, int, int], list[mc.increments.Increment]]
 """Increments by data, dimensions and k."""
 
 
@@ -128,14 +128,21 @@ def measure_data(name: str, sizes: Sizes) -> Runs:
     return runs
 
 
-def _increments(points: Floats, k: int, sizes: Sizes, *, largest: bool) -> list[mc.Increment]:
+def _increments(
+    points: Floats, k: int, sizes: Sizes, *, largest: bool
+) -> list[mc.increments.Increment]:
     """The increments of one data set and one k; below the largest dimension, what shows how they go with it."""
     if not largest:
-        return measure(points, k, {nu: [("separate", False), ("split-late", False)] for nu in sizes.shares})
+        return measure(
+            points, k, {nu: [("separate", False), ("split-late", False)] for nu in sizes.shares}
+        )
     ways = {nu: _ways(nu, k, sizes) for nu in sizes.shares}
     ways |= {nu: [("separate", False)] for nu in sizes.examples if k == 10}
     first = measure(points, k, ways)
-    again = [measure(points, k, {nu: _timed(each) for nu, each in ways.items()}) for _ in range(sizes.repeats - 1)]
+    again = [
+        measure(points, k, {nu: _timed(each) for nu, each in ways.items()})
+        for _ in range(sizes.repeats - 1)
+    ]
     return [_least(run, again) for run in first]
 
 
@@ -152,7 +159,9 @@ def _timed(ways: list[Way]) -> list[Way]:
     return [way for way in ways if way[0] in TIMED and not way[1]]
 
 
-def _least(run: mc.Increment, again: Sequence[Sequence[mc.Increment]]) -> mc.Increment:
+def _least(
+    run: mc.increments.Increment, again: Sequence[Sequence[mc.increments.Increment]]
+) -> mc.increments.Increment:
     """The increment with the least times of all runs of the same: other work on a machine can only add to them."""
     same = [
         other
@@ -168,7 +177,9 @@ def _least(run: mc.Increment, again: Sequence[Sequence[mc.Increment]]) -> mc.Inc
     )
 
 
-def measure(points: Floats, k: int, ways: Mapping[float, Sequence[Way]]) -> list[mc.Increment]:
+def measure(
+    points: Floats, k: int, ways: Mapping[float, Sequence[Way]]
+) -> list[mc.increments.Increment]:
     """What :func:`microcell.measure_increments` measures, in seconds of the processor rather than of the clock.
 
     They do not count what else a machine does, so that two processes may run side by side.
@@ -182,10 +193,21 @@ def measure(points: Floats, k: int, ways: Mapping[float, Sequence[Way]]) -> list
         early = _standardized(points, points[:n])
         start, base = _clocked(partial(_mdav, early[:n], k))
         for strategy, inertial in listed:
-            add = partial(add_batch, early[:n], start, early[n:], k, strategy=strategy, inertial=inertial)
+            add = partial(
+                add_batch, early[:n], start, early[n:], k, strategy=strategy, inertial=inertial
+            )
             both, added = _clocked(add)
             found.append(
-                mc.Increment(strategy, inertial, nu, whole, base, added, lost, mc.distortion(scaled, both.labels))
+                mc.increments.Increment(
+                    strategy,
+                    inertial,
+                    nu,
+                    whole,
+                    base,
+                    added,
+                    lost,
+                    mc.distortion(scaled, both.labels),
+                )
             )
     return found
 
@@ -207,8 +229,8 @@ def warm_up(dimensions: int) -> None:
     """Compile what is timed, on few points."""
     few = np.random.default_rng(0).normal(size=(60, dimensions))
     for strategy in ("separate", "split-early", "split-late", "nearest", "refined"):
-        next(iter(mc.measure_increments(few, 3, nu=[0.3], strategies=[strategy])))
-    mc.measure_increment(few, 3, nu=0.3, strategy="split-late", inertial=True)
+        next(iter(mc.increments.measure_increments(few, 3, nu=[0.3], strategies=[strategy])))
+    mc.increments.measure_increment(few, 3, nu=0.3, strategy="split-late", inertial=True)
 
 
 def time_mdav(records: int) -> float:
@@ -236,18 +258,24 @@ def time_sorting(records: int, dimensions: int) -> float:
     return _clocked(partial(order_by_coordinates, points, np.ones(records)))[1]
 
 
-def of(runs: Iterable[mc.Increment], strategy: str, *, inertial: bool = False) -> list[mc.Increment]:
+def of(
+    runs: Iterable[mc.increments.Increment], strategy: str, *, inertial: bool = False
+) -> list[mc.increments.Increment]:
     """The increments of one strategy, by share."""
     kept = [run for run in runs if run.strategy == strategy and run.inertial == inertial]
     return sorted(kept, key=lambda run: run.nu)
 
 
-def at(runs: Iterable[mc.Increment], strategy: str, nu: float) -> mc.Increment:
+def at(
+    runs: Iterable[mc.increments.Increment], strategy: str, nu: float
+) -> mc.increments.Increment:
     """The increment of one strategy and one share."""
     return next(run for run in of(runs, strategy) if abs(run.nu - nu) < 1e-9)
 
 
-def crossing(shares: Sequence[float], before: Sequence[float], after: Sequence[float]) -> float | None:
+def crossing(
+    shares: Sequence[float], before: Sequence[float], after: Sequence[float]
+) -> float | None:
     """Where the second curve falls below the first for good, between points by a straight line.
 
     Examples

@@ -60,8 +60,16 @@ def two_cells(results: Study, points: Floats) -> None:
     axes[0].plot(sites[:, 0], sites[:, 1], "o", color=COLOURS[1], label="sites, given")
     label(axes[0], "ten points, two cells of five", "x1", "x2", aspect="equal")
     axes[1].step(line, values, color=COLOURS[0])
-    label(axes[1], "what the smaller cell lacks", "second cost (the first is 0)", "p0 - p_min", legend=False)
-    results.figure("one_cost", "Figs. 21 and 22", "Ten points, and the missing share against the cost.", figure)
+    label(
+        axes[1],
+        "what the smaller cell lacks",
+        "second cost (the first is 0)",
+        "p0 - p_min",
+        legend=False,
+    )
+    results.figure(
+        "one_cost", "Figs. 21 and 22", "Ten points, and the missing share against the cost.", figure
+    )
     found = mc.pcl(points, sizes=[5, 5], start=sites, fixed=True)
     lack = missing(points, sites, found.cells.costs[np.newaxis])[0]
     results.find(
@@ -99,10 +107,17 @@ def three_cells(results: Study, points: Floats) -> None:
     axes[0].plot(SITES[:, 0], SITES[:, 1], "o", color=COLOURS[1], label="sites, given")
     label(axes[0], "fifteen points, three cells of five", "x1", "x2", aspect="equal")
     sides = (line[0], line[-1]) * 2
-    shown = axes[1].imshow(values.reshape(COARSE, COARSE), origin="lower", extent=sides, interpolation="nearest")
+    shown = axes[1].imshow(
+        values.reshape(COARSE, COARSE), origin="lower", extent=sides, interpolation="nearest"
+    )
     figure.colorbar(shown, ax=axes[1], label="p0 - p_min")
     label(axes[1], "what the smallest cell lacks", "second cost", "third cost", legend=False)
-    results.figure("two_costs", "Figs. 23 and 24", "Fifteen points, and the missing share against two costs.", figure)
+    results.figure(
+        "two_costs",
+        "Figs. 23 and 24",
+        "Fifteen points, and the missing share against two costs.",
+        figure,
+    )
     found = mc.pcl(points, sizes=[5, 5, 5], start=SITES, fixed=True)
     solved = np.isclose(missing(points, SITES, found.cells.costs[np.newaxis])[0], 0)
     results.find(
@@ -125,12 +140,24 @@ def noise_in_one_cost(results: Study) -> None:
     figure, axes = panels(2)
     for deviation, colour in zip(NOISES, COLOURS, strict=False):
         cloud = noisy(points, deviation, 50)
-        axes[0].plot(cloud[:, 0], cloud[:, 1], ".", color=colour, markersize=1.5, label=f"noise {deviation:g}")
+        axes[0].plot(
+            cloud[:, 0],
+            cloud[:, 1],
+            ".",
+            color=colour,
+            markersize=1.5,
+            label=f"noise {deviation:g}",
+        )
     label(axes[0], "two points and their copies", "x1", "x2", aspect="equal")
     for (deviation, values), colour in zip(curves.items(), COLOURS, strict=False):
         axes[1].plot(line, values, color=colour, linewidth=0.9, label=f"noise {deviation:g}")
     label(axes[1], "what the smaller cell lacks", "second cost", "p0 - p_min")
-    results.figure("noise_one_cost", "Figs. 25 and 26", "Copies with less and less noise, and the objective.", figure)
+    results.figure(
+        "noise_one_cost",
+        "Figs. 25 and 26",
+        "Copies with less and less noise, and the objective.",
+        figure,
+    )
     near = slice(STEPS // 4, 3 * STEPS // 4)
     flats = [flat_share(values[near]) for values in curves.values()]
     slopes = [steepest(values) for values in curves.values()]
@@ -161,12 +188,21 @@ def noise_in_two_costs(results: Study, points: Floats) -> None:
         axes[len(NOISES) + place].imshow(
             values, origin="lower", extent=(line[0], line[-1]) * 2, interpolation="nearest"
         )
-        label(axes[len(NOISES) + place], f"p0 - p_min, noise {deviation:g}", "second cost", "third cost", legend=False)
-    results.figure("noise_two_costs", "Figs. 27 and 28", "Copies and the surface as the noise falls.", figure)
+        label(
+            axes[len(NOISES) + place],
+            f"p0 - p_min, noise {deviation:g}",
+            "second cost",
+            "third cost",
+            legend=False,
+        )
+    results.figure(
+        "noise_two_costs", "Figs. 27 and 28", "Copies and the surface as the noise falls.", figure
+    )
     flats.append(flat_share(missing(points, SITES, costs)))
     results.find(
         "Figs. 27 and 28",
-        "steps of the costs that change nothing: noise " + ", ".join(f"{d:g}" for d in (*NOISES, 0)),
+        "steps of the costs that change nothing: noise "
+        + ", ".join(f"{d:g}" for d in (*NOISES, 0)),
         "smooth at first, then sharper",
         ", ".join(f"{flat:.0%}" for flat in flats),
         agree(flats[0] < flats[-1], flats == sorted(flats)),

@@ -58,7 +58,7 @@ class Run:
     loss: float
     smallest: int
     seconds: float
-    found: mc.Quantization | None = None
+    found: mc.methods.Quantization | None = None
 
     @property
     def cells(self) -> int:
@@ -87,13 +87,18 @@ def run_method(X: Floats, k: int, method: str, **options: Any) -> Run:
 def run_pcl(X: Floats, k: int, **options: Any) -> Run:
     """Cells by the constrained Lloyd algorithm, with sites, costs and history."""
     found, seconds = clock(lambda: mc.pcl(X, k, **options))
-    return Run(found.labels, mean_square(X, found.labels), int(found.partition.sizes.min()), seconds, found)
+    return Run(
+        found.labels, mean_square(X, found.labels), int(found.partition.sizes.min()), seconds, found
+    )
 
 
 def starts(X: Floats, k: int, count: int = 5, **options: Any) -> list[Run]:
     """So many runs, the first from MDAV and the others from points drawn at random, as in the papers."""
     first = run_pcl(X, k, start="mdav", **options)
-    return [first, *(run_pcl(X, k, start="random", seed=seed, **options) for seed in range(1, count))]
+    return [
+        first,
+        *(run_pcl(X, k, start="random", seed=seed, **options) for seed in range(1, count)),
+    ]
 
 
 def warm_up() -> None:
@@ -109,7 +114,9 @@ def warm_up() -> None:
 def gaussian(n: int, m: int, correlation: float = 0.0, seed: int = 0) -> Floats:
     """Points of mean 0 and variance 1 in each dimension, any two dimensions of the given correlation."""
     covariance = np.full((m, m), correlation) + (1 - correlation) * np.eye(m)
-    return np.ascontiguousarray(np.random.default_rng(seed).normal(size=(n, m)) @ np.linalg.cholesky(covariance).T)
+    return np.ascontiguousarray(
+        np.random.default_rng(seed).normal(size=(n, m)) @ np.linalg.cholesky(covariance).T
+    )
 
 
 def standardize(X: Floats) -> Floats:
@@ -149,7 +156,11 @@ def minutes(seconds: float) -> str:
     >>> minutes(975), minutes(37), minutes(3.21)
     ('16 min 15 s', '37 s', '3.2 s')
     """
-    return f"{round(seconds) // 60} min {round(seconds) % 60} s" if seconds >= 59.5 else f"{seconds:.2g} s"
+    return (
+        f"{round(seconds) // 60} min {round(seconds) % 60} s"
+        if seconds >= 59.5
+        else f"{seconds:.2g} s"
+    )
 
 
 def agree(*claims: bool | np.bool_) -> str:
@@ -191,7 +202,9 @@ def same_digits(printed: str, value: float) -> bool:
 # ---------------------------------------------------------------------------------------------- pictures of cells
 
 
-def map_cells(axes: Axes, X: Floats, labels: Integers, colours: Sequence[str], *, sides: tuple[float, float]) -> None:
+def map_cells(
+    axes: Axes, X: Floats, labels: Integers, colours: Sequence[str], *, sides: tuple[float, float]
+) -> None:
     """Colour a square by the cell of the nearest point; centroids are white dots."""
     cells = labels[cKDTree(X).query(_grid(sides))[1]]
     _colour(axes, cells, colours, sides)
@@ -199,7 +212,11 @@ def map_cells(axes: Axes, X: Floats, labels: Integers, colours: Sequence[str], *
 
 
 def map_diagram(
-    axes: Axes, X: Floats, found: mc.Quantization, colours: Sequence[str], sides: tuple[float, float]
+    axes: Axes,
+    X: Floats,
+    found: mc.methods.Quantization,
+    colours: Sequence[str],
+    sides: tuple[float, float],
 ) -> None:
     """Colour a square by the power cells, with the points and their centroids."""
     _colour(axes, found.cells.assign(_grid(sides)), colours, sides)
@@ -222,8 +239,13 @@ def _grid(sides: tuple[float, float]) -> Floats:
     return np.column_stack([axis.ravel() for axis in np.meshgrid(line, line)])
 
 
-def _colour(axes: Axes, cells: Integers, colours: Sequence[str], sides: tuple[float, float]) -> None:
-    palette = np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in colours], np.uint8)
+def _colour(
+    axes: Axes, cells: Integers, colours: Sequence[str], sides: tuple[float, float]
+) -> None:
+    palette = np.array(
+        [[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in colours],
+        np.uint8,
+    )
     pixels = palette[cells.reshape(RESOLUTION, RESOLUTION) % len(palette)]
     axes.imshow(pixels, origin="lower", extent=(*sides, *sides), interpolation="nearest")
 
@@ -234,5 +256,13 @@ def _means(X: Floats, labels: Integers) -> Floats:
 
 def _mark_means(axes: Axes, X: Floats, labels: Integers, sides: tuple[float, float]) -> None:
     means = _means(X, labels)
-    axes.plot(means[:, 0], means[:, 1], "o", color="white", markersize=3, markeredgecolor="black", markeredgewidth=0.5)
+    axes.plot(
+        means[:, 0],
+        means[:, 1],
+        "o",
+        color="white",
+        markersize=3,
+        markeredgecolor="black",
+        markeredgewidth=0.5,
+    )
     axes.set(xlim=sides, ylim=sides, aspect="equal")

@@ -41,7 +41,8 @@ def run_study(study: Callable[[str], Study], profile: str, output: Path) -> Stud
     done.seconds = round(time.perf_counter() - start)
     done.write(output / done.name)
     counts = {
-        verdict: sum(f.verdict == verdict for f in done.findings) for verdict in ("reproduced", "better", "differs")
+        verdict: sum(f.verdict == verdict for f in done.findings)
+        for verdict in ("reproduced", "better", "differs")
     }
     summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     print(f"{done.name}: {summary}, {done.seconds} s, in {output / done.name}", flush=True)

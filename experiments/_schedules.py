@@ -46,9 +46,11 @@ def discriminant(sigma: float) -> float:
     return (2 + sigma) ** 2 - 8 * (1 - least_end(sigma))
 
 
-def plan_for(sigma: float) -> mc.Plan:
+def plan_for(sigma: float) -> mc.increments.Plan:
     """Our plan where collecting takes sigma times as long as the whole job, found numerically."""
-    return mc.plan(1_000_000, collection=sigma * HOUR, whole=HOUR, strategy="separate", least_gain=0.0)
+    return mc.increments.plan(
+        1_000_000, collection=sigma * HOUR, whole=HOUR, strategy="separate", least_gain=0.0
+    )
 
 
 # ---------------------------------------------------------------------------------------------- chapter 4
@@ -63,10 +65,18 @@ def closed_forms(results: Study) -> None:
     _draw_found(axes[1], grid, [best_share(s) for s in grid], [plans[s].soonest.nu for s in SIGMAS])
     label(axes[1], "4.2: best share", "sigma (collection / whole job)", "nu*")
     _draw_gain(axes[2])
-    _draw_found(axes[3], grid, [least_end(s) for s in grid], [plans[s].soonest.after / HOUR for s in SIGMAS])
+    _draw_found(
+        axes[3], grid, [least_end(s) for s in grid], [plans[s].soonest.after / HOUR for s in SIGMAS]
+    )
     label(axes[3], "4.4: soonest end", "sigma", "tau_min (whole jobs)")
     axes[4].plot(grid, [discriminant(s) for s in grid], color=COLOURS[0])
-    label(axes[4], "4.5: discriminant at the soonest end", "sigma", "(2+sigma)² - 8(1-tau_min)", legend=False)
+    label(
+        axes[4],
+        "4.5: discriminant at the soonest end",
+        "sigma",
+        "(2+sigma)² - 8(1-tau_min)",
+        legend=False,
+    )
     results.figure(
         "closed_forms",
         "Figs. 4.1 to 4.5",
@@ -100,7 +110,9 @@ def _draw_critical(axes: Axes, grid: Sequence[float]) -> None:
     label(axes, "4.1: critical share", "sigma (collection / whole job)", "nu_c")
 
 
-def _draw_found(axes: Axes, grid: Sequence[float], formula: list[float], found: list[float]) -> None:
+def _draw_found(
+    axes: Axes, grid: Sequence[float], formula: list[float], found: list[float]
+) -> None:
     axes.plot(grid, formula, color=COLOURS[0], label="formula")
     axes.plot(SIGMAS, found, "x", color=COLOURS[1], label="our plan")
     axes.axvline(CRITICAL, color="black", linestyle=":", linewidth=0.8)
@@ -109,12 +121,14 @@ def _draw_found(axes: Axes, grid: Sequence[float], formula: list[float], found: 
 def _draw_gain(axes: Axes) -> None:
     shares = np.linspace(0, 1, 201)
     for sigma, colour in zip((0.1, CRITICAL, 1.0, 2.0, 5.0), COLOURS, strict=False):
-        axes.plot(shares, [gain(nu, sigma) for nu in shares], color=colour, label=f"sigma = {sigma:.3g}")
+        axes.plot(
+            shares, [gain(nu, sigma) for nu in shares], color=colour, label=f"sigma = {sigma:.3g}"
+        )
         axes.plot([best_share(sigma)], [gain(best_share(sigma), sigma)], "o", color=colour)
     label(axes, "4.3: gain, and the best share", "nu", "Delta (whole jobs)", ylim=(-0.2, 1))
 
 
-def _find_closed_forms(results: Study, plans: dict[float, mc.Plan]) -> None:
+def _find_closed_forms(results: Study, plans: dict[float, mc.increments.Plan]) -> None:
     error = max(abs(1 / (2 + s) / critical_share(s) - 1) for s in np.linspace(1, 100, 1000))
     results.find(
         "Fig. 4.1",
@@ -124,7 +138,13 @@ def _find_closed_forms(results: Study, plans: dict[float, mc.Plan]) -> None:
         verdict(error < 0.15),
     )
     worst = max(abs(plan.soonest.nu - best_share(sigma)) for sigma, plan in plans.items())
-    results.find("Fig. 4.2", "sigma_c = 2(2/√3 - 1), from where nu* = nu_c", "0.309", f"{CRITICAL:.3f}", "reproduced")
+    results.find(
+        "Fig. 4.2",
+        "sigma_c = 2(2/√3 - 1), from where nu* = nu_c",
+        "0.309",
+        f"{CRITICAL:.3f}",
+        "reproduced",
+    )
     results.find(
         "Fig. 4.2",
         f"nu*: largest difference of our plan from the formula, sigma = {SIGMAS[0]} to {SIGMAS[-1]:.0f}",
@@ -166,22 +186,27 @@ def _find_closed_forms(results: Study, plans: dict[float, mc.Plan]) -> None:
 
 def worked_example(results: Study) -> None:
     """Figs. 1.2, 6.1 and 6.2: ten hours of voting, a job of two hours, so sigma = 5."""
-    best = mc.plan(1_000_000, collection=10 * HOUR, whole=2 * HOUR, strategy="separate")
-    hour = mc.plan(1_000_000, collection=10 * HOUR, whole=2 * HOUR, strategy="separate", deadline=HOUR)
+    best = mc.increments.plan(1_000_000, collection=10 * HOUR, whole=2 * HOUR, strategy="separate")
+    hour = mc.increments.plan(
+        1_000_000, collection=10 * HOUR, whole=2 * HOUR, strategy="separate", deadline=HOUR
+    )
     tenth = next(each for each in best.alternatives if abs(each.nu - 0.1) < 1e-9)
     schedules = {"Fig. 1.2": tenth, "Fig. 6.1": best.chosen, "Fig. 6.2": hour.chosen}
     figure, axes = panels(3)
     for panel, (item, schedule) in zip(axes, schedules.items(), strict=True):
         _draw_schedule(panel, item, schedule)
     results.figure(
-        "worked_example", "Figs. 1.2, 6.1 and 6.2", "Ten hours of voting and a job of two hours: what runs when", figure
+        "worked_example",
+        "Figs. 1.2, 6.1 and 6.2",
+        "Ten hours of voting and a job of two hours: what runs when",
+        figure,
     )
     _find_tenth(results, tenth)
     _find_best(results, best.chosen)
     _find_deadline(results, hour.chosen)
 
 
-def _draw_schedule(axes: Axes, item: str, schedule: mc.Schedule) -> None:
+def _draw_schedule(axes: Axes, item: str, schedule: mc.increments.Schedule) -> None:
     end = schedule.collection
 
     def minutes(moment: float) -> float:
@@ -208,21 +233,47 @@ def clock(seconds: float) -> str:
 
 
 def _find_time(
-    results: Study, item: str, what: str, theirs: str, seconds: float, near: float, within: float, why: str = ROUNDED
+    results: Study,
+    item: str,
+    what: str,
+    theirs: str,
+    seconds: float,
+    near: float,
+    within: float,
+    why: str = ROUNDED,
 ) -> None:
     results.find(item, what, theirs, clock(seconds), verdict(abs(seconds - near) <= within), why)
 
 
-def _find_tenth(results: Study, tenth: mc.Schedule) -> None:
+def _find_tenth(results: Study, tenth: mc.increments.Schedule) -> None:
     item, base = "Fig. 1.2", tenth.base_ends - tenth.starts
-    _find_time(results, item, "sigma = 5, nu = 0.1 (begun at 90 %): head start", "1 h", tenth.head_start, HOUR, 1)
+    _find_time(
+        results,
+        item,
+        "sigma = 5, nu = 0.1 (begun at 90 %): head start",
+        "1 h",
+        tenth.head_start,
+        HOUR,
+        1,
+    )
     _find_time(results, item, "the same: base", "1 h 37 min", base, 97 * 60, 30)
     _find_time(results, item, "the same: increment", "72 s", tenth.adding, 72, 0.5)
-    sooner = "The paper's own parts, 1 h 37 min and 72 s after 9 h, add up to 38 min 12 s; it tells 39."
-    _find_time(results, item, "the same: finished after the end", "39 min", tenth.after, 39 * 60, 60, sooner)
+    sooner = (
+        "The paper's own parts, 1 h 37 min and 72 s after 9 h, add up to 38 min 12 s; it tells 39."
+    )
+    _find_time(
+        results,
+        item,
+        "the same: finished after the end",
+        "39 min",
+        tenth.after,
+        39 * 60,
+        60,
+        sooner,
+    )
 
 
-def _find_best(results: Study, chosen: mc.Schedule) -> None:
+def _find_best(results: Study, chosen: mc.increments.Schedule) -> None:
     item = "Fig. 6.1"
     results.find(
         item,
@@ -232,18 +283,36 @@ def _find_best(results: Study, chosen: mc.Schedule) -> None:
         verdict(abs(chosen.nu - 0.146) < 5e-4),
     )
     received = f"{100 * chosen.received:.1f} %"
-    results.find(item, "begun when so many are received", "85.4 %", received, verdict(received == "85.4 %"))
-    _find_time(results, item, "head start, and base", "1 h 27 min", chosen.head_start, 87.5 * 60, 60)
+    results.find(
+        item, "begun when so many are received", "85.4 %", received, verdict(received == "85.4 %")
+    )
+    _find_time(
+        results, item, "head start, and base", "1 h 27 min", chosen.head_start, 87.5 * 60, 60
+    )
     _find_time(results, item, "finished after the end", "2 min 33 s", chosen.after, 153, 0.5)
 
 
-def _find_deadline(results: Study, chosen: mc.Schedule) -> None:
+def _find_deadline(results: Study, chosen: mc.increments.Schedule) -> None:
     item = "Fig. 6.2"
     exact = (7 - sqrt(49 - 8 * 0.5)) / 4
     nu, received = f"{100 * chosen.nu:.1f} %", f"{100 * chosen.received:.1f} %"
     why = f"Last digit: the paper's own formula, (7 - √45)/4, gives {100 * exact:.3f} %, which is 7.3 % when rounded."
-    results.find(item, "sigma = 5, one hour allowed (tau_end = 0.5): nu_end", "7.2 %", nu, verdict(nu == "7.2 %"), why)
-    results.find(item, "begun when so many are received", "92.8 %", received, verdict(received == "92.8 %"), why)
+    results.find(
+        item,
+        "sigma = 5, one hour allowed (tau_end = 0.5): nu_end",
+        "7.2 %",
+        nu,
+        verdict(nu == "7.2 %"),
+        why,
+    )
+    results.find(
+        item,
+        "begun when so many are received",
+        "92.8 %",
+        received,
+        verdict(received == "92.8 %"),
+        why,
+    )
     _find_time(results, item, "head start", "44 min", chosen.head_start, 44 * 60, 30)
     _find_time(results, item, "base", "1 h 43 min", chosen.base_ends - chosen.starts, 103 * 60, 30)
     _find_time(results, item, "increment", "38 s", chosen.adding, 38, 0.5)

@@ -32,7 +32,9 @@ def loss_by_mdav(X: Floats) -> Loss:
     def of_size(size: int) -> float:
         return mc.distortion(X, mc.partition(X, size, method="mdav").labels)
 
-    return lambda k, chance, accepted: of_size(mc.effective_anonymity(k, chance, accepted).size)
+    return lambda k, chance, accepted: of_size(
+        mc.surveys.effective_anonymity(k, chance, accepted).size
+    )
 
 
 def distortion_of_surveys(results: Study, profile: str) -> None:
@@ -42,20 +44,27 @@ def distortion_of_surveys(results: Study, profile: str) -> None:
         item = "Fig. 11" if number == 0 else "Fig. 12"
         loss = loss_by_mdav(X)
         draw_distortion(results, item, name, loss, f"distortion_{number + 1}")
-        judge_distortion(results, item, f"{name}, {len(X):,} records", loss, SUBSTITUTES if number else "")
+        judge_distortion(
+            results, item, f"{name}, {len(X):,} records", loss, SUBSTITUTES if number else ""
+        )
         better_cells(results, item, f"{name}, {len(X):,} records", X)
         rows += [
             {
                 "data": name,
                 "k": k,
                 "pi": chance,
-                "size": mc.effective_anonymity(k, chance, 1e-5).size,
+                "size": mc.surveys.effective_anonymity(k, chance, 1e-5).size,
                 "D": loss(k, chance, 1e-5),
             }
             for k in SIZES
             for chance in (0.5, 0.75, 1.0)
         ]
-    results.table("distortion", "Figs. 11 and 12", "D of MDAV with the size in place of k, 1e-5 accepted.", rows)
+    results.table(
+        "distortion",
+        "Figs. 11 and 12",
+        "D of MDAV with the size in place of k, 1e-5 accepted.",
+        rows,
+    )
 
 
 def draw_distortion(results: Study, item: str, name: str, loss: Loss, file: str) -> None:
@@ -66,10 +75,22 @@ def draw_distortion(results: Study, item: str, name: str, loss: Loss, file: str)
         axes[0].plot(SIZES, values, "o-", color=colour, markersize=3, label=f"pi = {chance:g}")
     label(axes[0], "1e-5 accepted", "k", "D")
     for k, colour in zip((10, 50), COLOURS, strict=False):
-        axes[1].plot(CHANCES, [loss(k, c, 1e-5) for c in CHANCES], "o-", color=colour, markersize=3, label=f"k = {k}")
+        axes[1].plot(
+            CHANCES,
+            [loss(k, c, 1e-5) for c in CHANCES],
+            "o-",
+            color=colour,
+            markersize=3,
+            label=f"k = {k}",
+        )
         accepted = [10.0**power for power in POWERS]
         axes[2].semilogx(
-            accepted, [loss(k, 0.75, a) for a in accepted], "o-", color=colour, markersize=3, label=f"k = {k}"
+            accepted,
+            [loss(k, 0.75, a) for a in accepted],
+            "o-",
+            color=colour,
+            markersize=3,
+            label=f"k = {k}",
         )
     label(axes[1], "1e-5 accepted", "participation pi", "D")
     label(axes[2], "pi = 0.75", "failure accepted", "D", ylim=(0, None))
@@ -90,7 +111,7 @@ def judge_distortion(results: Study, item: str, name: str, loss: Loss, why: str)
     )
     few, many = loss(10, 0.75, 1e-2), loss(10, 0.75, 1e-8)
     whole, half = loss(10, 1.0, 1e-5), loss(10, 0.5, 1e-5)
-    sizes = [mc.effective_anonymity(10, 0.75, accepted).size for accepted in (1e-2, 1e-8)]
+    sizes = [mc.surveys.effective_anonymity(10, 0.75, accepted).size for accepted in (1e-2, 1e-8)]
     each = (many / few) ** (1 / 6) - 1
     results.find(
         item,
@@ -107,8 +128,10 @@ def judge_distortion(results: Study, item: str, name: str, loss: Loss, why: str)
 
 def better_cells(results: Study, item: str, name: str, X: Floats) -> None:
     """What better cells than MDAV's give back, at the same size."""
-    size = mc.effective_anonymity(10, 0.75, 1e-5).size
-    mdav, ours = (mc.distortion(X, mc.partition(X, size, method=method).labels) for method in ("mdav", "auto"))
+    size = mc.surveys.effective_anonymity(10, 0.75, 1e-5).size
+    mdav, ours = (
+        mc.distortion(X, mc.partition(X, size, method=method).labels) for method in ("mdav", "auto")
+    )
     results.find(
         item,
         f"{name}, k = 10, pi = 0.75, 1e-5 accepted (cells of {size}): D of MDAV, and of our default",
@@ -128,9 +151,18 @@ def price_of_uncertainty(results: Study, profile: str) -> None:
         ratios[m] = [loss(k, 0.75, 1e-5) / loss(k, 1.0, 1e-5) for k in SIZES]
         panel.plot(SIZES, ratios[m], "o-", color=colour, markersize=4, label=f"m = {m}")
     panel.set_yscale("log")
-    label(panel, f"{RECORDS[profile]:,} Gaussian records, 1e-5 accepted", "k", "D(pi = 0.75) / D(pi = 1)")
-    results.figure("price", "Fig. 13 (a)", "What uncertain participation costs in distortion.", figure)
-    rows = [{"k": k, **{f"m = {m}": ratios[m][place] for m in ratios}} for place, k in enumerate(SIZES)]
+    label(
+        panel,
+        f"{RECORDS[profile]:,} Gaussian records, 1e-5 accepted",
+        "k",
+        "D(pi = 0.75) / D(pi = 1)",
+    )
+    results.figure(
+        "price", "Fig. 13 (a)", "What uncertain participation costs in distortion.", figure
+    )
+    rows = [
+        {"k": k, **{f"m = {m}": ratios[m][place] for m in ratios}} for place, k in enumerate(SIZES)
+    ]
     results.table("price", "Fig. 13 (a)", "D(pi = 0.75) / D(pi = 1), MDAV, 1e-5 accepted.", rows)
     for m, values in ratios.items():
         results.find(
@@ -142,9 +174,16 @@ def price_of_uncertainty(results: Study, profile: str) -> None:
             "Another draw of the records." if falls(values) else "MDAV's last cell takes what is left over, so that a "
             "large size that does not divide the records well counts for more.",
         )  # fmt: skip
-    ordered = all(ratios[2][place] > ratios[5][place] > ratios[10][place] for place in range(len(SIZES)))
-    what, told = "the ratio falls with the dimension, at every k", "yes" if ordered else "not at every k"
-    results.find("Fig. 13 (a)", what, "yes", told, agree(ordered), "" if ordered else "See the table.")
+    ordered = all(
+        ratios[2][place] > ratios[5][place] > ratios[10][place] for place in range(len(SIZES))
+    )
+    what, told = (
+        "the ratio falls with the dimension, at every k",
+        "yes" if ordered else "not at every k",
+    )
+    results.find(
+        "Fig. 13 (a)", what, "yes", told, agree(ordered), "" if ordered else "See the table."
+    )
 
 
 def falls(values: Sequence[float]) -> bool:
@@ -158,12 +197,19 @@ def ignoring_participation(results: Study) -> None:
     figure, (panel,) = panels(1)
     gaps, worst = [], {}
     for k, colour in zip((2, 3, 5, 10), COLOURS, strict=False):
-        ours = np.array([mc.cell_failures(np.zeros(k, dtype=int), float(chance), k)[0] for chance in chances])
+        ours = np.array(
+            [
+                mc.surveys.cell_failures(np.zeros(k, dtype=int), float(chance), k)[0]
+                for chance in chances
+            ]
+        )
         gaps.append(float(np.abs(ours - (1 - (chances**k + (1 - chances) ** k))).max()))
         worst[k] = float(ours[49])
         panel.plot(chances, ours, "-", color=colour, label=f"k = {k}")
     label(panel, "cells of k candidates", "participation pi", "failure of a cell")
-    results.figure("ignoring", "Fig. 13 (b)", "How often cells fail if participation is ignored.", figure)
+    results.figure(
+        "ignoring", "Fig. 13 (b)", "How often cells fail if participation is ignored.", figure
+    )
     results.find(
         "Fig. 13 (b)",
         "failure of a cell of k candidates: largest distance from 1 - (pi^k + (1 - pi)^k), k = 2, 3, 5, 10",

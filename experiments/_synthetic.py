@@ -39,7 +39,10 @@ HEXAGON = 5 / (36 * 3**0.5)
 OTHER_DRAW = "Another draw of the same distribution; within 4 points of percent counts as the same."
 STARTS = 5
 EXAMPLES = {
-    "Fig. 12": ("-30 % (D = 0.0128; the caption says -39 %)", "The figure prints -30 %, its caption -39 %."),
+    "Fig. 12": (
+        "-30 % (D = 0.0128; the caption says -39 %)",
+        "The figure prints -30 %, its caption -39 %.",
+    ),
     "Fig. 14": ("-15 % (sizes violated by 0.09 %)", "Sizes are exact here."),
     "Fig. 16": ("0.00079; 0.000585; -26 %", f"Best of {STARTS} starts."),
     "Fig. 18": (
@@ -77,7 +80,12 @@ def few_points(results: Study, profile: str) -> None:
         pairs = []
         for seed in range(SETS[profile]):
             X = uniform(10, seed)
-            pairs.append((run_method(X, k, "mdav"), min(starts(X, k, **AS_PUBLISHED), key=lambda run: run.loss)))
+            pairs.append(
+                (
+                    run_method(X, k, "mdav"),
+                    min(starts(X, k, **AS_PUBLISHED), key=lambda run: run.loss),
+                )
+            )
         gains = [change(pcl.loss, mdav.loss) for mdav, pcl in pairs]
         shown = int(np.argmin(np.abs(np.array(gains) - printed)))
         mdav, pcl = pairs[shown]
@@ -86,8 +94,19 @@ def few_points(results: Study, profile: str) -> None:
         assert pcl.found is not None
         map_diagram(axes[1], uniform(10, shown), pcl.found, PASTELS, (0.0, 1.0))
         label(axes[0], f"MDAV, k = {k}: D = {mdav.loss:.4f}", "x1", "x2", legend=False)
-        label(axes[1], f"PCL: D = {pcl.loss:.4f} ({percent(gains[shown], 0)})", "x1", "x2", legend=False)
-        results.figure(f"ten_points_{k}", item, "Ten points; of our sets, the one nearest to the paper's gain.", figure)
+        label(
+            axes[1],
+            f"PCL: D = {pcl.loss:.4f} ({percent(gains[shown], 0)})",
+            "x1",
+            "x2",
+            legend=False,
+        )
+        results.figure(
+            f"ten_points_{k}",
+            item,
+            "Ten points; of our sets, the one nearest to the paper's gain.",
+            figure,
+        )
         results.find(
             item,
             f"ten points in the square, k = {k}: D of PCL against MDAV; of {len(gains)} random sets: median, largest "
@@ -112,15 +131,32 @@ def large_cells(results: Study, profile: str) -> None:
     for name, (draw, sides) in DRAWS.items():
         X = draw(n, SEED)
         runs = {
-            count: (run_method(X, n // count, "mdav"), starts(X, n // count, iterations=50, **AS_PUBLISHED))
+            count: (
+                run_method(X, n // count, "mdav"),
+                starts(X, n // count, iterations=50, **AS_PUBLISHED),
+            )
             for count in counts
         }
         item, typical, largest = printed[name]
         across = {"cells": list(runs)}
-        draw_gains(results, f"large_{name.lower()}", item, f"{n:,} {name} points", across, runs, (typical, largest))
+        draw_gains(
+            results,
+            f"large_{name.lower()}",
+            item,
+            f"{n:,} {name} points",
+            across,
+            runs,
+            (typical, largest),
+        )
         about = f"{n:,} {name} points, {counts[0]} to {counts[-1]} cells"
         judge_gains(
-            results, item, about, runs, typical, largest, say_what_is_possible(runs) if name == "uniform" else ""
+            results,
+            item,
+            about,
+            runs,
+            typical,
+            largest,
+            say_what_is_possible(runs) if name == "uniform" else "",
         )
         rows += [row_of(name, "cells", count, *runs[count]) for count in counts]
         shown, count, gain = examples[name]
@@ -130,14 +166,30 @@ def large_cells(results: Study, profile: str) -> None:
         for panel, (title, run) in zip(axes, {"MDAV": mdav, "PCL": best}.items(), strict=True):
             map_cells(panel, X, run.labels, PASTELS, sides=sides)
             label(panel, f"{title}: D = {run.loss:.4f}", "x1", "x2", legend=False)
-        results.figure(f"large_{name.lower()}_{count}", shown, f"{n:,} {name} points in {count} cells.", figure)
-        spread = gains_over_draws(name, n, n // count, REPEATS[profile], iterations=50, **AS_PUBLISHED)
+        results.figure(
+            f"large_{name.lower()}_{count}", shown, f"{n:,} {name} points in {count} cells.", figure
+        )
+        spread = gains_over_draws(
+            name, n, n // count, REPEATS[profile], iterations=50, **AS_PUBLISHED
+        )
         notes = EXAMPLES[shown]
         ours = f"{percent(change(best.loss, mdav.loss))} (D = {best.loss:.4g}; least size {best.smallest:,})"
         judge_example(
-            results, shown, f"{n:,} {name} points, {count} cells: change", notes[0], ours, gain, spread, notes[1]
+            results,
+            shown,
+            f"{n:,} {name} points, {count} cells: change",
+            notes[0],
+            ours,
+            gain,
+            spread,
+            notes[1],
         )
-    results.table("large_cells", "Figs. 11 to 14", "Large cells: MDAV, and PCL as published from 5 starts.", rows)
+    results.table(
+        "large_cells",
+        "Figs. 11 to 14",
+        "Large cells: MDAV, and PCL as published from 5 starts.",
+        rows,
+    )
 
 
 def gains_over_draws(name: str, n: int, k: int, repeats: int, **options: Any) -> dict[float, float]:
@@ -151,7 +203,14 @@ def gains_over_draws(name: str, n: int, k: int, repeats: int, **options: Any) ->
 
 
 def judge_example(
-    results: Study, item: str, what: str, theirs: str, ours: str, printed: float, draws: dict[float, float], why: str
+    results: Study,
+    item: str,
+    what: str,
+    theirs: str,
+    ours: str,
+    printed: float,
+    draws: dict[float, float],
+    why: str,
 ) -> None:
     """A partition that the paper draws: reproduced if its gain is within what several draws give."""
     spread = list(draws.values())
@@ -160,7 +219,14 @@ def judge_example(
     told += f" (D of MDAV {min(draws):.3g} to {max(draws):.3g})"
     verdict = "reproduced" if inside else "better" if max(spread) < printed else "differs"
     reason = "The paper's points are not printed; reproduced means within the gains of these draws."
-    results.find(item, what, theirs, f"{ours}; {len(spread)} draws: {told}", verdict, (why + " " + reason).strip())
+    results.find(
+        item,
+        what,
+        theirs,
+        f"{ours}; {len(spread)} draws: {told}",
+        verdict,
+        (why + " " + reason).strip(),
+    )
 
 
 # ---------------------------------------------------------------------------------------------- small cells
@@ -173,8 +239,13 @@ def small_cells(results: Study, profile: str) -> None:
     rows = []
     for name, (draw, sides) in DRAWS.items():
         X = draw(250, SEED)
-        runs = {k: (run_method(X, k, "mdav"), starts(X, k, **SHAKES[profile])) for k in SMALL[profile]}
-        noisy = {k: run_pcl(X, k, start="random", adjust="noisy", seed=1, **AS_PUBLISHED) for k in NOISY[profile]}
+        runs = {
+            k: (run_method(X, k, "mdav"), starts(X, k, **SHAKES[profile])) for k in SMALL[profile]
+        }
+        noisy = {
+            k: run_pcl(X, k, start="random", adjust="noisy", seed=1, **AS_PUBLISHED)
+            for k in NOISY[profile]
+        }
         item, typical, largest = printed[name]
         marks = {k: change(run.loss, runs[k][0].loss) for k, run in noisy.items()}
         draw_gains(
@@ -199,21 +270,39 @@ def small_cells(results: Study, profile: str) -> None:
             "One start here, five there; one draw of 250 points moves gains by some points of percent.",
         )
         rows += [
-            row_of(name, "k", k, *runs[k]) | {"D of PCL, noisy": noisy[k].loss if k in noisy else ""} for k in runs
+            row_of(name, "k", k, *runs[k])
+            | {"D of PCL, noisy": noisy[k].loss if k in noisy else ""}
+            for k in runs
         ]
         shown, k, gain = examples[name]
         draw_small(results, shown, name, X, k, *runs[k], sides)
         best = min(runs[k][1], key=lambda run: run.loss)
-        ours = f"{runs[k][0].loss:.3g}; {best.loss:.3g}; {percent(change(best.loss, runs[k][0].loss))}"
-        spread = gains_over_draws(name, 250, k, SMALL_REPEATS[profile], restarts=STARTS, **SHAKES[profile])
+        ours = (
+            f"{runs[k][0].loss:.3g}; {best.loss:.3g}; {percent(change(best.loss, runs[k][0].loss))}"
+        )
+        spread = gains_over_draws(
+            name, 250, k, SMALL_REPEATS[profile], restarts=STARTS, **SHAKES[profile]
+        )
         notes = EXAMPLES[shown]
         what = f"250 {name} points, k = {k}: D of MDAV; of PCL; change"
         judge_example(results, shown, what, notes[0], ours, gain, spread, notes[1])
-    results.table("small_cells", "Figs. 15 to 18", "Small cells: MDAV, and PCL by default from 5 starts.", rows)
+    results.table(
+        "small_cells",
+        "Figs. 15 to 18",
+        "Small cells: MDAV, and PCL by default from 5 starts.",
+        rows,
+    )
 
 
 def draw_small(
-    results: Study, item: str, name: str, X: Floats, k: int, mdav: Run, tries: list[Run], sides: tuple[float, float]
+    results: Study,
+    item: str,
+    name: str,
+    X: Floats,
+    k: int,
+    mdav: Run,
+    tries: list[Run],
+    sides: tuple[float, float],
 ) -> None:
     """The cells of one k, by both."""
     best = min(tries, key=lambda run: run.loss)
@@ -223,7 +312,9 @@ def draw_small(
     map_diagram(axes[1], X, best.found, PASTELS, sides)
     label(axes[0], f"MDAV, k = {k}: D = {mdav.loss:.3g}", "x1", "x2", legend=False)
     label(axes[1], f"PCL: D = {best.loss:.3g}", "x1", "x2", legend=False)
-    results.figure(f"small_{name.lower()}_{k}", item, f"250 {name} points; PCL's cells are polytopes.", figure)
+    results.figure(
+        f"small_{name.lower()}_{k}", item, f"250 {name} points; PCL's cells are polytopes.", figure
+    )
 
 
 # ---------------------------------------------------------------------------------------------- what both share
@@ -262,17 +353,36 @@ def draw_gains(
         mdav, tries = runs[value]
         gains = [100 * change(run.loss, mdav.loss) for run in tries]
         first = value == values[0]
-        panel.plot(value, gains[0], "s", color=COLOURS[1], markersize=5, label="from MDAV" if first else None)
         panel.plot(
-            [value] * (len(gains) - 1), gains[1:], "x", color=COLOURS[0], label="random starts" if first else None
+            value,
+            gains[0],
+            "s",
+            color=COLOURS[1],
+            markersize=5,
+            label="from MDAV" if first else None,
+        )
+        panel.plot(
+            [value] * (len(gains) - 1),
+            gains[1:],
+            "x",
+            color=COLOURS[0],
+            label="random starts" if first else None,
         )
     if marks:
         panel.plot(
-            list(marks), [100 * gain for gain in marks.values()], "^", color=COLOURS[2], label="noisy, as published"
+            list(marks),
+            [100 * gain for gain in marks.values()],
+            "^",
+            color=COLOURS[2],
+            label="noisy, as published",
         )
     for gain, style, word in zip(printed, ("--", ":"), ("typically", "up to"), strict=True):
         panel.axhline(
-            100 * gain, color=COLOURS[5], linestyle=style, linewidth=0.8, label=f"printed: {word} {100 * gain:.0f} %"
+            100 * gain,
+            color=COLOURS[5],
+            linestyle=style,
+            linewidth=0.8,
+            label=f"printed: {word} {100 * gain:.0f} %",
         )
     label(panel, title, name, "change of D from MDAV, %")
     results.figure(file, item, f"{title}: what PCL loses against MDAV, five starts.", figure)
@@ -281,7 +391,9 @@ def draw_gains(
 def say_what_is_possible(runs: dict[int, tuple[Run, list[Run]]]) -> str:
     """The gains over MDAV that no partition of the unit square can pass, as no cells beat regular hexagons."""
     bounds = [change(HEXAGON / count, mdav.loss) for count, (mdav, _) in runs.items()]
-    listed = ", ".join(f"{percent(bound)} with {count}" for count, bound in zip(runs, bounds, strict=True))
+    listed = ", ".join(
+        f"{percent(bound)} with {count}" for count, bound in zip(runs, bounds, strict=True)
+    )
     return (
         " Regular hexagons, which no cells in a square can beat (Fejes Toth), would gain, over MDAV on these points, "
         f"{listed}, a median of {percent(median(bounds))}: where MDAV comes close to them, 20 % are not to be had."

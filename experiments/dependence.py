@@ -16,7 +16,17 @@ import microcell as mc
 from experiments._curves import COLOURS, label, panels, verdict
 from experiments._findings import Study
 from experiments._profiles import classic, run_alone
-from experiments._sweeps import LAMBDAS, RECORDS, SIZES, Sweeps, at, percent, sizes_of, sweep, sweep_all
+from experiments._sweeps import (
+    LAMBDAS,
+    RECORDS,
+    SIZES,
+    Sweeps,
+    at,
+    percent,
+    sizes_of,
+    sweep,
+    sweep_all,
+)
 
 TITLE = "k-Anonymous microaggregation with preservation of statistical dependence (2016)"
 
@@ -72,10 +82,27 @@ def extremes_against_k(results: Study, sweeps: Sweeps, records: int) -> None:
         sizes = sizes_of(found)
         for weight, colour in ((0, COLOURS[0]), (1, COLOURS[1])):
             points = [at(found.points, k, weight) for k in sizes]
-            panel.plot(sizes, [p.distortion for p in points], "o-", color=colour, label=f"D_X, λ = {weight}")
-            panel.plot(sizes, [p.dependence_loss for p in points], "s--", color=colour, label=f"D_Y, λ = {weight}")
+            panel.plot(
+                sizes,
+                [p.distortion for p in points],
+                "o-",
+                color=colour,
+                label=f"D_X, λ = {weight}",
+            )
+            panel.plot(
+                sizes,
+                [p.dependence_loss for p in points],
+                "s--",
+                color=colour,
+                label=f"D_Y, λ = {weight}",
+            )
         label(panel, name, "k (records)", "D_X, D_Y (share)", ylim=(0, None))
-    results.figure("extremes", "Fig. 8", "D_X and D_Y against k, for λ = 0 (X alone) and λ = 1 (Y alone)", figure)
+    results.figure(
+        "extremes",
+        "Fig. 8",
+        "D_X and D_Y against k, for λ = 0 (X alone) and λ = 1 (Y alone)",
+        figure,
+    )
     for name, found in sweeps.items():
         _find_order(results, name, found)
     for name, rho in (("Gaussian 0.5", 0.5), ("Gaussian 0.9", 0.9)):
@@ -92,7 +119,7 @@ def extremes_against_k(results: Study, sweeps: Sweeps, records: int) -> None:
     _find_closeness(results, sweeps)
 
 
-def _find_order(results: Study, name: str, found: mc.DependenceSweep) -> None:
+def _find_order(results: Study, name: str, found: mc.sweeps.DependenceSweep) -> None:
     pairs = [(at(found.points, k, 0), at(found.points, k, 1)) for k in sizes_of(found)]
     first, last = pairs[0]
     results.find(
@@ -100,7 +127,12 @@ def _find_order(results: Study, name: str, found: mc.DependenceSweep) -> None:
         f"{name}: D_X and D_Y at λ = 0 and at λ = 1, least k = {first.k}",
         "D_X ≤ D_Y at λ = 0, D_Y ≤ D_X at λ = 1, every k",
         f"{first.distortion:.4f} ≤ {first.dependence_loss:.4f}; {last.dependence_loss:.4f} ≤ {last.distortion:.4f}",
-        verdict(*(a.distortion <= a.dependence_loss and b.dependence_loss <= b.distortion for a, b in pairs)),
+        verdict(
+            *(
+                a.distortion <= a.dependence_loss and b.dependence_loss <= b.distortion
+                for a, b in pairs
+            )
+        ),
         "Every k of the sweep was compared.",
     )
     goals = [(plain.distortion, full.dependence_loss) for plain, full in pairs]
@@ -115,7 +147,9 @@ def _find_order(results: Study, name: str, found: mc.DependenceSweep) -> None:
 
 
 def _find_closeness(results: Study, sweeps: Sweeps) -> None:
-    weak, strong = (at(sweeps[name].points, SIZES[0], 0) for name in ("Gaussian 0.5", "Gaussian 0.9"))
+    weak, strong = (
+        at(sweeps[name].points, SIZES[0], 0) for name in ("Gaussian 0.5", "Gaussian 0.9")
+    )
     gaps = [point.dependence_loss - point.distortion for point in (weak, strong)]
     results.find(
         "Fig. 8",
@@ -126,7 +160,7 @@ def _find_closeness(results: Study, sweeps: Sweeps) -> None:
     )
 
 
-def trade_off(results: Study, item: str, name: str, found: mc.DependenceSweep) -> None:
+def trade_off(results: Study, item: str, name: str, found: mc.sweeps.DependenceSweep) -> None:
     """Figs. 9 to 12: D_Y against D_X, a curve for each k, and the relative version with the line of equal change."""
     figure, (plain, relative) = panels(2)
     for k, colour in zip(sizes_of(found), COLOURS, strict=False):
@@ -140,7 +174,9 @@ def trade_off(results: Study, item: str, name: str, found: mc.DependenceSweep) -
             label=f"k = {k}",
         )
         changes = [(100 * p.distortion_increment, 100 * p.loss_increment) for p in points]
-        relative.plot(*zip(*changes, strict=True), "o-", color=colour, markersize=3, label=f"k = {k}")
+        relative.plot(
+            *zip(*changes, strict=True), "o-", color=colour, markersize=3, label=f"k = {k}"
+        )
     label(plain, f"(a) {name}", "D_X (share)", "D_Y (share)", xlim=(0, None), ylim=(0, None))
     relative.plot([0, 100], [0, -100], ":", color="black", label="loss = gain")
     gaussian = name.startswith("Gaussian")
@@ -149,16 +185,20 @@ def trade_off(results: Study, item: str, name: str, found: mc.DependenceSweep) -
     label(relative, "(b) relative to λ = 0", "change of D_X (%)", "change of D_Y (%)")
     slug = name.lower().replace(" ", "_").replace(".", "")
     caption = f"{name}: D_Y against D_X, λ = 0 (the upper end) to 1 in steps of 0.1, and relative to λ = 0"
-    results.figure(f"trade_off_{slug}", item, caption + (" (logarithmic axis)" if gaussian else ""), figure)
+    results.figure(
+        f"trade_off_{slug}", item, caption + (" (logarithmic axis)" if gaussian else ""), figure
+    )
     _find_steepness(results, item, name, found)
     _find_shape(results, item, name, found)
 
 
-def _find_steepness(results: Study, item: str, name: str, found: mc.DependenceSweep) -> None:
+def _find_steepness(results: Study, item: str, name: str, found: mc.sweeps.DependenceSweep) -> None:
     least, most = sizes_of(found)[0], sizes_of(found)[-1]
     early, late = at(found.points, least, 0.1), at(found.points, most, 0.1)
     plain, full = at(found.points, least, 0), at(found.points, least, 1)
-    covered = (plain.dependence_loss - early.dependence_loss) / (plain.dependence_loss - full.dependence_loss)
+    covered = (plain.dependence_loss - early.dependence_loss) / (
+        plain.dependence_loss - full.dependence_loss
+    )
     spent = (early.distortion - plain.distortion) / (full.distortion - plain.distortion)
     results.find(
         item,
@@ -178,7 +218,7 @@ def _find_steepness(results: Study, item: str, name: str, found: mc.DependenceSw
     )
 
 
-def _find_shape(results: Study, item: str, name: str, found: mc.DependenceSweep) -> None:
+def _find_shape(results: Study, item: str, name: str, found: mc.sweeps.DependenceSweep) -> None:
     steps = falls = 0
     for k in sizes_of(found):
         losses = [at(found.points, k, weight).dependence_loss for weight in LAMBDAS]
@@ -256,7 +296,7 @@ def diversity(results: Study, sweeps: Sweeps) -> None:
     results.figure("diversity", "Fig. 13", "The diversity l_avg against λ", figure)
 
 
-def _find_diversity(results: Study, name: str, found: mc.DependenceSweep) -> None:
+def _find_diversity(results: Study, name: str, found: mc.sweeps.DependenceSweep) -> None:
     def change(k: int, weight: float) -> float:
         return at(found.points, k, weight).diversity / at(found.points, k, 0).diversity - 1
 
@@ -292,20 +332,43 @@ def blocks_and_disclosure(results: Study) -> None:
     figure, (lost, linked) = panels(2)
     for (b, each), colour in zip(found.items(), COLOURS, strict=False):
         weights = [point.dependence for point in each.points]
-        lost.plot(weights, [p.distortion for p in each.points], "o-", color=colour, markersize=3, label=f"b = {b}")
-        linked.plot(weights, [p.dld for p in each.points], "o-", color=colour, markersize=3, label=f"b = {b}")
+        lost.plot(
+            weights,
+            [p.distortion for p in each.points],
+            "o-",
+            color=colour,
+            markersize=3,
+            label=f"b = {b}",
+        )
+        linked.plot(
+            weights,
+            [p.dld for p in each.points],
+            "o-",
+            color=colour,
+            markersize=3,
+            label=f"b = {b}",
+        )
     linked.axhline(1 / 10, color="black", linestyle=":", label="1/k")
     label(lost, "D_X", "λ", "D_X (share)", ylim=(0, None))
     label(linked, "distance-based linkage", "λ", "DLD (share of records)", ylim=(0, 1))
     results.figure(
-        "blocks", "Fig. 14", "Census, k = 10, in blocks of b columns: what is lost and what is disclosed", figure
+        "blocks",
+        "Fig. 14",
+        "Census, k = 10, in blocks of b columns: what is lost and what is disclosed",
+        figure,
     )
     results.table(
         "blocks",
         "Fig. 14",
         "Census, k = 10: D_X, DLD and the k of all columns together, by block size and λ",
         (
-            {"b": b, "lambda": p.dependence, "D_X": p.distortion, "DLD": p.dld, "found_k": p.found_k}
+            {
+                "b": b,
+                "lambda": p.dependence,
+                "D_X": p.distortion,
+                "DLD": p.dld,
+                "found_k": p.found_k,
+            }
             for b, each in found.items()
             for p in each.points
         ),
@@ -314,7 +377,7 @@ def blocks_and_disclosure(results: Study) -> None:
     _find_blocks_at_one(results, [at(each.points, 10, 1) for each in found.values()])
 
 
-def _find_blocks(results: Study, plain: dict[int, mc.DependencePoint]) -> None:
+def _find_blocks(results: Study, plain: dict[int, mc.sweeps.DependencePoint]) -> None:
     halves = plain[3].distortion / plain[6].distortion, plain[2].distortion / plain[3].distortion
     results.find(
         "Fig. 14",
@@ -342,7 +405,7 @@ def _find_blocks(results: Study, plain: dict[int, mc.DependencePoint]) -> None:
     )
 
 
-def _find_blocks_at_one(results: Study, ends: Sequence[mc.DependencePoint]) -> None:
+def _find_blocks_at_one(results: Study, ends: Sequence[mc.sweeps.DependencePoint]) -> None:
     results.find(
         "Fig. 14",
         "Census, k = 10, λ = 1: D_X and DLD of b = 2, 3 and 6",
@@ -360,7 +423,9 @@ def better_cells(results: Study, profile: str) -> None:
     sizes = (5, 10) if profile == "full" else (50,)
     weights = (0, 0.1, 0.5, 1)
     census = classic("census")
-    theirs, ours = (sweep(census, 6, k=sizes, lambdas=weights, method=method) for method in ("mdav", "auto"))
+    theirs, ours = (
+        sweep(census, 6, k=sizes, lambdas=weights, method=method) for method in ("mdav", "auto")
+    )
     results.table(
         "better_cells",
         "Fig. 11",

@@ -78,7 +78,9 @@ TABLE_5_2 = {
 
 LARGE = {500_000: ("47 min 30 s", 2850.0), 1_000_000: ("3 h 7 min", 11_220.0)}
 """Of Gaussian records with m = 15 and k = 10: as printed, and in seconds."""
-LIKE_THE_SQUARE = "Not run, to keep all short: four times the time of 500,000 records, as it goes with n²."
+LIKE_THE_SQUARE = (
+    "Not run, to keep all short: four times the time of 500,000 records, as it goes with n²."
+)
 
 
 def study(profile: str) -> Study:
@@ -110,7 +112,16 @@ def reference_times(results: Study, runs: Runs, sizes: Sizes) -> None:
     rows = []
     for (name, m, k), theirs in TABLE_5_2.items():
         seconds = min(run.whole for run in runs[name, m, k])
-        rows.append({"data": name, "records": sizes.records, "m": m, "k": k, "theirs_s": theirs, "ours_s": seconds})
+        rows.append(
+            {
+                "data": name,
+                "records": sizes.records,
+                "m": m,
+                "k": k,
+                "theirs_s": theirs,
+                "ours_s": seconds,
+            }
+        )
         same = sizes.records == THEIR_RECORDS
         results.find(
             "Table 5.2",
@@ -125,10 +136,24 @@ def reference_times(results: Study, runs: Runs, sizes: Sizes) -> None:
         seconds = time_mdav(sizes.large)
         for records, (printed, theirs) in LARGE.items():
             guess = seconds * (records / sizes.large) ** 2
-            _find_large(results, records, printed, theirs, guess, "" if records == sizes.large else LIKE_THE_SQUARE)
+            _find_large(
+                results,
+                records,
+                printed,
+                theirs,
+                guess,
+                "" if records == sizes.large else LIKE_THE_SQUARE,
+            )
             if records == sizes.large:
                 rows.append(
-                    {"data": GAUSSIAN, "records": records, "m": 15, "k": 10, "theirs_s": theirs, "ours_s": seconds}
+                    {
+                        "data": GAUSSIAN,
+                        "records": records,
+                        "m": 15,
+                        "k": 10,
+                        "theirs_s": theirs,
+                        "ours_s": seconds,
+                    }
                 )
     results.table("reference_times", "Table 5.2", "Seconds of MDAV on everything at once", rows)
 
@@ -146,7 +171,9 @@ def _find_on_all_threads(results: Study, records: int) -> None:
     )
 
 
-def _find_large(results: Study, records: int, printed: str, theirs: float, seconds: float, why: str) -> None:
+def _find_large(
+    results: Study, records: int, printed: str, theirs: float, seconds: float, why: str
+) -> None:
     results.find(
         "Table 5.2",
         f"{GAUSSIAN}, {records:,} records, m = 15, k = 10: MDAV on the whole",
@@ -209,7 +236,12 @@ def which_wins(results: Study, runs: Runs) -> None:
 
 
 def _find_winner(
-    results: Study, item: str, name: str, own: Sequence[mc.Increment], late: Sequence[mc.Increment], why: str
+    results: Study,
+    item: str,
+    name: str,
+    own: Sequence[mc.increments.Increment],
+    late: Sequence[mc.increments.Increment],
+    why: str,
 ) -> None:
     shares = [run.nu for run in own]
     quicker = crossing(shares, [run.tau_added for run in own], [run.tau_added for run in late])
@@ -242,7 +274,9 @@ def _find_winner(
     _find_regions(results, name, quicker, worse, why)
 
 
-def _find_regions(results: Study, name: str, quicker: float | None, worse: float | None, why: str) -> None:
+def _find_regions(
+    results: Study, name: str, quicker: float | None, worse: float | None, why: str
+) -> None:
     start, end = 1.0 if quicker is None else quicker, 1.0 if worse is None else worse
     middle = f"nu from {100 * start:.0f} % to {100 * end:.0f} %" if start < end else "no nu"
     results.find(

@@ -61,7 +61,9 @@ def write_page() -> None:
 
 
 def _studies(folder: Path) -> list[dict[str, Any]]:
-    return [read_study(folder / name) for name in NAMES if (folder / name / "findings.json").is_file()]
+    return [
+        read_study(folder / name) for name in NAMES if (folder / name / "findings.json").is_file()
+    ]
 
 
 def _headline(studies: Iterable[Mapping[str, Any]]) -> str:
@@ -72,7 +74,10 @@ def _headline(studies: Iterable[Mapping[str, Any]]) -> str:
     methods = list(dict.fromkeys(row["method"] for row in rows))
     cases = dict.fromkeys((row["data"], row["k"]) for row in rows)
     cells = {(row["data"], row["k"], row["method"]): row for row in rows}
-    lines = [[str(data), str(k), *_cells([cells.get((data, k, method)) for method in methods])] for data, k in cases]
+    lines = [
+        [str(data), str(k), *_cells([cells.get((data, k, method)) for method in methods])]
+        for data, k in cases
+    ]
     about = (
         "Distortion, 100 D = 100 SSE / SST in percent, of the classic data sets, and in brackets the time that the "
         "method took here. Values in print are those of the literature; a dash stands where none is, or nothing was "
@@ -84,7 +89,14 @@ def _headline(studies: Iterable[Mapping[str, Any]]) -> str:
         "and its time that of all five. *Best in print* is the least of the values that are listed in the "
         "[records](records.md); *best of ours* also counts the partitions that are kept there.\n"
     )
-    return "\n".join(["## Distortion and time\n", about, *_table(["data", "k", *map(_plain, methods)], lines), ""])
+    return "\n".join(
+        [
+            "## Distortion and time\n",
+            about,
+            *_table(["data", "k", *map(_plain, methods)], lines),
+            "",
+        ]
+    )
 
 
 def _cells(rows: list[Mapping[str, Any] | None]) -> list[str]:
@@ -110,11 +122,15 @@ def _counts(studies: Iterable[Mapping[str, Any]]) -> str:
     """How the findings came out and how long it took, a line for each paper and one for all."""
     lines, total, seconds = [], dict.fromkeys(VERDICTS, 0), 0.0
     for study in studies:
-        count = {verdict: sum(f["verdict"] == verdict for f in study["findings"]) for verdict in VERDICTS}
+        count = {
+            verdict: sum(f["verdict"] == verdict for f in study["findings"]) for verdict in VERDICTS
+        }
         total = {verdict: total[verdict] + count[verdict] for verdict in VERDICTS}
         seconds += study["seconds"] or 0.0
         title = f"[{study['title']}](#{study['name']})"
-        lines.append([title, *(str(count[verdict]) for verdict in VERDICTS), _clock(study["seconds"] or 0.0)])
+        lines.append(
+            [title, *(str(count[verdict]) for verdict in VERDICTS), _clock(study["seconds"] or 0.0)]
+        )
     lines.append(["all", *(str(total[verdict]) for verdict in VERDICTS), _clock(seconds)])
     return "\n".join(["## Verdicts\n", *_table(["paper", *VERDICTS, "time of the run"], lines), ""])
 

@@ -20,7 +20,9 @@ from experiments._pcl import agree, change, percent, same_digits
 from experiments._profiles import run_alone
 from experiments._surveys import distortion_of_surveys, ignoring_participation, price_of_uncertainty
 
-TITLE = "p-Probabilistic k-anonymous microaggregation for surveys with uncertain participation (2017)"
+TITLE = (
+    "p-Probabilistic k-anonymous microaggregation for surveys with uncertain participation (2017)"
+)
 
 LEFT_OUT = {
     "Fig. 1": "an example of two tables, no result",
@@ -92,19 +94,34 @@ def study(profile: str) -> Study:
 
 def simulated_failures(results: Study, profile: str) -> None:
     """Table II: k = 20, pi = 0.5, 0.1 accepted; computed, and simulated."""
-    found = mc.effective_anonymity(20, 0.5, 0.1)
-    drawn = mc.simulate_participation(np.full(found.size, 0.5), 20, trials=TRIALS[profile], seed=1)
-    results.find("Table II", "size for k = 20, pi = 0.5, 0.1 accepted", "48", str(found.size), agree(found.size == 48))
+    found = mc.surveys.effective_anonymity(20, 0.5, 0.1)
+    drawn = mc.surveys.simulate_participation(
+        np.full(found.size, 0.5), 20, trials=TRIALS[profile], seed=1
+    )
+    results.find(
+        "Table II",
+        "size for k = 20, pi = 0.5, 0.1 accepted",
+        "48",
+        str(found.size),
+        agree(found.size == 48),
+    )
     rows = []
     for name, (algorithm, simulation) in TABLE_II.items():
-        exact, estimate = getattr(found, name.replace(" ", "_")), getattr(drawn, name.replace(" ", "_"))
+        exact, estimate = (
+            getattr(found, name.replace(" ", "_")),
+            getattr(drawn, name.replace(" ", "_")),
+        )
         off = change(estimate.value, exact)
         rows.append(
             {"what": name, "in print": algorithm, "ours": exact, "simulated, in print": simulation,
              "simulated": estimate.value, "standard error": estimate.error, "off": percent(off, 2)}
         )  # fmt: skip
         results.find(
-            "Table II", f"{name}, by the algorithm", algorithm, f"{exact:.4g}", agree(same_digits(algorithm, exact))
+            "Table II",
+            f"{name}, by the algorithm",
+            algorithm,
+            f"{exact:.4g}",
+            agree(same_digits(algorithm, exact)),
         )
         theirs = change(float(simulation), float(algorithm))
         results.find(
@@ -115,14 +132,19 @@ def simulated_failures(results: Study, profile: str) -> None:
             agree(abs(off) < max(0.01, 3 * estimate.error / exact)),
             "Another seed; the standard error is in the table.",
         )
-    results.table("simulation", "Table II", "Failures computed and simulated, k = 20, pi = 0.5, size 48.", rows)
+    results.table(
+        "simulation",
+        "Table II",
+        "Failures computed and simulated, k = 20, pi = 0.5, size 48.",
+        rows,
+    )
 
 
 def sizes_and_failures(results: Study) -> None:
     """Table III: sizes and failures for k = 10, 50."""
     rows = []
     for (k, chance, accepted), printed in TABLE_III.items():
-        found = mc.effective_anonymity(k, chance, accepted)
+        found = mc.surveys.effective_anonymity(k, chance, accepted)
         ours = [float(getattr(found, name)) for name in RESULTS]
         same = [same_digits(text, value) for text, value in zip(printed, ours, strict=True)]
         rows.append(
@@ -147,7 +169,7 @@ def failures_of_tables(results: Study) -> None:
     rows = []
     for (k, records), printed in TABLE_IV.items():
         for accepted, theirs in zip(FAILURES, printed, strict=True):
-            size = mc.survey_size(k, participation=0.75, failure=accepted, records=records)
+            size = mc.surveys.survey_size(k, participation=0.75, failure=accepted, records=records)
             found, failure = size.anonymity, float(size.table_failure or 0.0)
             record, participant = TABLE_III[k, 0.75, accepted][3:]
             rows.append(
@@ -155,7 +177,9 @@ def failures_of_tables(results: Study) -> None:
                  "participant failure": found.participant_failure, "table failure": failure, "in print": theirs}
             )  # fmt: skip
             pairs = zip(
-                (record, participant, theirs), (found.record_failure, found.participant_failure, failure), strict=True
+                (record, participant, theirs),
+                (found.record_failure, found.participant_failure, failure),
+                strict=True,
             )
             same = [same_digits(text, value) for text, value in pairs]
             results.find(
@@ -192,18 +216,32 @@ def numerical_stability(results: Study) -> None:
     powers = np.linspace(-1, -17, 129)
     errors: dict[str, list[float]] = {"recursion as printed": [], "ours": []}
     for power in powers:
-        found = mc.effective_anonymity(20, 0.5, float(10**power))
+        found = mc.surveys.effective_anonymity(20, 0.5, float(10**power))
         exact = exact_failure(found.size, 20)
-        errors["recursion as printed"].append(abs(change(failure_as_published(found.size, 20, 0.5), exact)))
+        errors["recursion as printed"].append(
+            abs(change(failure_as_published(found.size, 20, 0.5), exact))
+        )
         errors["ours"].append(abs(change(found.cell_failure, exact)))
-    deep = [mc.effective_anonymity(20, 0.5, float(10.0**power)) for power in range(-20, -301, -20)]
+    deep = [
+        mc.surveys.effective_anonymity(20, 0.5, float(10.0**power))
+        for power in range(-20, -301, -20)
+    ]
     worst = max(abs(change(found.cell_failure, exact_failure(found.size, 20))) for found in deep)
     figure, (panel,) = panels(1)
     for (name, values), colour in zip(errors.items(), (COLOURS[1], COLOURS[0]), strict=True):
-        panel.loglog(10**powers, np.maximum(values, 1e-17), ".", color=colour, markersize=4, label=name)
-    panel.axhline(0.0084, color=COLOURS[5], linestyle=":", linewidth=0.8, label="printed: at most 0.84 %")
+        panel.loglog(
+            10**powers, np.maximum(values, 1e-17), ".", color=colour, markersize=4, label=name
+        )
+    panel.axhline(
+        0.0084, color=COLOURS[5], linestyle=":", linewidth=0.8, label="printed: at most 0.84 %"
+    )
     label(panel, "k = 20, pi = 0.5", "failure accepted", "relative error of the cell failure")
-    results.figure("stability", "Fig. 6", "Errors against exact arithmetic; under 1e-17 drawn at 1e-17.", figure)
+    results.figure(
+        "stability",
+        "Fig. 6",
+        "Errors against exact arithmetic; under 1e-17 drawn at 1e-17.",
+        figure,
+    )
     results.find(
         "Fig. 6",
         "largest relative error of the cell failure, accepted failures down to 1e-17",
@@ -220,18 +258,33 @@ def size_against_failure(results: Study) -> None:
     """Fig. 7: the size against the failure accepted, k = 50, pi = 1/2."""
     powers = np.linspace(0, -8, 161)
     accepted = np.minimum(10**powers, math.nextafter(1, 0))
-    sizes = [mc.effective_anonymity(50, 0.5, float(limit)).size for limit in accepted]
+    sizes = [mc.surveys.effective_anonymity(50, 0.5, float(limit)).size for limit in accepted]
     marks = {"six sigma": 3.4e-6, "five sigma": 2.87e-7}
     figure, (panel,) = panels(1)
     panel.semilogx(10**powers, sizes, "-", color=COLOURS[0], label="least size")
     for (name, limit), colour in zip(marks.items(), COLOURS[1:], strict=False):
         panel.semilogx(
-            limit, mc.effective_anonymity(50, 0.5, limit).size, "o", color=colour, label=f"{name}: {limit:.3g}"
+            limit,
+            mc.surveys.effective_anonymity(50, 0.5, limit).size,
+            "o",
+            color=colour,
+            label=f"{name}: {limit:.3g}",
         )
     label(panel, "k = 50, pi = 0.5", "failure accepted", "candidates in a cell", ylim=(0, None))
-    results.figure("size", "Fig. 7", "Candidates that a cell needs, against the failure accepted.", figure)
-    at = {limit: mc.effective_anonymity(50, 0.5, limit).size for limit in (1e-2, 1e-8, *marks.values())}
-    results.find("Fig. 7", "size if every failure is accepted", "k = 50", str(sizes[0]), agree(sizes[0] == 50))
+    results.figure(
+        "size", "Fig. 7", "Candidates that a cell needs, against the failure accepted.", figure
+    )
+    at = {
+        limit: mc.surveys.effective_anonymity(50, 0.5, limit).size
+        for limit in (1e-2, 1e-8, *marks.values())
+    }
+    results.find(
+        "Fig. 7",
+        "size if every failure is accepted",
+        "k = 50",
+        str(sizes[0]),
+        agree(sizes[0] == 50),
+    )
     results.find(
         "Fig. 7",
         "no prohibitive sizes: 1e-2; six sigma (3.40e-6); five sigma (2.87e-7); 1e-8",
@@ -248,25 +301,39 @@ def size_against_failure(results: Study) -> None:
 def approximations_against_k(results: Study) -> None:
     """Figs. 8 and 9: approximations for any k, pi = 1/2, 1e-6 accepted, and their errors."""
     sizes = np.arange(2, 101)
-    exact = np.array([mc.effective_anonymity(int(k), 0.5, 1e-6).size for k in sizes])
-    about = {name: np.array([mc.approximate_size(int(k), 0.5, 1e-6, name) for k in sizes]) for name in APPROXIMATE}
+    exact = np.array([mc.surveys.effective_anonymity(int(k), 0.5, 1e-6).size for k in sizes])
+    about = {
+        name: np.array([mc.surveys.approximate_size(int(k), 0.5, 1e-6, name) for k in sizes])
+        for name in APPROXIMATE
+    }
     limit = math.log(1e-6) / math.log(0.5)
     figure, axes = panels(2)
     axes[0].plot(sizes, exact, "-", color="black", label="exact")
     for (name, values), colour in zip(about.items(), COLOURS, strict=False):
         axes[0].plot(sizes, values, "--", color=colour, linewidth=0.9, label=name)
-        axes[1].plot(sizes, 100 * (values / exact - 1), "-", color=colour, linewidth=0.9, label=name)
-    axes[0].axhline(limit, color=COLOURS[5], linestyle=":", linewidth=0.8, label="limit of tiny failures")
+        axes[1].plot(
+            sizes, 100 * (values / exact - 1), "-", color=colour, linewidth=0.9, label=name
+        )
+    axes[0].axhline(
+        limit, color=COLOURS[5], linestyle=":", linewidth=0.8, label="limit of tiny failures"
+    )
     label(axes[0], "size, pi = 0.5, 1e-6 accepted", "k", "candidates in a cell")
     label(axes[1], "relative error", "k", "error of the approximation, %")
-    results.figure("approximations", "Figs. 8 and 9", "Approximations of the size, and their errors.", figure)
+    results.figure(
+        "approximations", "Figs. 8 and 9", "Approximations of the size, and their errors.", figure
+    )
     errors = {name: values / exact - 1 for name, values in about.items()}
     rows = [
         {"approximation": name, "error at k = 10": percent(float(error[8])), "at k = 50": percent(float(error[48])),
          "at k = 100": percent(float(error[98])), "largest": percent(float(error[np.abs(error).argmax()]))}
         for name, error in errors.items()
     ]  # fmt: skip
-    results.table("approximations", "Fig. 9", "Relative errors of the approximations, pi = 0.5, 1e-6 accepted.", rows)
+    results.table(
+        "approximations",
+        "Fig. 9",
+        "Relative errors of the approximations, pi = 0.5, 1e-6 accepted.",
+        rows,
+    )
     results.find(
         "Fig. 8",
         "the root of the divergence follows the size, k = 2 to 100: error at k = 10; at k = 100",
@@ -280,7 +347,9 @@ def approximations_against_k(results: Study) -> None:
         "Fig. 9",
         f"largest error from k = 10 on, and error at k = 100, of {', '.join(APPROXIMATE)}",
         "drawn, not printed: adequate",
-        "; ".join(f"{100 * worst[name]:.1f} %, {percent(float(errors[name][98]))}" for name in APPROXIMATE),
+        "; ".join(
+            f"{100 * worst[name]:.1f} %, {percent(float(errors[name][98]))}" for name in APPROXIMATE
+        ),
         agree(max(worst.values()) < 0.15),
         "Within 15 % counts as adequate.",
     )
@@ -294,9 +363,14 @@ def approximations_against_k(results: Study) -> None:
 def logarithmic_approximations(results: Study, profile: str) -> None:
     """Fig. 10: approximations for k = 2, rounded up, failures from 1e-7 to 1e-3."""
     powers = np.linspace(-7, -3, 4001 if profile == "full" else 401)
-    exact = np.array([mc.effective_anonymity(2, 0.5, float(10**power)).size for power in powers])
+    exact = np.array(
+        [mc.surveys.effective_anonymity(2, 0.5, float(10**power)).size for power in powers]
+    )
     rounded = {
-        name: np.ceil([mc.approximate_size(2, 0.5, float(10**power), name) for power in powers]) for name in LOGARITHMIC
+        name: np.ceil(
+            [mc.surveys.approximate_size(2, 0.5, float(10**power), name) for power in powers]
+        )
+        for name in LOGARITHMIC
     }
     shown = slice(None, None, max(1, len(powers) // 200))
     figure, (panel,) = panels(1)
@@ -306,7 +380,10 @@ def logarithmic_approximations(results: Study, profile: str) -> None:
     label(panel, "k = 2, pi = 0.5, rounded up", "failure accepted", "error of the size, %")
     results.figure("logarithmic", "Fig. 10", "Errors of the approximations for k = 2.", figure)
     right: Callable[[str], float] = lambda name: float((rounded[name] == exact).mean())  # noqa: E731
-    above, below = bool((rounded["linear"] >= exact).all()), bool((rounded["quadratic"] <= exact).all())
+    above, below = (
+        bool((rounded["linear"] >= exact).all()),
+        bool((rounded["quadratic"] <= exact).all()),
+    )
     results.find(
         "Fig. 10", "first order, rounded up: an upper bound; how often exact", "yes; less often",
         f"{'yes' if above else 'no'}; {right('linear'):.0%}", agree(above),

@@ -52,9 +52,7 @@ TIMED = {
 TIMED_K = {"quick": 200, "full": 1000}
 OURS: dict[str, dict[str, int]] = {"quick": {"shakes": 40}, "full": {}}
 """Shaking is what takes the time; the short run does with little of it."""
-OTHER_DRAW = (
-    "The points are another draw of the same distribution; changes within 2 points of percent count as the same."
-)
+OTHER_DRAW = "The points are another draw of the same distribution; changes within 2 points of percent count as the same."
 
 
 @dataclass(frozen=True)
@@ -110,9 +108,17 @@ def clusters(results: Study, compared: list[Compared]) -> None:
     shown = [one for one in compared if one.dimensions == 2 and one.cells == 16]
     for row, one in enumerate(shown):
         X = gaussian(len(one.mdav.labels), 2, one.correlation, seed=2)
-        for panel, (name, run) in zip(axes[2 * row :], {"MDAV": one.mdav, "PCL": one.published}.items(), strict=False):
+        for panel, (name, run) in zip(
+            axes[2 * row :], {"MDAV": one.mdav, "PCL": one.published}.items(), strict=False
+        ):
             map_cells(panel, X, run.labels, PASTELS, sides=(-3.5, 3.5))
-            label(panel, f"{name}, correlation {one.correlation:g}: D = {run.loss:.4f}", "x1", "x2", legend=False)
+            label(
+                panel,
+                f"{name}, correlation {one.correlation:g}: D = {run.loss:.4f}",
+                "x1",
+                "x2",
+                legend=False,
+            )
         gain, best = change(one.published.loss, one.mdav.loss), change(one.ours.loss, one.mdav.loss)
         results.find(
             "Fig. 3",
@@ -150,7 +156,9 @@ def clusters(results: Study, compared: list[Compared]) -> None:
         "better" if slowest < 44 else "differs",
         "Compiled kernels here; there a programming environment of the fourth generation on a Xeon of 2.67 GHz.",
     )
-    results.figure("clusters", "Fig. 3", "16 cells of equal size. White dots are centroids.", figure)
+    results.figure(
+        "clusters", "Fig. 3", "16 cells of equal size. White dots are centroids.", figure
+    )
 
 
 def changes_against_cells(results: Study, compared: list[Compared]) -> None:
@@ -174,17 +182,38 @@ def changes_against_cells(results: Study, compared: list[Compared]) -> None:
     figure, axes = panels(2)
     for panel, correlation in zip(axes, CORRELATIONS, strict=True):
         for dimensions, colour in zip(DIMENSIONS, COLOURS, strict=False):
-            own = [one for one in compared if (one.dimensions, one.correlation) == (dimensions, correlation)]
+            own = [
+                one
+                for one in compared
+                if (one.dimensions, one.correlation) == (dimensions, correlation)
+            ]
             cells = [one.cells for one in own]
             gains = [100 * change(one.published.loss, one.mdav.loss) for one in own]
             best = [100 * change(one.ours.loss, one.mdav.loss) for one in own]
-            panel.plot(cells, gains, "o-", color=colour, markersize=4, label=f"{dimensions} dimensions")
+            panel.plot(
+                cells, gains, "o-", color=colour, markersize=4, label=f"{dimensions} dimensions"
+            )
             panel.plot(cells, best, "x--", color=colour, markersize=4)
-        panel.axhline(-19, color=COLOURS[5], linewidth=0.8, linestyle=":", label="printed: up to -19 %")
+        panel.axhline(
+            -19, color=COLOURS[5], linewidth=0.8, linestyle=":", label="printed: up to -19 %"
+        )
         panel.set_xscale("log", base=2)
-        label(panel, f"correlation {correlation:g} (dashed: our default)", "cells", "change of D from MDAV, %")
-    results.figure("changes", "Fig. 4", "What PCL loses against MDAV; dotted, the largest gain in print.", figure)
-    changes = {(one.dimensions, one.correlation, one.cells): change(one.ours.loss, one.mdav.loss) for one in compared}
+        label(
+            panel,
+            f"correlation {correlation:g} (dashed: our default)",
+            "cells",
+            "change of D from MDAV, %",
+        )
+    results.figure(
+        "changes",
+        "Fig. 4",
+        "What PCL loses against MDAV; dotted, the largest gain in print.",
+        figure,
+    )
+    changes = {
+        (one.dimensions, one.correlation, one.cells): change(one.ours.loss, one.mdav.loss)
+        for one in compared
+    }
     plain = [change(one.published.loss, one.mdav.loss) for one in compared]
     results.find(
         "Fig. 4",
@@ -205,8 +234,12 @@ def changes_against_cells(results: Study, compared: list[Compared]) -> None:
         agree(all(late < early for early, late in pairs)),
         "By our default; the table has every case.",
     )
-    by_correlation = [mean(gain for (_, r, _), gain in changes.items() if r == own) for own in CORRELATIONS]
-    by_dimension = [mean(gain for (d, _, _), gain in changes.items() if d == own) for own in DIMENSIONS]
+    by_correlation = [
+        mean(gain for (_, r, _), gain in changes.items() if r == own) for own in CORRELATIONS
+    ]
+    by_dimension = [
+        mean(gain for (d, _, _), gain in changes.items() if d == own) for own in DIMENSIONS
+    ]
     results.find(
         "Fig. 4",
         "gains slightly decrease with correlation; with dimension",
@@ -241,10 +274,17 @@ def distortion_falls(results: Study, profile: str) -> None:
     assert found is not None
     history = np.array(found.history) * X.var(axis=0).mean()
     figure, (panel,) = panels(1)
-    panel.plot(np.arange(1, len(history) + 1), history, "o-", markersize=3, color=COLOURS[0], label="PCL")
+    panel.plot(
+        np.arange(1, len(history) + 1), history, "o-", markersize=3, color=COLOURS[0], label="PCL"
+    )
     panel.axhline(mdav.loss, color=COLOURS[1], linestyle="--", label="MDAV")
     label(panel, f"{len(X):,} points, 32 cells, correlation 1/2", "iteration", "D")
-    results.figure("iterations", "Fig. 5", "The distortion after each iteration, as published (speed 1/2).", figure)
+    results.figure(
+        "iterations",
+        "Fig. 5",
+        "The distortion after each iteration, as published (speed 1/2).",
+        figure,
+    )
     rises = int((np.diff(history) > 1e-12 * history[:-1]).sum())
     results.find("Fig. 5", "iterations in which D rises, of 50", "0", str(rises), agree(rises == 0))
     below = np.flatnonzero(history < mdav.loss)
@@ -268,11 +308,26 @@ def time_against_points(results: Study, profile: str) -> None:
         for n in sizes:
             X = gaussian(n, dimensions, seed=n)
             times["MDAV"].append(min(run_method(X, k, "mdav").seconds for _ in range(3)))
-            times["PCL"].append(run_pcl(X, k, iterations=100, tolerance=0.0, **AS_PUBLISHED).seconds)
-            rows.append({"dimensions": dimensions, "points": n, **{f"seconds of {a}": t[-1] for a, t in times.items()}})
+            times["PCL"].append(
+                run_pcl(X, k, iterations=100, tolerance=0.0, **AS_PUBLISHED).seconds
+            )
+            rows.append(
+                {
+                    "dimensions": dimensions,
+                    "points": n,
+                    **{f"seconds of {a}": t[-1] for a, t in times.items()},
+                }
+            )
         slopes = {name: exponent(sizes, seconds) for name, seconds in times.items()}
         for (name, seconds), colour in zip(times.items(), COLOURS, strict=False):
-            panel.loglog(sizes, seconds, "o", color=colour, markersize=4, label=f"{name}: exponent {slopes[name]:.2f}")
+            panel.loglog(
+                sizes,
+                seconds,
+                "o",
+                color=colour,
+                markersize=4,
+                label=f"{name}: exponent {slopes[name]:.2f}",
+            )
         label(panel, f"{dimensions} dimensions, k = {k:,}", "points", "seconds")
         for name, theirs in zip(slopes, printed[dimensions], strict=True):
             ours = slopes[name]
@@ -281,11 +336,17 @@ def time_against_points(results: Study, profile: str) -> None:
                 f"{name}, {dimensions} dimensions: exponent of the time in n, k fixed",
                 f"{theirs:.2f}",
                 f"{ours:.2f}; {minutes(times[name][-1])} for {sizes[-1]:,} points",
-                "better" if ours < theirs - 0.3 else "reproduced" if ours <= theirs + 0.3 else "differs",
+                "better"
+                if ours < theirs - 0.3
+                else "reproduced"
+                if ours <= theirs + 0.3
+                else "differs",
                 "Wall-clock time, k fixed, 100 iterations of PCL; it moves with what else the machine does. MDAV needs "
                 "0.75 n^2 / k distances and an iteration of PCL n^2 / k.",
             )
-    results.table("times", "Fig. 6", "Times of MDAV (best of 3) and of 100 iterations of PCL.", rows)
+    results.table(
+        "times", "Fig. 6", "Times of MDAV (best of 3) and of 100 iterations of PCL.", rows
+    )
     results.figure("times", "Fig. 6", "Time against the number of points, k fixed.", figure)
 
 

@@ -18,18 +18,30 @@ def values(items: Sequence[Any]) -> Values:
     if isinstance(first, (str, bool)):
         categories = tuple(sorted({str(item) for item in known}))
         data = np.array([0 if item is None else categories.index(str(item)) for item in items])
-        return Values("text" if isinstance(first, str) else "boolean", data, missing, categories=categories)
+        return Values(
+            "text" if isinstance(first, str) else "boolean", data, missing, categories=categories
+        )
     if isinstance(first, datetime.datetime):
         return _times("datetime", items, missing, "us")
     if isinstance(first, datetime.date):
         return _times("date", items, missing, "D")
     if any(isinstance(item, float) for item in known):
-        return Values("float", np.array([np.nan if item is None else item for item in items], dtype=float), missing)
-    return Values("integer", np.array([0 if item is None else item for item in items], dtype=np.int64), missing)
+        return Values(
+            "float",
+            np.array([np.nan if item is None else item for item in items], dtype=float),
+            missing,
+        )
+    return Values(
+        "integer",
+        np.array([0 if item is None else item for item in items], dtype=np.int64),
+        missing,
+    )
 
 
 def _times(storage: Any, items: Sequence[Any], missing: Any, unit: str) -> Values:
-    data = np.array([0 if item is None else np.datetime64(item, unit).astype(np.int64) for item in items])
+    data = np.array(
+        [0 if item is None else np.datetime64(item, unit).astype(np.int64) for item in items]
+    )
     return Values(storage, data.astype(np.int64), missing, unit=unit)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from microcell.encoding import check_missing, encode, fit, missing_rows, place
 from microcell.errors import DataError, SchemaError, TableError
 from microcell.model import Column, Encoding, Schema, Values
-from microcell.roles import resolve
+from microcell.schema.resolve import resolve
 from tests.small_tables import table
 
 
@@ -63,7 +63,9 @@ def test_any_scale_is_standardized(column):
 
 def test_large_offsets_lose_nothing():
     small = encoded(a=[i / 8 for i in (0, 3, 1, 8)]).matrix
-    assert encoded(a=[1.7e9 + i / 8 for i in (0, 3, 1, 8)]).matrix == pytest.approx(small, abs=1e-12)
+    assert encoded(a=[1.7e9 + i / 8 for i in (0, 3, 1, 8)]).matrix == pytest.approx(
+        small, abs=1e-12
+    )
     assert encoded(a=[2**61 + i for i in (0, 3, 1, 8)]).matrix == pytest.approx(small, abs=1e-12)
 
 
@@ -100,7 +102,9 @@ def test_ordinal_ranks_follow_the_order_given():
 
 def test_an_unknown_ordinal_category_is_refused_without_showing_it():
     schema = Schema(quasi=[Column("c", order=["low", "high"])])
-    with pytest.raises(SchemaError, match=r"1 rows hold a category that is not in its order, the first is row 3") as e:
+    with pytest.raises(
+        SchemaError, match=r"1 rows hold a category that is not in its order, the first is row 3"
+    ) as e:
         encoded(schema, c=["low", "high", "secret"])
     assert "secret" not in str(e.value)
 
@@ -156,7 +160,9 @@ def test_missing_values_are_counted_by_column():
     made = table(a=[1, None, 3], b=["x", None, None])
     schema = resolve(Schema(quasi=["a", "b"]), made)
     assert missing_rows(made, schema).tolist() == [False, True, True]
-    with pytest.raises(DataError, match=r"Missing values in 'a' \(1\), 'b' \(2\)\. Say .* by missing \(--missing\)"):
+    with pytest.raises(
+        DataError, match=r"Missing values in 'a' \(1\), 'b' \(2\)\. Say .* by missing \(--missing\)"
+    ):
         check_missing(made, schema)
 
 
@@ -191,14 +197,18 @@ def test_only_kinds_that_are_accepted_are_suggested_for_too_many_categories(made
         encoded(Schema(quasi=[Column("a", kind=kind, order=order)]), a=items)
 
 
-@pytest.mark.parametrize("weights", [[1.0, 0.0], [1.0, None], [1.0, -2.0], ["a", "b"], [1.0, np.inf]])
+@pytest.mark.parametrize(
+    "weights", [[1.0, 0.0], [1.0, None], [1.0, -2.0], ["a", "b"], [1.0, np.inf]]
+)
 def test_sampling_weights_must_be_positive(weights):
     with pytest.raises(DataError, match="Weight column 'w' must hold positive numbers"):
         encoded(Schema(quasi=["a"], weight="w"), a=[1, 2], w=weights)
 
 
 def test_near_unique_text_is_refused_as_nominal():
-    with pytest.raises(SchemaError, match="60 categories in 100 records: the value that a cell would publish"):
+    with pytest.raises(
+        SchemaError, match="60 categories in 100 records: the value that a cell would publish"
+    ):
         encoded(a=[f"value {min(i, 59)}" for i in range(100)])
 
 
@@ -247,13 +257,20 @@ ITEMS = {
 @st.composite
 def mixed_tables(draw):
     rows = draw(st.integers(1, 12))
-    columns = {name: st.lists(st.none() | items, min_size=rows, max_size=rows) for name, items in ITEMS.items()}
-    columns["day"] = st.lists(ITEMS["day"], min_size=rows, max_size=rows)  # without one it has no type
+    columns = {
+        name: st.lists(st.none() | items, min_size=rows, max_size=rows)
+        for name, items in ITEMS.items()
+    }
+    columns["day"] = st.lists(
+        ITEMS["day"], min_size=rows, max_size=rows
+    )  # without one it has no type
     return table(**{name: draw(items) for name, items in columns.items()})
 
 
 def saved(encoding, k=1):
-    return Encoding.from_dict(json.loads(json.dumps(encoding.published(k).as_dict(), allow_nan=False)))
+    return Encoding.from_dict(
+        json.loads(json.dumps(encoding.published(k).as_dict(), allow_nan=False))
+    )
 
 
 @given(mixed_tables())
@@ -267,7 +284,10 @@ def test_a_saved_encoding_places_the_fitted_records_where_they_were(made):
     assert place(made, fit(made, resolve(MIXED, made))).matrix.tobytes() == points.matrix.tobytes()
 
 
-@given(st.lists(st.integers(-(2**53), 2**53) | st.integers(-9, 9), min_size=2), st.sampled_from([1, 2.0**-1060]))
+@given(
+    st.lists(st.integers(-(2**53), 2**53) | st.integers(-9, 9), min_size=2),
+    st.sampled_from([1, 2.0**-1060]),
+)
 def test_numbers_are_standardized_to_the_last_digits(items, unit):
     exact = [Fraction(item) for item in items]
     mean = sum(exact) / len(exact)
@@ -291,7 +311,11 @@ def placed(fitted, new, column="a"):
 
 def test_whole_numbers_and_floats_stand_for_each_other():
     whole, real = [0, 10, 30], [0.0, 10.0, 30.0]
-    assert placed(whole, [10.0, 7.5])[0][0] == placed(whole, [10])[0][0] == pytest.approx(placed(real, [10])[0][0])
+    assert (
+        placed(whole, [10.0, 7.5])[0][0]
+        == placed(whole, [10])[0][0]
+        == pytest.approx(placed(real, [10])[0][0])
+    )
     large = [2**60 + 1, 2**60 + 3, 2**60 + 257]
     assert placed(large, [float(2**60)])[0] == pytest.approx(placed(large, [2**60])[0], abs=1e-14)
     assert placed(large, [large[0]])[0] != placed(large, [large[0] + 1])[0]
@@ -304,7 +328,9 @@ def test_far_records_stay_finite():
 
 
 def counts_of(storage, unit, counts):
-    return Values(storage, np.array(counts, dtype=np.int64), np.zeros(len(counts), dtype=bool), unit=unit)
+    return Values(
+        storage, np.array(counts, dtype=np.int64), np.zeros(len(counts), dtype=bool), unit=unit
+    )
 
 
 def test_times_in_another_unit_are_converted_exactly():
@@ -318,9 +344,13 @@ def test_times_in_another_unit_are_converted_exactly():
         0.5,
     ]
     fine = counts_of("datetime", "ns", [base * day, base * day + 2])
-    assert placed(fine, counts_of("datetime", "us", [base * day // 1000]))[0].ravel().tolist() == [-1.0]
+    assert placed(fine, counts_of("datetime", "us", [base * day // 1000]))[0].ravel().tolist() == [
+        -1.0
+    ]
     assert placed(fine, counts_of("date", "D", [base]))[0].ravel().tolist() == [-1.0]
-    assert placed(fine, counts_of("date", "D", [10**7]))[0][0] == pytest.approx((10**7 - base) * day)  # beyond int64
+    assert placed(fine, counts_of("date", "D", [10**7]))[0][0] == pytest.approx(
+        (10**7 - base) * day
+    )  # beyond int64
 
 
 def test_times_may_be_categories():
@@ -328,7 +358,11 @@ def test_times_may_be_categories():
     same, strange = placed(fitted, counts_of("datetime", "s", [86_400, 86_401]), nominal)
     assert same[0].tolist() == placed(fitted, counts_of("date", "D", [1]), nominal)[0][0].tolist()
     assert strange == {"a": 1}
-    between, _ = placed(fitted, counts_of("datetime", "s", [86_400, 86_401, 2 * 86_400]), Column("a", kind="ordinal"))
+    between, _ = placed(
+        fitted,
+        counts_of("datetime", "s", [86_400, 86_401, 2 * 86_400]),
+        Column("a", kind="ordinal"),
+    )
     assert between[1, 0] == pytest.approx((between[0, 0] + between[2, 0]) / 2)
 
 
@@ -339,7 +373,10 @@ def test_an_unknown_category_has_no_indicator():
     assert points.strange == {"a": 2}
     assert points.matrix[0].tolist() == (-encoding.columns[0].centre).tolist()
     assert points.matrix[1].tolist() == [0, 0, 0]
-    assert points.matrix[2].tolist() == encode(made, resolve(Schema(quasi=["a"]), made)).matrix[0].tolist()
+    assert (
+        points.matrix[2].tolist()
+        == encode(made, resolve(Schema(quasi=["a"]), made)).matrix[0].tolist()
+    )
 
 
 def test_constant_columns_know_strangers():
@@ -358,24 +395,37 @@ def test_an_unknown_ordinal_number_lies_between_its_neighbours():
 
 
 def test_an_unknown_ordinal_text_stands_at_the_mean():
-    points, strange = placed(["lo", "hi", "hi"], ["lo", "other"], Column("a", order=["lo", "mid", "hi"]))
+    points, strange = placed(
+        ["lo", "hi", "hi"], ["lo", "other"], Column("a", order=["lo", "mid", "hi"])
+    )
     assert points[0, 0] < 0
     assert points[1, 0] == 0
     assert strange == {"a": 1}
 
 
 def test_an_order_places_all_its_categories():
-    points, strange = placed(["lo", "hi", "hi"], ["lo", "mid", "hi"], Column("a", order=["lo", "mid", "hi"]))
+    points, strange = placed(
+        ["lo", "hi", "hi"], ["lo", "mid", "hi"], Column("a", order=["lo", "mid", "hi"])
+    )
     assert points[1, 0] == pytest.approx((points[0, 0] + points[2, 0]) / 2)
     assert not strange
 
 
 @pytest.mark.parametrize(
     ("new", "like"),
-    [("94112", "94110"), ("942", "94200"), ("9", "94110"), ("77", "10001"), ("", "10001"), ("99", "94110")],
+    [
+        ("94112", "94110"),
+        ("942", "94200"),
+        ("9", "94110"),
+        ("77", "10001"),
+        ("", "10001"),
+        ("99", "94110"),
+    ],
 )
 def test_an_unknown_code_stands_at_the_one_with_the_longest_prefix(new, like):
-    points, strange = placed(["94110", "94111", "94200", "10001"], [new, like], Column("a", kind="code"))
+    points, strange = placed(
+        ["94110", "94111", "94200", "10001"], [new, like], Column("a", kind="code")
+    )
     assert points[0, 0] == points[1, 0]
     assert strange == {"a": 1}
 
@@ -384,7 +434,9 @@ def test_codes_are_known_by_name_whatever_their_type():
     points, strange = placed(["1001", "1002", "2001"], [2001, 1001], Column("a", kind="code"))
     assert (
         points[:, 0].tolist()
-        == placed(["1001", "1002", "2001"], ["2001", "1001"], Column("a", kind="code"))[0][:, 0].tolist()
+        == placed(["1001", "1002", "2001"], ["2001", "1001"], Column("a", kind="code"))[0][
+            :, 0
+        ].tolist()
     )
     assert not strange
 
@@ -422,7 +474,8 @@ def test_a_table_without_records_has_no_points():
 )
 def test_other_types_are_refused_with_the_row(fitted, new, column):
     with pytest.raises(
-        SchemaError, match=r"Column 'a' is \w+, of \w+ values, but here it holds \w+ values, the first in row 2"
+        SchemaError,
+        match=r"Column 'a' is \w+, of \w+ values, but here it holds \w+ values, the first in row 2",
     ):
         placed(fitted, new, column)
 
@@ -431,7 +484,8 @@ def test_missing_columns_are_named():
     made = table(age=[1, 2], sex=["f", "m"])
     encoding = fit(made, resolve(Schema(quasi=["age", "sex"]), made))
     with pytest.raises(
-        SchemaError, match=r"lacks 'age', which the points were made of\. Is 'agee' meant to be 'age'\?"
+        SchemaError,
+        match=r"lacks 'age', which the points were made of\. Is 'agee' meant to be 'age'\?",
     ):
         place(table(agee=[1], sex=["f"]), encoding)
 
@@ -457,7 +511,13 @@ def rare_table():
 
 
 RARE = Schema(
-    quasi=["n", Column("z", kind="code"), Column("o", kind="ordinal"), Column("d", order=["lo", "mi", "hi"]), *"xyt"]
+    quasi=[
+        "n",
+        Column("z", kind="code"),
+        Column("o", kind="ordinal"),
+        Column("d", order=["lo", "mi", "hi"]),
+        *"xyt",
+    ]
 )
 
 
@@ -467,7 +527,10 @@ def test_what_few_records_say_is_not_published():
     one, three = (json.dumps(encoding.published(k).as_dict()) for k in (1, 3))
     assert all(name in one for name in ("rareword", "7777", "987.125"))
     assert not any(name in three for name in ("rareword", "7777", "987.125"))
-    assert all(name in three for name in ("common", "other", "5551", "5562", "3.25", "4.5", "lo", "mi", "hi"))
+    assert all(
+        name in three
+        for name in ("common", "other", "5551", "5562", "3.25", "4.5", "lo", "mi", "hi")
+    )
     ends = [made.columns[name].data for name in "xyt"]
     for number in (bound for data in ends for bound in (data.min(), data.max())):
         assert str(number.item()) not in one

@@ -1,24 +1,37 @@
 """The public surface: the root exports exactly what it says, and importing it is quick because it loads nothing."""
 
+import inspect
 import subprocess
 import sys
+from pkgutil import iter_modules
 
 import pytest
 
 import microcell as mc
 
 
+def public_names():
+    return [name for name in mc.__all__ if not inspect.ismodule(getattr(mc, name))]
+
+
 def test_every_public_name_is_there():
+    assert len(mc.__all__) <= 45
     for name in mc.__all__:
         assert getattr(mc, name) is not None
-    assert set(mc._MODULE_OF) == set(mc.__all__)
-    assert mc.__all__ == sorted(mc.__all__, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+    assert {*mc._MODULE_OF, *mc._SUBPACKAGES} == set(mc.__all__)
+    assert mc.__all__ == sorted(mc.__all__, key=lambda name: (not name[0].isupper(), name))
 
 
 def test_public_names_are_documented():
-    for name in mc.__all__:
-        if name != "METHODS":
-            assert getattr(mc, name).__doc__, name
+    for name in public_names():
+        assert getattr(mc, name).__doc__, name
+
+
+def test_no_submodule_hides_a_public_name():
+    for package in mc._SUBPACKAGES:
+        module = getattr(mc, package)
+        submodules = {info.name for info in iter_modules(getattr(module, "__path__", []))}
+        assert submodules & set(module.__all__) == set(), package
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -32,9 +32,14 @@ def published_runs():
             for row in csv.DictReader(lines):
                 name = "census" if file in OF_CENSUS else row.get("data")
                 ours = [column for column in row if not re.search("in print|best of ours", column)]
-                losses = [column for column in ours if re.search("^D$|^D, |, IL$", column) and row[column]]
+                losses = [
+                    column for column in ours if re.search("^D$|^D, |, IL$", column) and row[column]
+                ]
                 if name in records.SETS:
-                    yield from (Run(name, int(row["k"]), f"{file}: {column}", row[column]) for column in losses)
+                    yield from (
+                        Run(name, int(row["k"]), f"{file}: {column}", row[column])
+                        for column in losses
+                    )
 
 
 def as_printed(percent, column):
@@ -50,7 +55,9 @@ def test_the_page_tells_what_the_kept_partitions_lose(data_folder, name, k):
     assert len(labels) == len(X)
     assert k <= sizes.min() <= sizes.max() <= 2 * k - 1
     line = next(
-        row for row in records.PAGE.read_text(encoding="utf-8").splitlines() if row.startswith(f"| {name} | {k} |")
+        row
+        for row in records.PAGE.read_text(encoding="utf-8").splitlines()
+        if row.startswith(f"| {name} | {k} |")
     )
     assert line.split("|")[5].strip() == f"{100 * mc.distortion(X, labels):.4f}"
 
@@ -61,7 +68,9 @@ def test_no_published_run_of_ours_is_better_than_the_record(data_folder, name, k
     record = records.loss(records.load(name), records.kept_labels(name, k))
     runs = [run for run in published_runs() if (run.name, run.k) == (name, k)]
     better = [run for run in runs if float(run.loss) < as_printed(record, run.column)]
-    assert not better, f"the record of {name}, k = {k} loses {record:.4f} %: renew it (make records)"
+    assert not better, (
+        f"the record of {name}, k = {k} loses {record:.4f} %: renew it (make records)"
+    )
 
 
 def test_published_runs_are_those_of_every_method_on_every_set():
@@ -76,7 +85,11 @@ def test_published_runs_are_those_of_every_method_on_every_set():
         "anneal",
         "auto, best effort",
     )
-    assert found >= {(name, f"aggregation/classics.csv: {method}, IL") for name in records.SETS for method in methods}
+    assert found >= {
+        (name, f"aggregation/classics.csv: {method}, IL")
+        for name in records.SETS
+        for method in methods
+    }
     columns = ("D, noisy as published", "D, our default", "D, auto", "D, anneal")
     assert found >= {("census", f"aggregation/census.csv: {column}") for column in columns}
     assert ("census", "aggregation/mdav.csv: D") in found

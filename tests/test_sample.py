@@ -114,7 +114,9 @@ def test_most_people_have_a_name_of_their_own():
 
 
 def test_the_table_needs_protection():
-    few = zip(*(SURVEY[name].tolist() for name in ("sex", "age", "bmi", "postal_code")), strict=True)
+    few = zip(
+        *(SURVEY[name].tolist() for name in ("sex", "age", "bmi", "postal_code")), strict=True
+    )
     every = zip(*(SURVEY[name].tolist() for name in sample_schema().keys), strict=True)
     for combinations in (few, every):
         sizes = Counter(combinations)

@@ -33,7 +33,16 @@ _TOWNS = (
     _Town(0.03, 41.2810, 1.2230, 0.0040, "4342", 1),
 )
 
-_AGE_KNOTS = ((18, 0.80), (30, 0.95), (45, 1.30), (55, 1.20), (65, 0.95), (75, 0.70), (85, 0.35), (95, 0.05))
+_AGE_KNOTS = (
+    (18, 0.80),
+    (30, 0.95),
+    (45, 1.30),
+    (55, 1.20),
+    (65, 0.95),
+    (75, 0.70),
+    (85, 0.35),
+    (95, 0.05),
+)
 """(age, relative frequency); straight lines between."""
 
 _GRADE_LIMITS = (3.0, 3.6, 4.3, 5.2)
@@ -147,7 +156,9 @@ def _draw_tsh(random: np.random.Generator, ages: Integers, bmi: Floats, grades: 
 
 def _draw_homes(random: np.random.Generator, records: int) -> dict[str, NDArray[Any]]:
     towns = random.choice(len(_TOWNS), size=records, p=[town.share for town in _TOWNS])
-    north, east = random.normal(size=(2, records)) * np.array([town.width for town in _TOWNS])[towns]
+    north, east = (
+        random.normal(size=(2, records)) * np.array([town.width for town in _TOWNS])[towns]
+    )
     # A degree of longitude is 3/4 of a degree of latitude here: wider numbers for the same distance.
     latitude = np.array([town.latitude for town in _TOWNS])[towns] + north
     longitude = np.array([town.longitude for town in _TOWNS])[towns] + east / 0.75

@@ -11,7 +11,9 @@ from microcell.errors import DataError, OptionError
 from microcell.model import Column, Schema, Table, Values
 from tests.small_tables import table, take, values
 
-SCHEMA = Schema(quasi=[Column("age", kind="numeric", publish="mean")], confidential=["tsh"], keep=["note"])
+SCHEMA = Schema(
+    quasi=[Column("age", kind="numeric", publish="mean")], confidential=["tsh"], keep=["note"]
+)
 ORIGINAL = table(age=[20, 22, None, 42], tsh=[0.1, None, 3.0, 4.0], note=["a", "b", None, "d"])
 
 
@@ -42,7 +44,9 @@ def test_missing_equals_only_missing():
 
 
 def test_dropped_rows_are_those_with_a_missing_quasi_identifier():
-    released = take(table(age=[21, 21, 0, 42], tsh=[0.1, None, 3.0, 4.0], note=["a", "b", None, "d"]), [0, 1, 3])
+    released = take(
+        table(age=[21, 21, 0, 42], tsh=[0.1, None, 3.0, 4.0], note=["a", "b", None, "d"]), [0, 1, 3]
+    )
     assert align(ORIGINAL, released, SCHEMA).pairs.tolist() == [0, 1, 3]
 
 
@@ -57,7 +61,9 @@ def test_more_rows_than_the_original():
     assert "more rows" in found.notes[0]
 
 
-@pytest.mark.parametrize("schema", [Schema(quasi=SCHEMA.quasi), Schema(quasi=SCHEMA.quasi, keep=["flat"])])
+@pytest.mark.parametrize(
+    "schema", [Schema(quasi=SCHEMA.quasi), Schema(quasi=SCHEMA.quasi, keep=["flat"])]
+)
 def test_order_is_taken_on_trust_where_nothing_tells_rows_apart(schema):
     made = table(age=[1, 2, 3], flat=["x", "x", "x"])
     found = align(made, made, schema)
@@ -137,13 +143,41 @@ def test_values_changed_beside_a_key_are_told_and_rows_stay_matched():
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        (["u", "v", "w", "x"], ["u", "v", "y", "z"], "released table holds .* in 2 rows, first in row 3"),
-        (["u", "v", "w", "x"], [71, 72, 73, 74], "released table holds .* in 4 rows, first in row 1"),
-        ([71, 72, 73, 74], [71.5, 72.0, 73.0, 74.0], "released table holds .* in 1 row, first in row 1"),
-        (["u", "v", "w", "x"], ["u", "v", "w", "w"], "released table repeats .* in 1 row, first in row 4"),
-        (["u", "u", "w", "u"], ["u", "v", "w", "x"], "original table repeats .* in 2 rows, first in row 2"),
-        (["u", "v", "w", "x"], ["u", None, "w", "x"], "released table is missing in 1 row, first in row 2"),
-        (["u", "v", None, "x"], ["u", "v", "w", "x"], "original table is missing in 1 row, first in row 3"),
+        (
+            ["u", "v", "w", "x"],
+            ["u", "v", "y", "z"],
+            "released table holds .* in 2 rows, first in row 3",
+        ),
+        (
+            ["u", "v", "w", "x"],
+            [71, 72, 73, 74],
+            "released table holds .* in 4 rows, first in row 1",
+        ),
+        (
+            [71, 72, 73, 74],
+            [71.5, 72.0, 73.0, 74.0],
+            "released table holds .* in 1 row, first in row 1",
+        ),
+        (
+            ["u", "v", "w", "x"],
+            ["u", "v", "w", "w"],
+            "released table repeats .* in 1 row, first in row 4",
+        ),
+        (
+            ["u", "u", "w", "u"],
+            ["u", "v", "w", "x"],
+            "original table repeats .* in 2 rows, first in row 2",
+        ),
+        (
+            ["u", "v", "w", "x"],
+            ["u", None, "w", "x"],
+            "released table is missing in 1 row, first in row 2",
+        ),
+        (
+            ["u", "v", None, "x"],
+            ["u", "v", "w", "x"],
+            "original table is missing in 1 row, first in row 3",
+        ),
         ([None] * 4, ["u", "v", "w", "x"], "original table is missing in 4 rows"),
     ],
 )

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from microcell.auditing import anonymity, class_labels, class_sizes
+from microcell.auditing import class_labels, class_sizes
 from microcell.errors import SchemaError
+from microcell.measures import risk
 from microcell.model import Table, Values
 from tests.small_tables import table, take
 
@@ -22,14 +23,19 @@ def test_classes_are_the_distinct_rows(rows):
     made = table(x=[row[0] for row in rows], y=[row[1] for row in rows], z=[row[2] for row in rows])
     labels = class_labels(made, ["x", "y", "z"])
     assert Counter(Counter(rows).values()) == Counter(class_sizes(made, ["x", "y", "z"]).tolist())
-    assert len({(row, label) for row, label in zip(rows, labels.tolist(), strict=True)}) == len(set(rows))
+    assert len({(row, label) for row, label in zip(rows, labels.tolist(), strict=True)}) == len(
+        set(rows)
+    )
     assert sorted(set(labels.tolist())) == list(range(len(set(rows))))
 
 
 @given(ROWS)
 def test_classes_are_numbered_in_the_order_of_their_values(rows):
     made = table(x=[row[0] for row in rows], y=[row[1] for row in rows], z=[row[2] for row in rows])
-    distinct = sorted(set(rows), key=lambda row: [(cell is not None, cell if cell is not None else 0) for cell in row])
+    distinct = sorted(
+        set(rows),
+        key=lambda row: [(cell is not None, cell if cell is not None else 0) for cell in row],
+    )
     assert class_labels(made, ["x", "y", "z"]).tolist() == [distinct.index(row) for row in rows]
 
 
@@ -38,7 +44,7 @@ def test_rows_that_share_a_hash_are_told_apart(rows):
     made = table(x=[row[0] for row in rows], y=[row[1] for row in rows], z=[row[2] for row in rows])
     expected = class_labels(made, ["x", "y", "z"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(anonymity, "_MULTIPLIER", np.uint64(0))
+        patch.setattr(risk, "_MULTIPLIER", np.uint64(0))
         np.testing.assert_array_equal(class_labels(made, ["x", "y", "z"]), expected)
 
 

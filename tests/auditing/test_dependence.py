@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microcell.auditing.dependence import measure_dependence
 from microcell.errors import DataError
+from microcell.measures.disclosure import measure_dependence
 from microcell.model import Column, Schema, Table, Values
 from tests.small_tables import table, take
 
@@ -60,7 +60,10 @@ def quantize_plainly(values):
         return [None if value is None else 0 for value in values]
     mean = math.fsum(known) / len(known)
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / len(known))
-    return [None if value is None else math.floor((value - mean) / spread / 0.2 + 1e-9) for value in values]
+    return [
+        None if value is None else math.floor((value - mean) / spread / 0.2 + 1e-9)
+        for value in values
+    ]
 
 
 def diversify_plainly(columns, classes):
@@ -76,7 +79,9 @@ def diversify_plainly(columns, classes):
 def tables(draw):
     """A numeric and a nominal column with ties, missing values and constants; classes with gaps."""
     n = draw(st.integers(1, 12))
-    numbers = st.one_of(st.none(), st.integers(-4, 4).map(float), st.integers(-99, 99).map(lambda x: x / 8))
+    numbers = st.one_of(
+        st.none(), st.integers(-4, 4).map(float), st.integers(-99, 99).map(lambda x: x / 8)
+    )
     names = st.sampled_from([None, "a", "b", "c"])
     y = draw(st.lists(numbers, min_size=n, max_size=n))
     z = draw(st.lists(names, min_size=n, max_size=n))
@@ -99,7 +104,9 @@ def test_all_measures_are_those_of_a_plain_computation(given_table):
         expected["dependence_loss"] = sum(weights[name] * losses[name] for name in used) / total
     expected["diversity_average"] = diversify_plainly([quantize_plainly(y), z], classes)
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    assert all(0 <= value <= 1 for name, value in found.items() if name.startswith("dependence_loss"))
+    assert all(
+        0 <= value <= 1 for name, value in found.items() if name.startswith("dependence_loss")
+    )
 
 
 # ---------------------------------------------------------------------------------------------- by hand
@@ -107,7 +114,9 @@ def test_all_measures_are_those_of_a_plain_computation(given_table):
 
 def test_the_worked_example():
     found = of_one(NUMERIC, [1.0, 3.0, 5.0, 7.0], [0, 0, 1, 1])
-    assert found == pytest.approx({"dependence_loss": 0.2, "dependence_loss.y": 0.2, "diversity_average": 2})
+    assert found == pytest.approx(
+        {"dependence_loss": 0.2, "dependence_loss.y": 0.2, "diversity_average": 2}
+    )
 
 
 def test_nominal_columns_count_errors_of_the_most_frequent_value():
@@ -128,17 +137,25 @@ def test_records_alone_in_their_classes_tell_all_and_one_class_tells_nothing():
 def test_dates_and_ranks_count_as_numbers():
     days = [datetime.date(2020, 1, day) for day in (1, 3, 5, 7)]
     classes = [0, 0, 1, 1]
-    assert of_one(Column("y", kind="datetime"), days, classes)["dependence_loss"] == pytest.approx(0.2)
+    assert of_one(Column("y", kind="datetime"), days, classes)["dependence_loss"] == pytest.approx(
+        0.2
+    )
     order = ("none", "mild", "bad", "never")
-    ranks = of_one(Column("y", kind="ordinal", order=order), ["none", "bad", "mild", "none"], classes)
+    ranks = of_one(
+        Column("y", kind="ordinal", order=order), ["none", "bad", "mild", "none"], classes
+    )
     assert ranks["dependence_loss"] == pytest.approx(lose_plainly([0, 2, 1, 0], classes, False))
-    skipped = of_one(Column("y", kind="ordinal", order=order), ["none", "never", "mild", "none"], classes)
+    skipped = of_one(
+        Column("y", kind="ordinal", order=order), ["none", "never", "mild", "none"], classes
+    )
     assert skipped["dependence_loss"] == pytest.approx(lose_plainly([0, 3, 1, 0], classes, False))
 
 
 def test_near_values_count_as_one_and_a_missing_value_as_one():
     values = [0.0, 0.01, 10.0, 10.01, None, 10.0]
-    assert of_one(NUMERIC, values, [0, 0, 1, 1, 2, 2])["diversity_average"] == pytest.approx((1 + 1 + 2) / 3)
+    assert of_one(NUMERIC, values, [0, 0, 1, 1, 2, 2])["diversity_average"] == pytest.approx(
+        (1 + 1 + 2) / 3
+    )
 
 
 def test_the_least_diverse_column_counts_in_each_class():
@@ -174,12 +191,15 @@ def test_columns_without_variation_have_no_loss_and_the_least_diversity(values):
 
 
 @pytest.mark.parametrize(
-    "scale, shift", [(1.0, 1.7e9), (1e300, 0.0), (1e-300, 0.0), (8e307, 0.0), (-1.0, 0.0), (1e-320, 0.0)]
+    "scale, shift",
+    [(1.0, 1.7e9), (1e300, 0.0), (1e-300, 0.0), (8e307, 0.0), (-1.0, 0.0), (1e-320, 0.0)],
 )
 def test_scale_and_shift_change_nothing(scale, shift):
     values = np.array([0.0, 0.5, 1.0, 2.0, 0.75])
     plain = of_one(NUMERIC, values, [0, 0, 1, 1, 1])
-    assert of_one(NUMERIC, values * scale + shift, [0, 0, 1, 1, 1]) == pytest.approx(plain, rel=1e-3)
+    assert of_one(NUMERIC, values * scale + shift, [0, 0, 1, 1, 1]) == pytest.approx(
+        plain, rel=1e-3
+    )
 
 
 def test_large_whole_numbers_keep_their_spread():
@@ -210,8 +230,12 @@ def test_the_order_of_rows_and_columns_and_signs_change_nothing(seed):
     released, schema = table(y=y, z=z), schema_of(NUMERIC, Column("z", kind="nominal"))
     plain = measured(released, schema, classes)
     moved = rng.permutation(60)
-    assert measured(take(released, moved), schema, classes[moved]) == pytest.approx(plain, abs=1e-12)
-    assert measured(released, schema_of(Column("z", kind="nominal"), NUMERIC), classes) == pytest.approx(plain)
+    assert measured(take(released, moved), schema, classes[moved]) == pytest.approx(
+        plain, abs=1e-12
+    )
+    assert measured(
+        released, schema_of(Column("z", kind="nominal"), NUMERIC), classes
+    ) == pytest.approx(plain)
     assert measured(released, schema, 8 - classes) == pytest.approx(plain)
     assert measured(table(y=-y, z=z), schema, classes) == pytest.approx(plain)
 
@@ -223,4 +247,7 @@ def test_rows_at_the_mean_are_the_same_value_in_any_order():
     values = np.concatenate([half, -half, [0.0, 0.0]]) + 0.3
     classes = rng.integers(0, 3, len(values))
     orders = [np.random.default_rng(seed).permutation(len(values)) for seed in range(6)]
-    assert len({of_one(NUMERIC, values[rows], classes[rows])["diversity_average"] for rows in orders}) == 1
+    assert (
+        len({of_one(NUMERIC, values[rows], classes[rows])["diversity_average"] for rows in orders})
+        == 1
+    )

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from microcell.auditing.disclosure import (
+from microcell.errors import OptionError
+from microcell.measures.disclosure import (
     class_values,
     list_homogeneous,
     make_pairs,
@@ -18,7 +19,6 @@ from microcell.auditing.disclosure import (
     tidy,
     worst_of,
 )
-from microcell.errors import OptionError
 from microcell.model import Values
 from tests.small_tables import values
 
@@ -40,7 +40,9 @@ ROWS = st.lists(st.tuples(st.integers(0, 4), NUMBER), min_size=1, max_size=40)
 
 def measure(classes, column, *, ordered=True, c=3, name="pay"):
     column = column if isinstance(column, Values) else values(column)
-    found = measure_disclosure(np.array(classes, dtype=np.int64), column, name, ordered=ordered, c=c)
+    found = measure_disclosure(
+        np.array(classes, dtype=np.int64), column, name, ordered=ordered, c=c
+    )
     return {item.name.removesuffix(f".{name}"): item.value for item in found}
 
 
@@ -66,11 +68,21 @@ def nominal_distance(p, q):
 
 def recursive(column, c):
     counts = sorted(Counter(column).values(), reverse=True)
-    return max(1, *(level for level in range(len(counts) + 1) if not level or counts[0] < c * sum(counts[level - 1 :])))
+    return max(
+        1,
+        *(
+            level
+            for level in range(len(counts) + 1)
+            if not level or counts[0] < c * sum(counts[level - 1 :])
+        ),
+    )
 
 
 def expected(classes, column, *, ordered=True, c=3):
-    groups = {label: [v for own, v in zip(classes, column, strict=True) if own == label] for label in set(classes)}
+    groups = {
+        label: [v for own, v in zip(classes, column, strict=True) if own == label]
+        for label in set(classes)
+    }
     support = sorted(set(column), key=rank)
     q = shares(column, support)
     spreads = [shares(group, support) for group in groups.values()]
@@ -86,7 +98,10 @@ def expected(classes, column, *, ordered=True, c=3):
         "t_closeness": max(distance(p, q) for p in spreads),
         "t_kullback": max(kullback),
         "delta_disclosure": max(abs(ratio) for items in ratios for _, ratio in items),
-        "disclosed_bits": sum(len(g) * bits for g, bits in zip(groups.values(), kullback, strict=True)) / len(column),
+        "disclosed_bits": sum(
+            len(g) * bits for g, bits in zip(groups.values(), kullback, strict=True)
+        )
+        / len(column),
         "homogeneous_classes": len(alone),
         "homogeneous_records": sum(map(len, alone)),
     }
@@ -99,7 +114,9 @@ def close(found):
 @given(ROWS, st.booleans(), st.sampled_from([0.5, 1, 2, 3]))
 def test_measures_are_those_of_the_plain_account(rows, ordered, c):
     classes, column = [row[0] for row in rows], [row[1] for row in rows]
-    assert measure(classes, column, ordered=ordered, c=c) == close(expected(classes, column, ordered=ordered, c=c))
+    assert measure(classes, column, ordered=ordered, c=c) == close(
+        expected(classes, column, ordered=ordered, c=c)
+    )
 
 
 @given(ROWS, st.booleans(), st.randoms(use_true_random=False))
@@ -107,7 +124,9 @@ def test_neither_the_order_of_rows_nor_the_names_of_classes_matter(rows, ordered
     mixed = random.sample(rows, len(rows))
     names = random.sample(range(0, 1000, 7), 5)
     before = measure([row[0] for row in rows], [row[1] for row in rows], ordered=ordered)
-    assert measure([names[row[0]] for row in mixed], [row[1] for row in mixed], ordered=ordered) == close(before)
+    assert measure(
+        [names[row[0]] for row in mixed], [row[1] for row in mixed], ordered=ordered
+    ) == close(before)
 
 
 @given(ROWS)
@@ -124,7 +143,9 @@ def test_a_missing_value_is_a_value_before_all_others(rows):
     classes, column = [row[0] for row in rows], [row[1] for row in rows]
     filled = [-1000 if value is None else value for value in column]
     for ordered in (False, True):
-        assert measure(classes, filled, ordered=ordered) == close(measure(classes, column, ordered=ordered))
+        assert measure(classes, filled, ordered=ordered) == close(
+            measure(classes, column, ordered=ordered)
+        )
 
 
 @given(ROWS, st.booleans())
@@ -143,11 +164,19 @@ def test_bounds(rows, ordered):
 @given(st.lists(NUMBER, min_size=1, max_size=30), st.booleans())
 def test_a_single_class_discloses_nothing(column, ordered):
     found = measure([5] * len(column), column, ordered=ordered)
-    assert found["t_closeness"] == found["t_kullback"] == found["delta_disclosure"] == found["disclosed_bits"] == 0
+    assert (
+        found["t_closeness"]
+        == found["t_kullback"]
+        == found["delta_disclosure"]
+        == found["disclosed_bits"]
+        == 0
+    )
     assert found["l_diversity"] == len(set(column))
 
 
-@pytest.mark.parametrize("column", [[7, 7, 7, 7], [None] * 4, ["a"] * 4], ids=["constant", "missing", "text"])
+@pytest.mark.parametrize(
+    "column", [[7, 7, 7, 7], [None] * 4, ["a"] * 4], ids=["constant", "missing", "text"]
+)
 @pytest.mark.parametrize("ordered", [False, True])
 def test_a_column_of_one_value_is_known_from_the_start(column, ordered):
     found = measure([0, 0, 1, 1], column, ordered=ordered)
@@ -163,7 +192,9 @@ SALARY = [3, 4, 5, 6, 11, 8, 7, 9, 10]
 def test_salaries_of_the_t_closeness_paper():
     """EMD 0.375 for {3, 4, 5}, the farthest of the classes, and 0.167 for {6, 8, 11}."""
     assert measure([0, 0, 0, 1, 1, 1, 2, 2, 2], SALARY)["t_closeness"] == 0.375
-    assert ordered_distance(shares([6, 8, 11], sorted(SALARY)), shares(SALARY, sorted(SALARY))) == pytest.approx(1 / 6)
+    assert ordered_distance(
+        shares([6, 8, 11], sorted(SALARY)), shares(SALARY, sorted(SALARY))
+    ) == pytest.approx(1 / 6)
 
 
 def test_the_0167_close_table_of_the_t_closeness_paper():
@@ -173,7 +204,17 @@ def test_the_0167_close_table_of_the_t_closeness_paper():
 
 def test_diseases_of_the_l_diversity_paper():
     """The 4-anonymous and the 3-diverse inpatient tables of Machanavajjhala et al. (2007)."""
-    anonymous = ["heart", "heart", "viral", "viral", "cancer", "heart", "viral", "viral", *["cancer"] * 4]
+    anonymous = [
+        "heart",
+        "heart",
+        "viral",
+        "viral",
+        "cancer",
+        "heart",
+        "viral",
+        "viral",
+        *["cancer"] * 4,
+    ]
     found = measure(np.repeat([0, 1, 2], 4), anonymous, ordered=False)
     assert found["l_diversity"] == found["homogeneous_classes"] == 1
     assert found["homogeneous_records"] == 4
@@ -216,7 +257,9 @@ def test_classes_that_tell_all():
 
 
 def test_classes_that_lack_a_value_are_counted():
-    found = measure_disclosure(np.array([0, 0, 1, 1]), values(["a", "b", "a", "a"]), "ill", ordered=False)
+    found = measure_disclosure(
+        np.array([0, 0, 1, 1]), values(["a", "b", "a", "a"]), "ill", ordered=False
+    )
     meaning = next(item.meaning for item in found if item.name == "delta_disclosure.ill")
     assert "1 of 2 classes lack some value" in meaning
 
@@ -225,7 +268,9 @@ def test_dates_are_ordered_and_categories_that_do_not_occur_are_no_steps():
     days = [datetime.date(2020, 1, 1), datetime.date(2021, 5, 1), datetime.date(2022, 1, 1)]
     assert measure([0, 1, 1], days)["t_closeness"] == 0.5
     known = np.zeros(3, dtype=bool)
-    grades = Values("text", np.array([0, 2, 4]), known, categories=("e", "d", "c", "b", "a"), ordered=True)
+    grades = Values(
+        "text", np.array([0, 2, 4]), known, categories=("e", "d", "c", "b", "a"), ordered=True
+    )
     assert measure([0, 1, 1], grades)["t_closeness"] == 0.5
 
 
@@ -236,7 +281,11 @@ def test_data_under_a_missing_mark_means_nothing():
 
 def test_homogeneous_classes_are_listed_by_size():
     classes = np.array([4, 4, 4, 2, 2, 9, 0, 0])
-    assert list_homogeneous(classes, values([None, None, None, 1, 2, 5, 3, 3])).tolist() == [2, 3, 1]
+    assert list_homogeneous(classes, values([None, None, None, 1, 2, 5, 3, 3])).tolist() == [
+        2,
+        3,
+        1,
+    ]
     assert list_homogeneous(np.array([], dtype=np.int64), values([])).tolist() == []
 
 
@@ -293,7 +342,11 @@ def test_what_each_class_has_is_what_it_would_have_as_the_worst(rows, ordered):
     classes, column = [row[0] for row in rows], [row[1] for row in rows]
     pairs = make_pairs(np.array(classes), number_values(values(column)))
     found, support = measure(classes, column, ordered=ordered), sorted(set(column), key=rank)
-    each = {name: class_values(name, pairs, ordered=ordered).tolist() for name in NAMES if name != "disclosed_bits"}
+    each = {
+        name: class_values(name, pairs, ordered=ordered).tolist()
+        for name in NAMES
+        if name != "disclosed_bits"
+    }
     q, distance = shares(column, support), ordered_distance if ordered else nominal_distance
     for place, label in enumerate(sorted(set(classes))):
         group = [value for own, value in zip(classes, column, strict=True) if own == label]
@@ -301,8 +354,12 @@ def test_what_each_class_has_is_what_it_would_have_as_the_worst(rows, ordered):
         assert each["l_diversity"][place] == len(set(group))
         assert each["l_recursive"][place] == recursive(group, 3)
         assert each["t_closeness"][place] == close(distance(p, q))
-        assert each["delta_disclosure"][place] == close(max(abs(log2(a / b)) for a, b in zip(p, q, strict=True) if a))
+        assert each["delta_disclosure"][place] == close(
+            max(abs(log2(a / b)) for a, b in zip(p, q, strict=True) if a)
+        )
         assert each["homogeneous_records"][place] == (len(group) if len(set(group)) == 1 else 0)
     for name, own in each.items():
-        put = sum if name.startswith("homogeneous") else min if name.startswith(("l_", "p_")) else max
+        put = (
+            sum if name.startswith("homogeneous") else min if name.startswith(("l_", "p_")) else max
+        )
         assert tidy(put(own)) == found[name]

@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from microcell.auditing.distortion import average, distort_columns
 from microcell.errors import DataError
+from microcell.measures.utility import average, distort_columns
 from microcell.model import Column, Schema
 from tests.small_tables import table, take
 
@@ -49,18 +49,23 @@ def test_means_give_sse_over_sst_of_the_standardized_data(X, cells):
 
 
 @pytest.mark.parametrize(
-    "scale, shift", [(1.0, 1.7e9), (1e300, 0.0), (1e-300, 0.0), (8e307, 0.0), (-1.0, 0.0), (1e-320, 0.0)]
+    "scale, shift",
+    [(1.0, 1.7e9), (1e300, 0.0), (1e-300, 0.0), (8e307, 0.0), (-1.0, 0.0), (1e-320, 0.0)],
 )
 def test_scale_and_shift_change_nothing(scale, shift):
     x, y = np.array([0.0, 0.5, 1.0, 2.0]), np.array([0.25, 0.25, 1.5, 1.5])
     plain = distort(NUMERIC, x, y).share
     # Numbers of 1e-320 have few digits left to compare.
-    assert distort(NUMERIC, x * scale + shift, y * scale + shift).share == pytest.approx(plain, rel=1e-3)
+    assert distort(NUMERIC, x * scale + shift, y * scale + shift).share == pytest.approx(
+        plain, rel=1e-3
+    )
 
 
 def test_large_integers_keep_their_spread():
     x, y = np.array([0, 1, 2, 3]), np.array([0, 0, 3, 3])
-    assert distort(NUMERIC, x + 2**60, y + 2**60).share == pytest.approx(distort(NUMERIC, x, y).share)
+    assert distort(NUMERIC, x + 2**60, y + 2**60).share == pytest.approx(
+        distort(NUMERIC, x, y).share
+    )
 
 
 def test_nonsense_published_gives_a_large_number():
@@ -69,18 +74,22 @@ def test_nonsense_published_gives_a_large_number():
 
 
 def test_ranges_count_by_their_middles():
-    assert distort(NUMERIC, [20, 29, 40, 49], ["20-29", "20-29", "40-49", "40-49"]).share == pytest.approx(
-        distort(NUMERIC, [20, 29, 40, 49], [24.5, 24.5, 44.5, 44.5]).share
-    )
+    assert distort(
+        NUMERIC, [20, 29, 40, 49], ["20-29", "20-29", "40-49", "40-49"]
+    ).share == pytest.approx(distort(NUMERIC, [20, 29, 40, 49], [24.5, 24.5, 44.5, 44.5]).share)
 
 
 def test_missing_before_is_left_out_and_missing_after_is_the_mean():
     whole = distort(NUMERIC, [1.0, 2.0, 6.0], [1.0, 2.0, 3.0])
     assert distort(NUMERIC, [1.0, 2.0, 6.0], [1.0, 2.0, None]).share == pytest.approx(whole.share)
-    assert distort(NUMERIC, [1.0, 2.0, 6.0, None], [1.0, 2.0, 3.0, 99.0]).share == pytest.approx(whole.share)
+    assert distort(NUMERIC, [1.0, 2.0, 6.0, None], [1.0, 2.0, 3.0, 99.0]).share == pytest.approx(
+        whole.share
+    )
 
 
-@pytest.mark.parametrize("column", [NUMERIC, NOMINAL, CODE, Column("x", kind="ordinal")], ids=lambda c: c.kind)
+@pytest.mark.parametrize(
+    "column", [NUMERIC, NOMINAL, CODE, Column("x", kind="ordinal")], ids=lambda c: c.kind
+)
 def test_a_constant_column(column):
     assert distort(column, [7, 7, 7], [7, 7, 7]).constant
     assert distort(column, [None, None], [1, 1]).constant
@@ -95,7 +104,9 @@ def test_a_constant_column_that_was_changed_is_lost(column):
 def test_dates():
     days = [datetime.date(2020, 1, day) for day in (1, 3, 11, 13)]
     means = [datetime.date(2020, 1, day) for day in (2, 2, 12, 12)]
-    assert distort(Column("x", kind="datetime"), days, means).share == pytest.approx(4 / (36 + 16 + 16 + 36))
+    assert distort(Column("x", kind="datetime"), days, means).share == pytest.approx(
+        4 / (36 + 16 + 16 + 36)
+    )
 
 
 def test_ordinal_counts_ranks():
@@ -106,10 +117,16 @@ def test_ordinal_counts_ranks():
 
 
 def test_nominal_counts_changes():
-    assert distort(NOMINAL, ["a", "a", "a", "b", "c"], ["a", "a", "a", "a", "c"]).share == pytest.approx(1 / 2)
+    assert distort(
+        NOMINAL, ["a", "a", "a", "b", "c"], ["a", "a", "a", "a", "c"]
+    ).share == pytest.approx(1 / 2)
     assert distort(NOMINAL, ["a", "a", "a", "b", "c"], ["a"] * 5).share == pytest.approx(1)
-    assert distort(NOMINAL, ["a", "a", "a", "b", "c"], ["a", "a", "a", "b", "new"]).share == pytest.approx(1 / 2)
-    assert distort(NOMINAL, ["a", "a", "a", "b", "c"], [None, "a", "a", "b", None]).share == pytest.approx(1 / 2)
+    assert distort(
+        NOMINAL, ["a", "a", "a", "b", "c"], ["a", "a", "a", "b", "new"]
+    ).share == pytest.approx(1 / 2)
+    assert distort(
+        NOMINAL, ["a", "a", "a", "b", "c"], [None, "a", "a", "b", None]
+    ).share == pytest.approx(1 / 2)
 
 
 def test_codes_count_masked_characters():
@@ -146,7 +163,10 @@ def test_a_location_published_as_one_point_loses_all():
     home = Column("home", kind="location", latitude="lat", longitude="lon")
     original = table(lat=[0.0, 0.0], lon=[10.0, 20.0])
     schema = Schema(quasi=[home])
-    for released in (table(lat=[0.0, 0.0], lon=[15.0, 15.0]), table(lat=[None, None], lon=[15.0, 15.0])):
+    for released in (
+        table(lat=[0.0, 0.0], lon=[15.0, 15.0]),
+        table(lat=[None, None], lon=[15.0, 15.0]),
+    ):
         found = distort_columns(original, released, schema, pairs=np.arange(2))
         assert found[0].loss.share == pytest.approx(1)
 
@@ -194,11 +214,18 @@ COLUMNS = [
     Column("o", kind="ordinal", order=("low", "mid", "high")),
     Column("home", kind="location", latitude="lat", longitude="lon"),
 ]
-ROWS = st.lists(st.fixed_dictionaries({"before": st.fixed_dictionaries(CELLS), "after": st.fixed_dictionaries(CELLS)}))
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {"before": st.fixed_dictionaries(CELLS), "after": st.fixed_dictionaries(CELLS)}
+    )
+)
 
 
 def both(rows):
-    return tuple(table(**{name: [row[side][name] for row in rows] for name in CELLS}) for side in ("before", "after"))
+    return tuple(
+        table(**{name: [row[side][name] for row in rows] for name in CELLS})
+        for side in ("before", "after")
+    )
 
 
 @settings(max_examples=60)
@@ -228,4 +255,6 @@ def test_a_table_published_as_it_is_loses_nothing(rows):
 @given(arrays.arrays(np.float64, (8, 2), elements=st.floats(-1e6, 1e6)))
 def test_negating_a_column_changes_nothing(points):
     before, after = points.T
-    assert distort(NUMERIC, -before, -after).share == pytest.approx(distort(NUMERIC, before, after).share, rel=1e-9)
+    assert distort(NUMERIC, -before, -after).share == pytest.approx(
+        distort(NUMERIC, before, after).share, rel=1e-9
+    )

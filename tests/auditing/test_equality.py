@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from microcell.auditing.equality import are_mixed, match_rows, match_values
+from microcell.auditing.alignment import are_mixed, match_rows, match_values
 from microcell.model import Values
 from tests.small_tables import values
 
@@ -23,7 +23,9 @@ ITEMS = {
 
 
 def times(storage, unit, counts):
-    return Values(storage, np.array(counts, dtype=np.int64), np.zeros(len(counts), dtype=bool), unit=unit)
+    return Values(
+        storage, np.array(counts, dtype=np.int64), np.zeros(len(counts), dtype=bool), unit=unit
+    )
 
 
 def by_row(before, after):
@@ -56,7 +58,9 @@ ROWS = st.lists(st.tuples(ITEMS["numbers"], ITEMS["texts"]), min_size=1, max_siz
 @given(ROWS, ROWS)
 def test_mixed_columns_are_those_with_new_combinations(before, after):
     matches = [
-        match_values("x", values([row[place] for row in before]), values([row[place] for row in after]))
+        match_values(
+            "x", values([row[place] for row in before]), values([row[place] for row in after])
+        )
         for place in (0, 1)
     ]
     assert are_mixed(matches) == ((Counter(after) - Counter(before)).total() > 0)

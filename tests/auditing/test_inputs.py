@@ -15,7 +15,12 @@ ORIGINAL = {
     "tsh": [1.0, 2.0, 3.0, 4.0],
     "ill": ["flu", "flu", "flu", "gout"],
 }
-RELEASED = {"age": [21, 21, 42, 42], "sex": ["f", "f", "m", "m"], "tsh": ORIGINAL["tsh"], "ill": ORIGINAL["ill"]}
+RELEASED = {
+    "age": [21, 21, 42, 42],
+    "sex": ["f", "f", "m", "m"],
+    "tsh": ORIGINAL["tsh"],
+    "ill": ORIGINAL["ill"],
+}
 KEYED = {**RELEASED, "id": ORIGINAL["id"]}
 
 
@@ -62,8 +67,14 @@ def test_a_key_matches_a_release_of_some_rows():
 
 def test_a_key_stands_above_the_order_of_the_manifest_whose_statements_are_still_checked():
     release = mc.anonymize(ORIGINAL, SCHEMA, k=2)
-    shuffled = {**release.manifest.as_dict(), "row_order": "shuffled", "records": {"in": 4, "out": 3, "dropped": 1}}
-    found = mc.audit(ORIGINAL, {**release.table, "id": ORIGINAL["id"]}, SCHEMA, manifest=shuffled, key="id")
+    shuffled = {
+        **release.manifest.as_dict(),
+        "row_order": "shuffled",
+        "records": {"in": 4, "out": 3, "dropped": 1},
+    }
+    found = mc.audit(
+        ORIGINAL, {**release.table, "id": ORIGINAL["id"]}, SCHEMA, manifest=shuffled, key="id"
+    )
     assert found["manifest_contradictions"] == 1
     assert "distortion" in found.measures
 
@@ -111,9 +122,13 @@ def test_an_empty_release_says_so():
 
 
 def test_a_number_published_as_something_else():
-    with pytest.raises(SchemaError, match="'age' holds integer values in the original and boolean values"):
+    with pytest.raises(
+        SchemaError, match="'age' holds integer values in the original and boolean values"
+    ):
         audited({"age": [True, True, False, False]})
-    with pytest.raises(DataError, match="'age' of the released table holds an infinite value, first in row 3"):
+    with pytest.raises(
+        DataError, match="'age' of the released table holds an infinite value, first in row 3"
+    ):
         audited({"age": [21.0, 21.0, float("inf"), float("inf")]})
 
 
@@ -124,7 +139,12 @@ def test_a_category_that_the_original_does_not_have():
 
 def test_quasi_identifiers_all_missing_are_one_class():
     found = audited({"age": [None] * 4, "sex": [None] * 4})
-    assert (found["k"], found["classes"], found["linkage"], found["distortion"]) == (4, 1, 0.25, 1.0)
+    assert (found["k"], found["classes"], found["linkage"], found["distortion"]) == (
+        4,
+        1,
+        0.25,
+        1.0,
+    )
 
 
 @pytest.mark.parametrize("value", [7.5, None])
@@ -132,7 +152,11 @@ def test_a_confidential_column_of_one_value_tells_nothing_new(value):
     tsh = [value] * 4
     found = mc.audit({**ORIGINAL, "tsh": tsh}, {**RELEASED, "tsh": tsh}, SCHEMA)
     assert found["values_changed"] == 0
-    assert (found["l_diversity.tsh"], found["t_closeness.tsh"], found["disclosed_bits.tsh"]) == (1, 0.0, 0.0)
+    assert (found["l_diversity.tsh"], found["t_closeness.tsh"], found["disclosed_bits.tsh"]) == (
+        1,
+        0.0,
+        0.0,
+    )
     assert found.homogeneous["tsh"].tolist() == [2, 2]
 
 
@@ -142,13 +166,19 @@ def test_a_confidential_column_that_is_blank_in_the_release_only_is_changed():
 
 def test_classes_that_share_a_confidential_value_are_listed():
     found = audited()
-    assert {name: sizes.tolist() for name, sizes in found.homogeneous.items()} == {"tsh": [], "ill": [2]}
+    assert {name: sizes.tolist() for name, sizes in found.homogeneous.items()} == {
+        "tsh": [],
+        "ill": [2],
+    }
     assert found["homogeneous_classes.ill"] == 1
 
 
 def test_index_labels_are_not_positions():
     plain = audited()
-    before, after = pd.DataFrame(ORIGINAL, index=[3, 2, 1, 0]), pd.DataFrame(RELEASED, index=["b", "b", "a", 7])
+    before, after = (
+        pd.DataFrame(ORIGINAL, index=[3, 2, 1, 0]),
+        pd.DataFrame(RELEASED, index=["b", "b", "a", 7]),
+    )
     found = mc.audit(before, after, SCHEMA)
     assert {name: item.value for name, item in found.measures.items()} == {
         name: item.value for name, item in plain.measures.items()

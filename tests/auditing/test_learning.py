@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from microcell.auditing import learning
-from microcell.auditing.learning import measure_learning
 from microcell.errors import DataError, OptionError
+from microcell.measures import learning
+from microcell.measures.learning import measure_learning
 from microcell.model import Column, Schema, Table, Values
 from tests.small_tables import table
 
@@ -74,7 +74,9 @@ def test_numbers_have_r2(x):
     y = 3 * x + 1
     found = {
         m.name: m
-        for m in measure_learning(table(x=x, y=y), table(x=coarse(x, 60), y=y), NUMBER, pairs=np.arange(N), target="y")
+        for m in measure_learning(
+            table(x=x, y=y), table(x=coarse(x, 60), y=y), NUMBER, pairs=np.arange(N), target="y"
+        )
     }
     assert found["task_original"].value > 0.95
     assert 0.3 < found["task_released"].value < found["task_original"].value
@@ -86,7 +88,10 @@ def test_numbers_have_r2(x):
 def test_an_identity_release_loses_nothing(x):
     y = np.round(x * 2 + np.random.default_rng(1).normal(size=N)).astype(int)
     original = table(x=x, y=y, s=["a", "b", None] * 100)
-    schema = Schema(quasi=[*numeric("x"), Column("s", kind="nominal")], confidential=[Column("y", kind="numeric")])
+    schema = Schema(
+        quasi=[*numeric("x"), Column("s", kind="nominal")],
+        confidential=[Column("y", kind="numeric")],
+    )
     assert measured(original, original, schema)["task_loss"] == 0
 
 
@@ -118,14 +123,20 @@ def test_pairs_are_followed(x):
 def test_the_same_seed_gives_the_same(x):
     y = np.where(x + np.random.default_rng(5).normal(size=N) > 0, "up", "down")
     original, released = table(x=x, y=y), table(x=coarse(x, 30), y=y)
-    assert measured(original, released, NOMINAL, seed=2) == measured(original, released, NOMINAL, seed=2)
-    assert measured(original, released, NOMINAL, seed=2) != measured(original, released, NOMINAL, seed=3)
+    assert measured(original, released, NOMINAL, seed=2) == measured(
+        original, released, NOMINAL, seed=2
+    )
+    assert measured(original, released, NOMINAL, seed=2) != measured(
+        original, released, NOMINAL, seed=3
+    )
 
 
 def test_columns_of_all_kinds_are_learned_from():
     rng = np.random.default_rng(6)
     codes = rng.choice(["94110", "94121", "10001", "10455"], N)
-    days = [datetime.date(2020, 1, 1) + datetime.timedelta(days=int(d)) for d in rng.integers(0, 300, N)]
+    days = [
+        datetime.date(2020, 1, 1) + datetime.timedelta(days=int(d)) for d in rng.integers(0, 300, N)
+    ]
     many = [f"n{j}" for j in rng.integers(0, 400, N)]
     common = {
         "day": days,
@@ -174,7 +185,9 @@ def test_few_numbers_are_classes_and_many_are_not(x):
     few, many = np.round(x).astype(int), np.round(x * 10).astype(int)
     assert len(set(few.tolist())) <= 10 < len(set(many.tolist()))
     units = [
-        measure_learning(table(x=x, y=y), table(x=x, y=y), NUMBER, pairs=np.arange(N), target="y")[0].unit
+        measure_learning(table(x=x, y=y), table(x=x, y=y), NUMBER, pairs=np.arange(N), target="y")[
+            0
+        ].unit
         for y in (few, many)
     ]
     assert units == ["share", "R^2"]
@@ -212,7 +225,12 @@ def test_a_class_that_is_not_among_those_trained_on_is_missed():
     seed = next(s for s in range(99) if 39 in np.random.default_rng(s).permutation(40)[28:])
     original = table(x=np.arange(40.0), y=y)
     found = measured(original, original, NOMINAL, seed=seed)
-    assert found["task_original"] == found["task_released"] == found["task_baseline"] == pytest.approx(11 / 12)
+    assert (
+        found["task_original"]
+        == found["task_released"]
+        == found["task_baseline"]
+        == pytest.approx(11 / 12)
+    )
 
 
 # ---------------------------------------------------------------------------------------------- errors
@@ -241,7 +259,11 @@ def test_a_target_that_is_not_released_is_an_error():
 
 @pytest.mark.parametrize(
     "values, words",
-    [(["a"] * 20, "same value"), ([None] * 20, "in 0 of"), (["a", "b", None, None] * 4, "at least 10")],
+    [
+        (["a"] * 20, "same value"),
+        ([None] * 20, "in 0 of"),
+        (["a", "b", None, None] * 4, "at least 10"),
+    ],
 )
 def test_a_target_that_cannot_be_learned_is_an_error(values, words):
     original = table(x=np.arange(float(len(values))), y=values)
@@ -257,7 +279,9 @@ def test_nothing_to_learn_from_is_an_error():
 
 def test_a_table_without_rows_is_an_error():
     none = np.zeros(0, dtype=bool)
-    empty = Table({"x": Values("float", np.zeros(0), none), "y": Values("float", np.zeros(0), none)}, 0, None)
+    empty = Table(
+        {"x": Values("float", np.zeros(0), none), "y": Values("float", np.zeros(0), none)}, 0, None
+    )
     with pytest.raises(DataError, match="'y'"):
         measured(empty, empty, NUMBER)
 

@@ -7,12 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microcell.auditing import attacks
-from microcell.auditing.anonymity import class_labels
-from microcell.auditing.attacks import link_records
-from microcell.auditing.linkage import ColumnPoints, LinkagePoints, read_linkage_points
 from microcell.errors import DataError
 from microcell.kernels.linkage import distinct_rows
+from microcell.measures import linkage
+from microcell.measures.linkage import (
+    ColumnPoints,
+    LinkagePoints,
+    link_records,
+    read_linkage_points,
+)
+from microcell.measures.risk import class_labels
 from microcell.model import Column, Schema
 from tests.small_tables import table
 
@@ -27,7 +31,8 @@ def linked(before, after, blocks=None, classes=None, unchanged=(), names=None, *
     names = tuple(f"q{at}" for at in range(len(blocks))) if names is None else tuple(names)
     rows = np.arange(len(before))
     columns = [
-        ColumnPoints(np.vstack((before[:, block], after[:, block])), rows, len(before) + rows) for block in blocks
+        ColumnPoints(np.vstack((before[:, block], after[:, block])), rows, len(before) + rows)
+        for block in blocks
     ]
     return link_records(LinkagePoints(names, tuple(columns), tuple(unchanged)), classes, **options)
 
@@ -142,14 +147,18 @@ def test_interval_of_a_sample_covers_the_whole(dimensions):
 def test_a_sample_is_said_to_be_one():
     before, after = cells(4_000, 2, 2)
     assert "sample" not in measured(before, after)["linkage"].meaning
-    assert measured(before, after, most=500)["linkage"].meaning.endswith(", by a sample of 500 of them.")
+    assert measured(before, after, most=500)["linkage"].meaning.endswith(
+        ", by a sample of 500 of them."
+    )
 
 
 def test_no_set_of_columns_is_tried_twice(monkeypatch):
     tried = []
-    attempt = attacks._try
+    attempt = linkage._try
     monkeypatch.setattr(
-        attacks, "_try", lambda attack, known, sets: tried.append(known) or attempt(attack, known, sets)
+        linkage,
+        "_try",
+        lambda attack, known, sets: tried.append(known) or attempt(attack, known, sets),
     )
     linked(*cells(60, 6, 3))
     assert len(tried) == len(set(tried))
@@ -159,7 +168,7 @@ def test_no_set_of_columns_is_tried_twice(monkeypatch):
 def test_sets_whose_mean_is_taken_share_the_work_of_one(monkeypatch):
     """14 columns, of which 11 to 13 are drawn ten times each: together they may look at no more than all 14 do."""
     n, columns, most = 600, 14, 300
-    tried, attempt = [], attacks._try
+    tried, attempt = [], linkage._try
 
     def spy(attack, known, sets):
         found = attempt(attack, known, sets)
@@ -168,10 +177,10 @@ def test_sets_whose_mean_is_taken_share_the_work_of_one(monkeypatch):
 
     before, after = cells(n, columns, 2)
     points = len(np.unique(after, axis=0))
-    monkeypatch.setattr(attacks, "_try", spy)
-    monkeypatch.setattr(attacks, "_MOST_SCANNED", points * columns * most)
-    monkeypatch.setattr(attacks, "_LEAST", 1)
-    monkeypatch.setattr(attacks, "_draw_any", lambda *_: [(0,)])
+    monkeypatch.setattr(linkage, "_try", spy)
+    monkeypatch.setattr(linkage, "_MOST_SCANNED", points * columns * most)
+    monkeypatch.setattr(linkage, "_LEAST", 1)
+    monkeypatch.setattr(linkage, "_draw_any", lambda *_: [(0,)])
     linked(before, after)
     work = dict.fromkeys(range(1, columns + 1), 0)
     for known, records in tried:
@@ -198,7 +207,9 @@ def test_linkage_by_known_ends_in_linkage():
 def test_interval_disclosure_counts_ranks():
     before = np.arange(200.0)[:, None]
     after = before + np.where(np.arange(200) % 2, 2, 3)[:, None]
-    assert measured(before, after)["interval_disclosure"].value == pytest.approx(103 / 200, abs=0.02)
+    assert measured(before, after)["interval_disclosure"].value == pytest.approx(
+        103 / 200, abs=0.02
+    )
     assert measured(before, before * 0 - 1)["interval_disclosure"].value == pytest.approx(2 / 200)
 
 
@@ -209,7 +220,8 @@ def test_interval_disclosure_as_the_plain_loop(release):
     n, shares = len(before), []
     for j in range(before.shape[1]):
         places = [
-            [np.sum(before[:, j] < x) + np.sum(before[:, j] <= x) for x in side[:, j]] for side in (before, after)
+            [np.sum(before[:, j] < x) + np.sum(before[:, j] <= x) for x in side[:, j]]
+            for side in (before, after)
         ]
         shares.append(sum(abs(a - b) / 2 <= 0.01 * n for a, b in zip(*places, strict=True)) / n)
     found = measured(before, after, classes=classes)["interval_disclosure"].value
@@ -221,7 +233,9 @@ def test_interval_disclosure_leaves_out_what_is_meant_to_stay():
     after[:, 1] = before[:, 1]
     options = {"classes": np.arange(90)}
     kept = measured(before, after, unchanged=["q1"], **options)["interval_disclosure"].value
-    assert measured(before, after, **options)["interval_disclosure"].value == pytest.approx((kept + 1) / 2)
+    assert measured(before, after, **options)["interval_disclosure"].value == pytest.approx(
+        (kept + 1) / 2
+    )
 
 
 def test_classes_that_do_not_fit_the_points_are_refused():
@@ -286,7 +300,9 @@ def test_points_of_each_kind():
     np.testing.assert_allclose(codes[1][4], 0, atol=1e-12)
     assert np.square(place[0]).sum() / 5 == pytest.approx(2)
     assert (state[0] == state[1]).all()
-    np.testing.assert_array_equal(points.before(np.arange(5)), np.hstack([points.before(np.arange(5), range(8))]))
+    np.testing.assert_array_equal(
+        points.before(np.arange(5)), np.hstack([points.before(np.arange(5), range(8))])
+    )
     found = link_records(points, class_labels(released, schema.keys))
     assert found.measures[0].value <= 5 / 5
 
@@ -312,7 +328,10 @@ def test_strata_are_never_mistaken():
     released = table(x=[0.5, 0.5, 0.6, 0.6], state=["a", "a", "b", "b"])
     schema = Schema(quasi=[Column("x", kind="numeric")], strata=["state"])
     points = read_linkage_points(original, released, schema, np.arange(4))
-    found = {item.name: item.value for item in link_records(points, class_labels(released, schema.keys)).measures}
+    found = {
+        item.name: item.value
+        for item in link_records(points, class_labels(released, schema.keys)).measures
+    }
     assert found["linkage"] == 0.5
     assert found["linkage_one"] < 0.5 + 1e-12
 
@@ -320,7 +339,9 @@ def test_strata_are_never_mistaken():
 def test_more_categories_than_indicators():
     names = [f"c{at:03d}" for at in range(80)]
     original = table(job=[*names, *names[:70]])
-    points = read_linkage_points(original, original, Schema(quasi=[Column("job", kind="nominal")]), np.arange(150))
+    points = read_linkage_points(
+        original, original, Schema(quasi=[Column("job", kind="nominal")]), np.arange(150)
+    )
     rows = np.arange(150)
     assert points.before(rows).shape == (150, 50)
     assert (points.before(rows) == points.after(rows)).all()

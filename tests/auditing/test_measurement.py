@@ -10,7 +10,10 @@ from tests.small_tables import table, take
 
 SCHEMA = Schema(
     identifiers=["name"],
-    quasi=[Column("age", kind="numeric", publish="mean"), Column("sex", kind="nominal", publish="mode")],
+    quasi=[
+        Column("age", kind="numeric", publish="mean"),
+        Column("sex", kind="nominal", publish="mode"),
+    ],
     confidential=["tsh"],
     drop=["phone"],
 )
@@ -51,7 +54,12 @@ def test_measures_in_their_order():
     }
     assert {name: round(found[name], 6) for name in expected} == expected
     assert list(found.measures)[:2] == ["k", "classes"]
-    assert list(found.measures)[5:9] == ["identifiers_left", "columns_missing", "columns_unexpected", "values_changed"]
+    assert list(found.measures)[5:9] == [
+        "identifiers_left",
+        "columns_missing",
+        "columns_unexpected",
+        "values_changed",
+    ]
     lost = [name for name in found.measures if name.startswith("distortion")]
     assert lost == ["distortion", "distortion.age", "distortion.sex"]
     assert found.keys == ("age", "sex")
@@ -77,8 +85,12 @@ def test_identifiers_left_are_counted_and_named():
 
 
 def test_a_lone_missing_key_gives_k_1():
-    released = table(age=[21, 21, 42, 42, None], sex=["f", "f", "m", "m", "m"], tsh=[1.0, 2.0, 3.0, 4.0, 5.0])
-    original = table(age=[20, 22, 40, 44, 45], sex=["f", "f", "m", "f", "m"], tsh=[1.0, 2.0, 3.0, 4.0, 5.0])
+    released = table(
+        age=[21, 21, 42, 42, None], sex=["f", "f", "m", "m", "m"], tsh=[1.0, 2.0, 3.0, 4.0, 5.0]
+    )
+    original = table(
+        age=[20, 22, 40, 44, 45], sex=["f", "f", "m", "f", "m"], tsh=[1.0, 2.0, 3.0, 4.0, 5.0]
+    )
     found = audit(original, released, SCHEMA)
     assert found["k"] == 1
     assert found.class_sizes.sum() == 5
@@ -103,7 +115,10 @@ def test_unaligned_rows_leave_distortion_out_and_say_why():
 
 def test_pairs_align_a_shuffled_release():
     rows = np.array([3, 1, 0, 2])
-    straight, shuffled = audit(ORIGINAL, RELEASED, SCHEMA), audit(ORIGINAL, take(RELEASED, rows), SCHEMA, pairs=rows)
+    straight, shuffled = (
+        audit(ORIGINAL, RELEASED, SCHEMA),
+        audit(ORIGINAL, take(RELEASED, rows), SCHEMA, pairs=rows),
+    )
     for name, measure in straight.measures.items():
         assert shuffled[name] == pytest.approx(measure.value)
 
@@ -138,15 +153,25 @@ def test_a_quasi_identifier_that_is_gone():
 
 
 def test_columns_absent_and_strange_are_counted_and_noted():
-    found = audit(ORIGINAL, table(age=[21, 21, 42, 42], sex=["f", "f", "m", "m"], extra=[1, 2, 3, 4]), SCHEMA)
+    found = audit(
+        ORIGINAL, table(age=[21, 21, 42, 42], sex=["f", "f", "m", "m"], extra=[1, 2, 3, 4]), SCHEMA
+    )
     notes = " ".join(found.notes)
-    assert (found["columns_missing"], found["columns_unexpected"], found["values_changed"]) == (1, 1, 0)
+    assert (found["columns_missing"], found["columns_unexpected"], found["values_changed"]) == (
+        1,
+        1,
+        0,
+    )
     assert "not in the release: column 'tsh'" in notes
     assert "without a role in the schema, and so not looked at: column 'extra'" in notes
 
 
 def test_unreadable_values_are_noted_without_being_printed():
-    found = audit(ORIGINAL, table(age=["21", "secret", "42", "42"], sex=["f"] * 4, tsh=[1.0, 2.0, 3.0, 4.0]), SCHEMA)
+    found = audit(
+        ORIGINAL,
+        table(age=["21", "secret", "42", "42"], sex=["f"] * 4, tsh=[1.0, 2.0, 3.0, 4.0]),
+        SCHEMA,
+    )
     assert "Column 'age': 1 published value could not be compared" in found.notes[0]
     assert "secret" not in " ".join(found.notes)
 
@@ -181,9 +206,13 @@ def test_a_brief_audit_leaves_out_what_comes_of_comparing_records():
     assert brief["k"] == whole["k"]
     left_out = set(whole.measures) - set(brief.measures)
     assert {"distortion", "linkage", "dld", "il1s", "propensity_error"} <= left_out
-    assert {"l_diversity", "t_closeness", "prosecutor_worst", "values_changed", "dependence_loss"} <= set(
-        brief.measures
-    )
+    assert {
+        "l_diversity",
+        "t_closeness",
+        "prosecutor_worst",
+        "values_changed",
+        "dependence_loss",
+    } <= set(brief.measures)
     assert brief.comparisons == brief.quantiles == ()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from microcell.auditing.notes import naming_notes, repetition_notes
+from microcell.auditing.run import naming_notes, repetition_notes
 from microcell.model import Column, Schema
 from tests.small_tables import table
 
@@ -17,7 +17,9 @@ def notes(schema, **columns):
 @pytest.mark.parametrize("role", ["keep", "confidential"])
 def test_text_that_nearly_always_differs(role):
     found = notes(Schema(quasi=AGE, **{role: ["x"]}), x=NAMES)
-    assert found == ["Column 'x' is published unchanged and nearly every value differs: it may name people."]
+    assert found == [
+        "Column 'x' is published unchanged and nearly every value differs: it may name people."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -47,12 +49,18 @@ def test_a_weight_that_tells_the_record():
 
 
 def test_keys_and_columns_that_are_not_there_are_left_alone():
-    schema = Schema(quasi=[Column("home", kind="nominal")], strata=["region"], keep=["gone"], weight="none")
+    schema = Schema(
+        quasi=[Column("home", kind="nominal")], strata=["region"], keep=["gone"], weight="none"
+    )
     assert notes(schema, home=NAMES, region=NAMES) == []
 
 
 def test_identifiers_that_repeat_are_counted_and_not_shown():
-    made = table(id=[7, 7, 7, 8, None, None], visit=list(range(6)), name=["Ada", "Ada", "Bob", "Cid", "Dee", "Eve"])
+    made = table(
+        id=[7, 7, 7, 8, None, None],
+        visit=list(range(6)),
+        name=["Ada", "Ada", "Bob", "Cid", "Dee", "Eve"],
+    )
     (found,) = repetition_notes(made, Schema(identifiers=["id", "visit", "name"], quasi=AGE))
     assert found.startswith(
         "Identifiers that repeat: 'id' (4 records with 2 values), 'name' (6 records with 5 values)."

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microcell.auditing import propensity
-from microcell.auditing.propensity import measure_propensity
-from microcell.auditing.quantities import read_quantities
 from microcell.errors import DataError
+from microcell.measures import propensity
+from microcell.measures.pairs import read_quantities
+from microcell.measures.propensity import measure_propensity
 from microcell.model import Column, Schema, Table, Values
 from tests.small_tables import table, take
 
@@ -55,7 +55,9 @@ def random_pair(seed, n=60):
 
 
 def as_tables(X, Y):
-    return table(**{f"c{j}": x for j, x in enumerate(X.T)}), table(**{f"c{j}": y for j, y in enumerate(Y.T)})
+    return table(**{f"c{j}": x for j, x in enumerate(X.T)}), table(
+        **{f"c{j}": y for j, y in enumerate(Y.T)}
+    )
 
 
 SCHEMA = Schema(quasi=numeric("c0", "c1"), confidential=[Column("c2", kind="numeric")])
@@ -77,7 +79,10 @@ def test_categories_count_by_their_indicators():
     before, after = list("aaabbbccdd"), list("aaaaaaccca")
     schema = Schema(quasi=[Column("x", kind="nominal")])
     found = of(table(x=before), table(x=after), schema)
-    indicators = [np.array([[float(item == name) for name in "abcd"] for item in side]) for side in (before, after)]
+    indicators = [
+        np.array([[float(item == name) for name in "abcd"] for item in side])
+        for side in (before, after)
+    ]
     assert found == pytest.approx(fit_plainly(*indicators), rel=1e-5)
     assert 0.05 < found < 0.5
 
@@ -111,7 +116,12 @@ def test_an_identity_of_all_kinds_cannot_be_told_apart():
     )
     assert of(original, original, schema) == pytest.approx(0, abs=1e-9)
     masked = Table(
-        {**original.columns, "zip": table(x=["941**", "941**", "100**", None, "941**"]).columns["x"]}, 5, None
+        {
+            **original.columns,
+            "zip": table(x=["941**", "941**", "100**", None, "941**"]).columns["x"],
+        },
+        5,
+        None,
     )
     assert 0 < of(original, masked, schema) < 1
 
@@ -121,21 +131,30 @@ def test_what_is_always_different_is_told_apart():
     x = np.random.default_rng(0).normal(size=n)
     assert of(table(x=x), table(x=x + 100), Schema(quasi=numeric("x"))) > 0.99
     assert of(table(x=[5.0] * n), table(x=[6.0] * n), Schema(quasi=numeric("x"))) > 0.99
-    assert of(table(x=["a"] * n), table(x=["b"] * n), Schema(quasi=[Column("x", kind="nominal")])) > 0.99
+    assert (
+        of(table(x=["a"] * n), table(x=["b"] * n), Schema(quasi=[Column("x", kind="nominal")]))
+        > 0.99
+    )
     assert of(table(x=x), table(x=[None] * n), Schema(quasi=numeric("x"))) > 0.99
 
 
 def test_a_coarser_release_is_told_apart_better():
     x = np.sort(np.random.default_rng(0).normal(size=600))
     found = [
-        of(table(x=x), table(x=np.repeat(x.reshape(-1, k).mean(axis=1), k)), Schema(quasi=numeric("x")))
+        of(
+            table(x=x),
+            table(x=np.repeat(x.reshape(-1, k).mean(axis=1), k)),
+            Schema(quasi=numeric("x")),
+        )
         for k in (2, 60, 300, 600)
     ]
     assert found == sorted(found)
     assert found[0] < 0.01
     # All at the mean: a curve in z^2 is the best that the model has.
     z, zero = (x - x.mean()) / x.std(), np.zeros(600)
-    assert found[-1] == pytest.approx(fit_plainly(*(np.column_stack((side, side**2)) for side in (z, zero))), rel=1e-5)
+    assert found[-1] == pytest.approx(
+        fit_plainly(*(np.column_stack((side, side**2)) for side in (z, zero))), rel=1e-5
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -144,12 +163,18 @@ def test_any_release_gives_a_share(seed, n):
     rng = np.random.default_rng(seed)
 
     def column():
-        return [None if rng.random() < 0.2 else float(x) for x in rng.choice([0, 1, -1e300, 1e300, 3.5], n)]
+        return [
+            None if rng.random() < 0.2 else float(x)
+            for x in rng.choice([0, 1, -1e300, 1e300, 3.5], n)
+        ]
 
     def names():
         return [None if rng.random() < 0.2 else str(x) for x in rng.choice(list("abc"), n)]
 
-    original, released = table(a=column(), b=column(), c=names()), table(a=column(), b=column(), c=names())
+    original, released = (
+        table(a=column(), b=column(), c=names()),
+        table(a=column(), b=column(), c=names()),
+    )
     found = of(original, released, Schema(quasi=[*numeric("a", "b"), Column("c", kind="nominal")]))
     assert found is None or 0 <= found <= 1
 
@@ -174,7 +199,9 @@ def test_the_order_of_rows_and_columns_and_signs_change_nothing(seed):
     rng = np.random.default_rng(seed)
     moved, shuffled = rng.permutation(60), rng.permutation(60)
     pairs = np.argsort(moved)[shuffled]
-    assert of(take(original, moved), take(released, shuffled), SCHEMA, pairs) == pytest.approx(plain, abs=1e-12)
+    assert of(take(original, moved), take(released, shuffled), SCHEMA, pairs) == pytest.approx(
+        plain, abs=1e-12
+    )
     turned = Schema(quasi=numeric("c1", "c0"), confidential=[Column("c2", kind="numeric")])
     assert of(original, released, turned) == pytest.approx(plain, abs=1e-12)
     X[:, 0], Y[:, 0] = -X[:, 0], -Y[:, 0]
@@ -203,7 +230,9 @@ def test_of_terms_that_differ_equally_the_name_decides_and_not_the_place(monkeyp
     alone = [of(table(**before), table(**after), Schema(quasi=numeric(name))) for name in "ab"]
     assert alone[0] != pytest.approx(alone[1], rel=1e-2)
     monkeypatch.setattr(propensity, "_TERMS", 1)
-    found = [of(table(**before), table(**after), Schema(quasi=numeric(*names))) for names in ("ab", "ba")]
+    found = [
+        of(table(**before), table(**after), Schema(quasi=numeric(*names))) for names in ("ab", "ba")
+    ]
     assert found[0] == found[1] == of(table(**before), table(**after), Schema(quasi=numeric("a")))
 
 

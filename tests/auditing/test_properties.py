@@ -16,7 +16,11 @@ from microcell.auditing import audit
 from microcell.model import Column, Schema
 from tests.small_tables import table
 
-QUASI = (Column("age", kind="numeric"), Column("day", kind="datetime"), Column("job", kind="nominal"))
+QUASI = (
+    Column("age", kind="numeric"),
+    Column("day", kind="datetime"),
+    Column("job", kind="nominal"),
+)
 SCHEMA = Schema(
     quasi=QUASI,
     strata=["region"],
@@ -35,7 +39,12 @@ class Pair:
     schema: Schema = SCHEMA
 
     def audit(self):
-        return audit(table(**self.before), table(**self.after), self.schema, pairs=np.arange(len(self.after["age"])))
+        return audit(
+            table(**self.before),
+            table(**self.after),
+            self.schema,
+            pairs=np.arange(len(self.after["age"])),
+        )
 
 
 def pick(rng, choices, n):
@@ -81,7 +90,10 @@ OF_RELEASE = (
 
 def assert_same(found, expected, *, only=("",)):
     """The measures that begin so are the same, and classes are."""
-    each = [{name: side[name] for name in side.measures if name.startswith(only)} for side in (found, expected)]
+    each = [
+        {name: side[name] for name in side.measures if name.startswith(only)}
+        for side in (found, expected)
+    ]
     assert each[0] == pytest.approx(each[1], abs=1e-9)
     assert sorted(found.class_sizes.tolist()) == sorted(expected.class_sizes.tolist())
     assert {name: sorted(sizes.tolist()) for name, sizes in found.homogeneous.items()} == {
@@ -116,8 +128,13 @@ def plain_risk(classes, n):
 
 def plain_distance(inside, everywhere, *, ordered):
     """The earth mover's distance of two lists of values: by steps between sorted values, or 1 for any two."""
-    support = sorted(set(everywhere), key=lambda value: (value is not None, value if value is not None else 0))
-    gaps = [inside.count(value) / len(inside) - everywhere.count(value) / len(everywhere) for value in support]
+    support = sorted(
+        set(everywhere), key=lambda value: (value is not None, value if value is not None else 0)
+    )
+    gaps = [
+        inside.count(value) / len(inside) - everywhere.count(value) / len(everywhere)
+        for value in support
+    ]
     if not ordered:
         return sum(abs(gap) for gap in gaps) / 2
     return sum(abs(sum(gaps[: at + 1])) for at in range(len(gaps))) / max(1, len(gaps) - 1)
@@ -125,7 +142,10 @@ def plain_distance(inside, everywhere, *, ordered):
 
 def plain_recursive(inside):
     counts = sorted(Counter(inside).values(), reverse=True)
-    return max([place + 1 for place in range(len(counts)) if counts[0] < 3 * sum(counts[place:])], default=1)
+    return max(
+        [place + 1 for place in range(len(counts)) if counts[0] < 3 * sum(counts[place:])],
+        default=1,
+    )
 
 
 def plain_disclosure(classes, column, *, ordered):
@@ -134,7 +154,9 @@ def plain_disclosure(classes, column, *, ordered):
     entropies, divergences, ratios = [], [], []
     for inside in groups:
         shares = {value: count / len(inside) for value, count in Counter(inside).items()}
-        tilts = {value: log2(share / (total[value] / everywhere)) for value, share in shares.items()}
+        tilts = {
+            value: log2(share / (total[value] / everywhere)) for value, share in shares.items()
+        }
         entropies.append(-sum(share * log(share) for share in shares.values()))
         divergences.append(sum(shares[value] * tilts[value] for value in shares))
         ratios.append(max(abs(tilt) for tilt in tilts.values()))
@@ -147,7 +169,9 @@ def plain_disclosure(classes, column, *, ordered):
         "t_closeness": max(plain_distance(inside, column, ordered=ordered) for inside in groups),
         "t_kullback": max(divergences),
         "delta_disclosure": max(ratios),
-        "disclosed_bits": sum(len(inside) * bits for inside, bits in zip(groups, divergences, strict=True))
+        "disclosed_bits": sum(
+            len(inside) * bits for inside, bits in zip(groups, divergences, strict=True)
+        )
         / everywhere,
         "homogeneous_classes": len(alike),
         "homogeneous_records": sum(map(len, alike)),
@@ -183,7 +207,9 @@ def test_anonymity_and_disclosure_are_those_of_plain_loops(pair):
 def test_the_order_of_rows(pair, random):
     rows = list(range(len(pair.after["age"])))
     random.shuffle(rows)
-    assert_same(Pair(reordered(pair.before, rows), reordered(pair.after, rows)).audit(), pair.audit())
+    assert_same(
+        Pair(reordered(pair.before, rows), reordered(pair.after, rows)).audit(), pair.audit()
+    )
 
 
 @settings(max_examples=50, deadline=None)
@@ -195,7 +221,9 @@ def test_the_order_of_columns(pair, random):
         quasi=random.sample(QUASI, 3),
         confidential=random.sample(SCHEMA.confidential, 2),
     )
-    before, after = ({name: columns[name] for name in names} for columns in (pair.before, pair.after))
+    before, after = (
+        {name: columns[name] for name in names} for columns in (pair.before, pair.after)
+    )
     assert_same(Pair(before, after, schema).audit(), pair.audit())
 
 
@@ -213,15 +241,25 @@ def test_the_sign_of_a_quasi_identifier(pair):
 @given(pairs(blank="no"))
 def test_the_sign_of_a_confidential_number(pair):
     """With missing values, which come first in any order, the distance between distributions may differ."""
-    before, after = ({**columns, "pay": [-pay for pay in columns["pay"]]} for columns in (pair.before, pair.after))
+    before, after = (
+        {**columns, "pay": [-pay for pay in columns["pay"]]}
+        for columns in (pair.before, pair.after)
+    )
     assert_same(Pair(before, after).audit(), pair.audit())
 
 
 @settings(max_examples=50, deadline=None)
-@given(pairs(blank="no"), st.sampled_from(["nowhere seen", None]), st.sampled_from(["cook", "nurse", "smith"]))
+@given(
+    pairs(blank="no"),
+    st.sampled_from(["nowhere seen", None]),
+    st.sampled_from(["cook", "nurse", "smith"]),
+)
 def test_a_category_published_under_an_unseen_name_or_as_missing(pair, name, job):
     """Classes are what they were: no record is skipped. Only what compares it with the original may differ."""
-    renamed = Pair(pair.before, {**pair.after, "job": [name if shown == job else shown for shown in pair.after["job"]]})
+    renamed = Pair(
+        pair.before,
+        {**pair.after, "job": [name if shown == job else shown for shown in pair.after["job"]]},
+    )
     assert_same(renamed.audit(), pair.audit(), only=OF_RELEASE)
 
 
@@ -246,7 +284,9 @@ def test_bounds(pair):
     for name in ("linkage", "linkage_one", "linkage_two", "linkage_some"):
         assert 0 <= found[name] <= found["classes"] / n + 1e-12
     assert found["classes"] / n <= 1 / found["k"] + 1e-12
-    assert ((found.linkage_by_known >= 0) & (found.linkage_by_known <= found["classes"] / n + 1e-12)).all()
+    assert (
+        (found.linkage_by_known >= 0) & (found.linkage_by_known <= found["classes"] / n + 1e-12)
+    ).all()
     for name in ("pay", "ill"):
         assert 1 <= found[f"l_diversity.{name}"] <= min(found["k"], len(set(pair.after[name])))
         assert 1 - 1e-9 <= found[f"l_entropy.{name}"] <= found[f"l_diversity.{name}"] + 1e-9
@@ -254,7 +294,9 @@ def test_bounds(pair):
         assert 0 <= found[f"t_closeness.{name}"] <= 1
         assert -1e-9 <= found[f"disclosed_bits.{name}"] <= found[f"t_kullback.{name}"] + 1e-9
         assert found[f"homogeneous_classes.{name}"] <= found["classes"]
-    assert 0 <= found["interval_disclosure"] <= 1 if "interval_disclosure" in found.measures else True
+    assert (
+        0 <= found["interval_disclosure"] <= 1 if "interval_disclosure" in found.measures else True
+    )
 
 
 @settings(max_examples=30, deadline=None)

@@ -5,8 +5,8 @@ import datetime
 import numpy as np
 import pytest
 
-from microcell.auditing.readings import read_categories, read_numbers, read_points, read_ranks
 from microcell.errors import DataError, SchemaError
+from microcell.measures.pairs import read_categories, read_numbers, read_points, read_ranks
 from microcell.model import Column, Values
 from tests.small_tables import table, values
 
@@ -41,7 +41,8 @@ def test_ranges_are_read_as_their_middles(text, middle):
 
 
 @pytest.mark.parametrize(
-    "text", ["*", "", "a-b", "1-2-3", "--1", "nan", "1e999", "20-", "1to2", "1 to", "to 2", "1 to 2 to 3"]
+    "text",
+    ["*", "", "a-b", "1-2-3", "--1", "nan", "1e999", "20-", "1to2", "1 to", "to 2", "1 to 2 to 3"],
 )
 def test_text_that_is_no_range_is_counted(text):
     reading = read_numbers("x", values([1.0, 2.0]), values([text, "1-2"]))
@@ -65,7 +66,9 @@ def test_dates_and_datetimes_meet_in_the_units_of_the_original():
 
 
 @pytest.mark.parametrize(
-    "released", [[True, False], [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]], ids=["boolean", "date"]
+    "released",
+    [[True, False], [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]],
+    ids=["boolean", "date"],
 )
 def test_numbers_published_as_something_else_are_refused(released):
     with pytest.raises(SchemaError, match="Column 'x' holds integer values in the original"):
@@ -88,14 +91,18 @@ def test_a_column_published_as_missing_throughout():
 
 def test_ranks_follow_the_order_and_not_the_alphabet():
     column = Column("size", kind="ordinal", order=("small", "large", "huge"))
-    reading = read_ranks(column, values(["huge", "small", None]), values(["large", "vast", "small"]))
+    reading = read_ranks(
+        column, values(["huge", "small", None]), values(["large", "vast", "small"])
+    )
     np.testing.assert_array_equal(reading.before, [2, 0, np.nan])
     np.testing.assert_array_equal(reading.after, [1, np.nan, 0])
     assert reading.unreadable == 1
 
 
 def test_ranks_of_numbers_ignore_their_distances():
-    reading = read_ranks(Column("n", kind="ordinal"), values([1, 10, 1000]), values([10, 10.0, 5.5]))
+    reading = read_ranks(
+        Column("n", kind="ordinal"), values([1, 10, 1000]), values([10, 10.0, 5.5])
+    )
     np.testing.assert_array_equal(reading.before, [0, 1, 2])
     np.testing.assert_array_equal(reading.after, [1, 1, 0.5])
 
@@ -126,7 +133,9 @@ def test_categories_of_times_match_across_units():
 def test_categories_of_times_that_are_not_of_one_kind_are_refused():
     with pytest.raises(SchemaError, match="cannot be compared"):
         read_categories(
-            "x", values([datetime.date(2020, 1, 1)]), Values("duration", np.array([1]), np.array([False]), unit="s")
+            "x",
+            values([datetime.date(2020, 1, 1)]),
+            Values("duration", np.array([1]), np.array([False]), unit="s"),
         )
 
 

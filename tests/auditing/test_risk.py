@@ -5,14 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from microcell.auditing.risk import measure_risk
 from microcell.errors import OptionError
+from microcell.measures.risk import measure_risk
 
 SIZES = st.lists(st.integers(1, 30), min_size=1, max_size=40)
 
 
 def risks(sizes, **options):
-    return {measure.name: measure.value for measure in measure_risk(np.array(sizes, dtype=np.int64), **options)}
+    return {
+        measure.name: measure.value
+        for measure in measure_risk(np.array(sizes, dtype=np.int64), **options)
+    }
 
 
 def test_a_release_by_hand():
@@ -69,7 +72,9 @@ def test_less_is_better_and_each_has_one_sentence():
 
 
 def test_the_assumption_on_the_population_is_said():
-    found = {measure.name: measure.meaning for measure in measure_risk(np.array([2, 4]), population=60)}
+    found = {
+        measure.name: measure.meaning for measure in measure_risk(np.array([2, 4]), population=60)
+    }
     assert "if the release is a proportional sample of 60 people" in found["journalist_worst"]
     assert "if the release is a proportional sample of 60 people" in found["journalist_average"]
 

@@ -26,7 +26,13 @@ UNCHANGED = {
 ORIGINAL = table(name=list("uvwxyz"), age=[20, 21, 22, 40, 41, 42], **UNCHANGED)
 RELEASED = table(age=[21, 21, 21, 41, 41, 41], **UNCHANGED)
 ORDER = np.array([4, 2, 0, 5, 1, 3])
-FAULTS = ("identifiers_left", "columns_missing", "columns_unexpected", "values_changed", "records_unaccounted")
+FAULTS = (
+    "identifiers_left",
+    "columns_missing",
+    "columns_unexpected",
+    "values_changed",
+    "records_unaccounted",
+)
 
 
 def with_column(name, items, source=RELEASED):
@@ -34,7 +40,11 @@ def with_column(name, items, source=RELEASED):
 
 
 def without_column(name):
-    return Table({key: column for key, column in RELEASED.columns.items() if key != name}, rows=6, native=None)
+    return Table(
+        {key: column for key, column in RELEASED.columns.items() if key != name},
+        rows=6,
+        native=None,
+    )
 
 
 def faults(found):
@@ -58,7 +68,11 @@ WAYS = {"pairs": audit_with_pairs, "in order": audit_in_order, "shuffled": audit
 
 TAMPERED = {
     "a confidential value changed": (with_column("tsh", [0.5, 9.0, None, 3.5, 4.5, 4.5]), 1, 1),
-    "a confidential value taken from another": (with_column("tsh", [4.5, 1.5, None, 3.5, 4.5, 4.5]), 1, 1),
+    "a confidential value taken from another": (
+        with_column("tsh", [4.5, 1.5, None, 3.5, 4.5, 4.5]),
+        1,
+        1,
+    ),
     "a value blanked": (with_column("remark", ["a", None, "c", None, "e", "f"]), 1, 1),
     "a missing value filled": (with_column("tsh", [0.5, 1.5, 2.5, 3.5, 4.5, 4.5]), 1, 1),
     "a column doubled": (with_column("grade", [2, 4, 6, 8, 10, 12]), 6, 3),
@@ -84,7 +98,9 @@ def test_values_changed(released, by_row, by_value):
     for found in (matched, ordered, shuffled):
         assert "distortion" not in found.measures
         assert found.notes[0].startswith("Distortion was not measured")
-        assert ("Changed, though to be published unchanged" in found.notes[0]) == (found["values_changed"] > 0)
+        assert ("Changed, though to be published unchanged" in found.notes[0]) == (
+            found["values_changed"] > 0
+        )
 
 
 @pytest.mark.parametrize("released", [TAMPERED["a confidential value changed"][0]])
@@ -106,7 +122,10 @@ def test_a_file_that_is_not_as_its_manifest_says():
     found = audit_with_pairs(swapped)
     # Two rows differ in tsh, grade, remark and w; their stratum is the same.
     assert found["values_changed"] == 8
-    assert "not in the order, or does not hold the values, that its manifest describes" in found.notes[0]
+    assert (
+        "not in the order, or does not hold the values, that its manifest describes"
+        in found.notes[0]
+    )
     assert "'tsh', 'grade', 'remark', 'w'" in found.notes[0]
     assert audit(ORIGINAL, RELEASED, SCHEMA, pairs=ORDER)["values_changed"] > 0
 

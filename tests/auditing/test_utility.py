@@ -9,9 +9,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from microcell.auditing.quantities import read_quantities
-from microcell.auditing.utility import compare_correlations, compare_quantiles, measure_utility, study_utility
 from microcell.errors import DataError, SchemaError
+from microcell.measures.pairs import read_quantities
+from microcell.measures.utility import (
+    compare_correlations,
+    compare_quantiles,
+    measure_utility,
+    study_utility,
+)
 from microcell.model import Column, Schema, Table, Values
 from tests.small_tables import table, take
 
@@ -22,7 +27,10 @@ def numeric(*names):
 
 def measured(original, released, schema, pairs=None):
     pairs = np.arange(released.rows) if pairs is None else pairs
-    return {measure.name: measure.value for measure in measure_utility(original, released, schema, pairs=pairs)}
+    return {
+        measure.name: measure.value
+        for measure in measure_utility(original, released, schema, pairs=pairs)
+    }
 
 
 def of_one(before, after, column=None, **more):
@@ -42,7 +50,9 @@ def moments(numbers, weights):
 
 
 def correlation(one, two, weights):
-    both = [item for item in zip(one, two, weights, strict=True) if None not in item and item[2] > 0]
+    both = [
+        item for item in zip(one, two, weights, strict=True) if None not in item and item[2] > 0
+    ]
     if len({x for x, _, _ in both}) < 2 or len({y for _, y, _ in both}) < 2:
         return 0.0
     total = sum(w for _, _, w in both)
@@ -63,11 +73,19 @@ def measure_plainly(before, after, weights, confidential=()):
     for name in before:
         if name not in varying or name in confidential:
             continue
-        old = [(x, y, w) for x, y, w in zip(before[name], after[name], weights, strict=True) if x is not None and w > 0]
+        old = [
+            (x, y, w)
+            for x, y, w in zip(before[name], after[name], weights, strict=True)
+            if x is not None and w > 0
+        ]
         mean, spread = moments([x for x, _, _ in old], [w for _, _, w in old])
         new = [(y, w) for y, w in zip(after[name], weights, strict=True) if y is not None and w > 0]
-        mean_after, spread_after = moments([y for y, _ in new], [w for _, w in new]) if new else (mean, 0.0)
-        lost = sum(w * abs(x - (mean if y is None else y)) for x, y, w in old) / sum(w for _, _, w in old)
+        mean_after, spread_after = (
+            moments([y for y, _ in new], [w for _, w in new]) if new else (mean, 0.0)
+        )
+        lost = sum(w * abs(x - (mean if y is None else y)) for x, y, w in old) / sum(
+            w for _, _, w in old
+        )
         found[f"il1s.{name}"] = lost / spread / math.sqrt(2)
         found[f"mean_change.{name}"] = abs(mean - mean_after) / spread
         found[f"deviation_change.{name}"] = abs(spread - spread_after) / spread
@@ -82,11 +100,16 @@ def measure_plainly(before, after, weights, confidential=()):
         for matrix, side in zip(matrices, (before, after), strict=True):
             for i, j in combinations(range(len(names)), 2):
                 matrix[i, j] = matrix[j, i] = correlation(side[names[i]], side[names[j]], weights)
-        changes = [abs(matrices[0][i, j] - matrices[1][i, j]) for i, j in combinations(range(len(names)), 2)]
+        changes = [
+            abs(matrices[0][i, j] - matrices[1][i, j])
+            for i, j in combinations(range(len(names)), 2)
+        ]
         found["correlation_change"] = max(changes)
         found["correlation_change_average"] = sum(changes) / len(changes)
         old, new = (sorted(np.linalg.eigvals(matrix).real) for matrix in matrices)
-        found["eigenvalue_change"] = sum(abs(a - b) for a, b in zip(old, new, strict=True)) / sum(map(abs, old))
+        found["eigenvalue_change"] = sum(abs(a - b) for a, b in zip(old, new, strict=True)) / sum(
+            map(abs, old)
+        )
     return found
 
 
@@ -105,7 +128,12 @@ def releases(draw):
 
 
 def as_table(columns):
-    return table(**{name: [None if x is None else float(x) for x in column] for name, column in columns.items()})
+    return table(
+        **{
+            name: [None if x is None else float(x) for x in column]
+            for name, column in columns.items()
+        }
+    )
 
 
 @settings(max_examples=300)
@@ -158,7 +186,10 @@ def test_the_worst_column_and_pair_are_named():
     before = table(a=[1.0, 2, 3, 4], b=[1.0, 3, 2, 4], c=[1.0, 2, 4, 3])
     after = table(a=[1.0, 2, 3, 4], b=[2.5, 2.5, 2.5, 2.5], c=[1.0, 2, 4, 3])
     schema = Schema(quasi=numeric("a", "b", "c"))
-    found = {measure.name: measure for measure in measure_utility(before, after, schema, pairs=np.arange(4))}
+    found = {
+        measure.name: measure
+        for measure in measure_utility(before, after, schema, pairs=np.arange(4))
+    }
     assert "b" in found["deviation_change"].meaning.split()[-1]
     assert "a and b" in found["correlation_change"].meaning
     assert all(measure.lower_is_better for measure in found.values())
@@ -166,7 +197,9 @@ def test_the_worst_column_and_pair_are_named():
 
 def test_ordinal_columns_count_by_rank_and_ranges_by_their_middle():
     order = ("low", "middle", "high")
-    ranked = of_one(["low", "high", "middle", "high"], ["middle"] * 4, Column("x", kind="ordinal", order=order))
+    ranked = of_one(
+        ["low", "high", "middle", "high"], ["middle"] * 4, Column("x", kind="ordinal", order=order)
+    )
     assert ranked == pytest.approx(of_one([0.0, 2.0, 1.0, 2.0], [1.0] * 4))
     ranges = of_one([20, 28, 41, 47], ["20-30", "20-30", "40 to 50", "40 to 50"])
     assert ranges == pytest.approx(of_one([20, 28, 41, 47], [25.0, 25.0, 45.0, 45.0]))
@@ -192,7 +225,8 @@ def test_nominal_columns_codes_and_locations_are_left_out():
 
 
 @pytest.mark.parametrize(
-    "scale, shift", [(1.0, 1.7e9), (1e300, 0.0), (1e-300, 0.0), (8e307, 0.0), (-1.0, 0.0), (1e-320, 0.0)]
+    "scale, shift",
+    [(1.0, 1.7e9), (1e300, 0.0), (1e-300, 0.0), (8e307, 0.0), (-1.0, 0.0), (1e-320, 0.0)],
 )
 def test_scale_and_shift_change_nothing(scale, shift):
     x, y, c = np.array([0.0, 0.5, 1.0, 2.0]), np.array([0.25, 0.25, 1.5, 1.5]), [1.0, 0.0, 2.0, 3.0]
@@ -255,18 +289,24 @@ def test_a_column_that_is_not_published_counts_as_its_mean():
 
 def test_weights_of_0_leave_records_out():
     schema = Schema(quasi=numeric("a", "b"), weight="w")
-    before, after = {"a": [1.0, 2, 4, 99], "b": [2.0, 1, 5, -7]}, {"a": [1.5, 1.5, 4, 0], "b": [3.0, 1, 4, 1]}
+    before, after = (
+        {"a": [1.0, 2, 4, 99], "b": [2.0, 1, 5, -7]},
+        {"a": [1.5, 1.5, 4, 0], "b": [3.0, 1, 4, 1]},
+    )
     weights = [1.0, 2.0, 1.0, 0.0]
     found = measured(table(**before, w=weights), table(**after, w=weights), schema)
     fewer = [{name: column[:3] for name, column in side.items()} for side in (before, after)]
     assert found == pytest.approx(
-        measured(table(**fewer[0], w=weights[:3]), table(**fewer[1], w=weights[:3]), schema), rel=1e-12
+        measured(table(**fewer[0], w=weights[:3]), table(**fewer[1], w=weights[:3]), schema),
+        rel=1e-12,
     )
 
 
 def test_all_weights_0_give_no_measures():
     schema = Schema(quasi=numeric("a"), weight="w")
-    assert measured(table(a=[1.0, 2.0], w=[0.0, 0.0]), table(a=[1.0, 2.0], w=[0.0, 0.0]), schema) == {}
+    assert (
+        measured(table(a=[1.0, 2.0], w=[0.0, 0.0]), table(a=[1.0, 2.0], w=[0.0, 0.0]), schema) == {}
+    )
 
 
 @pytest.mark.parametrize("weight", [-1.0, None, math.inf])
@@ -305,7 +345,8 @@ def random_release(seed, n=40):
     Y = np.array([X[cells == cell].mean(axis=0) for cell in cells])
     gap = rng.random((n, 4)) < 0.1
     before = {
-        name: [None if g else x for x, g in zip(X[:, j], gap[:, j], strict=True)] for j, name in enumerate("abcd")
+        name: [None if g else x for x, g in zip(X[:, j], gap[:, j], strict=True)]
+        for j, name in enumerate("abcd")
     }
     after = {name: list(Y[:, j]) for j, name in enumerate("abc")} | {"d": before["d"]}
     schema = Schema(quasi=numeric("a", "b", "c"), confidential=numeric_confidential("d"))
@@ -320,7 +361,9 @@ def test_the_order_of_rows_and_columns_changes_nothing(seed):
     rng = np.random.default_rng(seed)
     moved, shuffled = rng.permutation(40), rng.permutation(40)
     pairs = np.argsort(moved)[shuffled]
-    assert measured(take(original, moved), take(released, shuffled), schema, pairs) == pytest.approx(plain, abs=1e-12)
+    assert measured(
+        take(original, moved), take(released, shuffled), schema, pairs
+    ) == pytest.approx(plain, abs=1e-12)
     turned = Schema(quasi=numeric("c", "a", "b"), confidential=numeric_confidential("d"))
     assert measured(original, released, turned) == pytest.approx(plain, abs=1e-12)
 
@@ -336,7 +379,9 @@ def test_the_sign_of_a_column_changes_nothing(seed):
 
 def test_fewer_published_rows_are_compared_with_their_own():
     before = table(x=[1.0, 50.0, 2.0, 3.0])
-    found = measured(before, table(x=[3.0, 1.0, 2.0]), Schema(quasi=numeric("x")), np.array([3, 0, 2]))
+    found = measured(
+        before, table(x=[3.0, 1.0, 2.0]), Schema(quasi=numeric("x")), np.array([3, 0, 2])
+    )
     assert set(found.values()) == {0.0}
 
 
@@ -358,33 +403,48 @@ def test_correlations_hold_the_varying_columns():
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
 @example([1000000.0, 999999.9999999999])
 def test_quantiles_are_those_of_numpy(numbers):
-    found = compare_quantiles(read(table(x=numbers), table(x=numbers[:1] * len(numbers)), Schema(quasi=numeric("x"))))
+    found = compare_quantiles(
+        read(table(x=numbers), table(x=numbers[:1] * len(numbers)), Schema(quasi=numeric("x")))
+    )
     assert found[0].shares == pytest.approx(np.linspace(0, 1, 101))
-    assert found[0].before == pytest.approx(np.quantile(numbers, np.linspace(0, 1, 101)), rel=1e-9, abs=1e-6)
+    assert found[0].before == pytest.approx(
+        np.quantile(numbers, np.linspace(0, 1, 101)), rel=1e-9, abs=1e-6
+    )
     assert (np.diff(found[0].before) >= 0).all()
     assert (found[0].after == numbers[0]).all()
 
 
 def test_quantiles_of_the_widest_floats_are_numbers():
-    found = compare_quantiles(read(table(x=[-1.7e308, 1.7e308]), table(x=[0.0, 0.0]), Schema(quasi=numeric("x"))))
+    found = compare_quantiles(
+        read(table(x=[-1.7e308, 1.7e308]), table(x=[0.0, 0.0]), Schema(quasi=numeric("x")))
+    )
     assert np.isfinite(found[0].before).all()
 
 
 def test_quantiles_are_on_the_axis_of_comparisons():
     days = [datetime.date(2020, 1, 1), datetime.date(2020, 1, 3)]
-    dates = compare_quantiles(read(table(x=days), table(x=days), Schema(quasi=[Column("x", kind="datetime")])))[0]
+    dates = compare_quantiles(
+        read(table(x=days), table(x=days), Schema(quasi=[Column("x", kind="datetime")]))
+    )[0]
     assert (dates.unit, dates.before[0], dates.before[-1]) == ("D", 18262, 18264)
     span = Values("duration", np.array([1_000, 3_000]), np.zeros(2, dtype=bool), unit="ms")
-    spans = compare_quantiles(read(table(x=span), table(x=span), Schema(quasi=[Column("x", kind="datetime")])))[0]
+    spans = compare_quantiles(
+        read(table(x=span), table(x=span), Schema(quasi=[Column("x", kind="datetime")]))
+    )[0]
     assert (spans.unit, spans.before[0], spans.before[-1]) == ("seconds", 1.0, 3.0)
-    whole = compare_quantiles(read(table(x=[2**60, 2**60 + 8]), table(x=[2**60] * 2), Schema(quasi=numeric("x"))))[0]
+    whole = compare_quantiles(
+        read(table(x=[2**60, 2**60 + 8]), table(x=[2**60] * 2), Schema(quasi=numeric("x")))
+    )[0]
     assert whole.unit is None
     assert whole.before[0] == float(2**60)
 
 
 def test_quantiles_are_of_quasi_identifiers_that_have_values_on_both_sides():
     schema = Schema(quasi=numeric("a", "b"), confidential=numeric_confidential("c"))
-    before, after = table(a=[1.0, None], b=[1.0, 2.0], c=[1.0, 2.0]), table(a=[None, 2.0], b=[None, None], c=[1.0, 2.0])
+    before, after = (
+        table(a=[1.0, None], b=[1.0, 2.0], c=[1.0, 2.0]),
+        table(a=[None, 2.0], b=[None, None], c=[1.0, 2.0]),
+    )
     found = compare_quantiles(read(before, after, schema))
     assert [item.name for item in found] == ["a"]
     assert found[0].before[0] == found[0].before[-1] == 1
@@ -396,4 +456,7 @@ def test_a_study_holds_the_measures():
     studied = study_utility(original, released, schema, pairs=pairs)
     assert studied.measures == measure_utility(original, released, schema, pairs=pairs)
     change = np.abs(studied.correlations.before - studied.correlations.after).max()
-    assert change == {measure.name: measure.value for measure in studied.measures}["correlation_change"]
+    assert (
+        change
+        == {measure.name: measure.value for measure in studied.measures}["correlation_change"]
+    )

@@ -5,8 +5,7 @@ import datetime
 import numpy as np
 import pytest
 
-from microcell.auditing.comparisons import compare_columns
-from microcell.auditing.projection import project
+from microcell.auditing.views import compare_columns, project
 from microcell.model import Column, Schema, Values
 from tests.small_tables import table
 
@@ -37,7 +36,8 @@ def test_whole_numbers_get_intervals_that_begin_at_whole_numbers():
 
 
 @pytest.mark.parametrize(
-    "before", [[5.0, 5.0], [-1.7e308, 1.7e308], [1.7e9, 1.7e9 + 1], [1e300, 1e300], [2**62 - 1, -(2**62)]]
+    "before",
+    [[5.0, 5.0], [-1.7e308, 1.7e308], [1.7e9, 1.7e9 + 1], [1e300, 1e300], [2**62 - 1, -(2**62)]],
 )
 def test_odd_numbers_are_counted(before):
     found = compare(Column("x", kind="numeric"), before, before)
@@ -61,7 +61,9 @@ def test_times_of_day_are_in_seconds():
 
 
 def test_categories_most_frequent_first_with_others_and_missing():
-    before = [letter for place, letter in enumerate("abcdefghijklmnop") for _ in range(20 - place)] + [None]
+    before = [
+        letter for place, letter in enumerate("abcdefghijklmnop") for _ in range(20 - place)
+    ] + [None]
     found = compare(Column("x", kind="nominal"), before, ["b"] * len(before))
     assert found.labels[:3] == ("a", "b", "c")
     assert found.labels[-2:] == ("other", "(missing)")
@@ -90,7 +92,10 @@ def test_codes_are_compared_by_their_first_characters():
 
 def test_columns_without_values_are_left_out_and_locations_are_two():
     schema = Schema(
-        quasi=[Column("e", kind="numeric"), Column("home", kind="location", latitude="lat", longitude="lon")]
+        quasi=[
+            Column("e", kind="numeric"),
+            Column("home", kind="location", latitude="lat", longitude="lon"),
+        ]
     )
     made = table(e=[None, None], lat=[1.0, 2.0], lon=[3, 4])
     assert [item.name for item in compare_columns(made, made, schema)] == ["lat", "lon"]
@@ -155,4 +160,6 @@ def test_at_most_2000_records_are_shown():
 def test_records_all_alike_have_no_projection():
     made = table(a=[1, 1], b=["x", "x"])
     schema = Schema(quasi=[Column("a", kind="numeric"), Column("b", kind="nominal")])
-    assert project(made, made, schema, pairs=np.arange(2), classes=np.zeros(2, dtype=np.int64)) is None
+    assert (
+        project(made, made, schema, pairs=np.arange(2), classes=np.zeros(2, dtype=np.int64)) is None
+    )

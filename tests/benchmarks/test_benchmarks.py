@@ -40,7 +40,9 @@ def results():
     """A whole run, tiny, with no other package; processes that compile or take long are stood in for."""
     patch = pytest.MonkeyPatch()
     patch.setattr("benchmarks.roofline.run_apart", stand_in)
-    patch.setattr("benchmarks.__main__.start_up", lambda: [{"case": "import microcell", "seconds": 0.01}])
+    patch.setattr(
+        "benchmarks.__main__.start_up", lambda: [{"case": "import microcell", "seconds": 0.01}]
+    )
     patch.setattr("benchmarks.roofline.os.cpu_count", lambda: 1)
     try:
         told = run_profile("tiny", TINY, None)
@@ -71,13 +73,19 @@ def test_one_question_measured_again_leaves_the_rest_and_is_told(results):
     for before, after in zip(results["measurements"], again["measurements"], strict=True):
         assert (before == after) == (before["question"] != "over n")
         assert before.get("D") == after.get("D")
-    assert page.about(again).startswith(page.about(results).rstrip() + " In a run of its own, later: over n.")
+    assert page.about(again).startswith(
+        page.about(results).rstrip() + " In a run of its own, later: over n."
+    )
     with pytest.raises(SystemExit, match="No such question"):
         run_again("over the rainbow", TINY, None, results)
 
 
-def test_a_question_measured_again_has_all_cases_of_the_profile_in_their_place(results, monkeypatch):
-    monkeypatch.setattr("benchmarks.__main__.run_case", lambda case, _: {**vars(case), **not_run("left out")})
+def test_a_question_measured_again_has_all_cases_of_the_profile_in_their_place(
+    results, monkeypatch
+):
+    monkeypatch.setattr(
+        "benchmarks.__main__.run_case", lambda case, _: {**vars(case), **not_run("left out")}
+    )
     more = Case("over k", "bisect", 60, 2, 3)
     again = run_again("over k", replace(TINY, cases=(*TINY.cases, more)), None, results)
     assert [(row["question"], row["k"]) for row in again["measurements"]] == [
@@ -93,7 +101,10 @@ def test_a_whole_run_is_not_said_to_be_of_several(results):
 
 def test_every_other_package_is_run_once_before_it_is_measured(monkeypatch):
     run = []
-    monkeypatch.setattr("benchmarks.cases.run_apart", lambda _, given, python: run.append((given["contender"], python)))
+    monkeypatch.setattr(
+        "benchmarks.cases.run_apart",
+        lambda _, given, python: run.append((given["contender"], python)),
+    )
     warm_up_peers("their Python")
     assert run == [(name, "their Python") for name in PEERS]
 
@@ -121,17 +132,24 @@ def test_what_cannot_run_is_told_with_the_reason(results):
     assert [(row["contender"], row["why"]) for row in missing] == [
         ("anonypyx, MDAV", "anonypyx is not installed (make peers)")
     ]
-    assert results["audit"]["anonymity"]["pyCANON"]["why"] == "pycanon is not installed (make peers)"
+    assert (
+        results["audit"]["anonymity"]["pyCANON"]["why"] == "pycanon is not installed (make peers)"
+    )
     assert results["peers"] is None
 
 
 def test_a_run_tells_the_machine_the_audit_and_the_exponents(results):
     assert results["machine"]["cores"] >= 1
     assert results["versions"]["microcell"] == results["machine"]["microcell"] == mc.__version__
-    assert [row["case"] for row in results["audit"]["parts"]["rows"]][-2:] == ["whole audit", "all but linkage"]
+    assert [row["case"] for row in results["audit"]["parts"]["rows"]][-2:] == [
+        "whole audit",
+        "all but linkage",
+    ]
     assert results["audit"]["memory"]["tables"] >= 0
     assert results["audit"]["anonymity"]["microcell"]["values"]["k"] == 10
-    assert [(row["contender"], row["over"], row["points"]) for row in results["exponents"]] == [("bisect", "n", 2)]
+    assert [(row["contender"], row["over"], row["points"]) for row in results["exponents"]] == [
+        ("bisect", "n", 2)
+    ]
     assert results["roofline"]["mdav"][0]["bandwidth"] == 12.0
 
 
@@ -144,7 +162,10 @@ def test_the_page_of_a_run_shows_it(results):
     for row in results["measurements"]:
         if row["status"] == "measured":
             assert f"| {page.show(row['seconds'])} | {page.show(row['peak_mb'])} |" in told
-    widths = [{line.count(" | ") for line in block.splitlines()} for block in re.findall(r"(?:^\|.*\n)+", told, re.M)]
+    widths = [
+        {line.count(" | ") for line in block.splitlines()}
+        for block in re.findall(r"(?:^\|.*\n)+", told, re.M)
+    ]
     assert len(widths) > 8
     assert all(len(width) == 1 for width in widths)
 
@@ -202,9 +223,20 @@ def test_two_points_have_a_slope_and_no_error_and_one_has_none():
 
 def test_exponents_leave_out_what_was_not_measured_and_what_does_not_vary():
     def row(question, n, seconds, status="measured"):
-        return {"question": question, "contender": "mdav", "n": n, "seconds": seconds, "status": status}
+        return {
+            "question": question,
+            "contender": "mdav",
+            "n": n,
+            "seconds": seconds,
+            "status": status,
+        }
 
-    rows = [row("over n", 1, 1.0), row("over n", 2, 4.0), row("over n", 4, None, "not run"), row("memory", 9, 1.0)]
+    rows = [
+        row("over n", 1, 1.0),
+        row("over n", 2, 4.0),
+        row("over n", 4, None, "not run"),
+        row("memory", 9, 1.0),
+    ]
     told = exponents(rows, OVER)
     assert [(found["from"], found["to"], found["points"]) for found in told] == [(1, 2, 2)]
     assert told[0]["exponent"] == pytest.approx(2)
@@ -212,7 +244,8 @@ def test_exponents_leave_out_what_was_not_measured_and_what_does_not_vary():
 
 
 @pytest.mark.parametrize(
-    ("peak", "read", "bound", "of_roof"), [(1000.0, 80.0, "bandwidth", 0.75), (45.0, 800.0, "arithmetic", 0.5)]
+    ("peak", "read", "bound", "of_roof"),
+    [(1000.0, 80.0, "bandwidth", 0.75), (45.0, 800.0, "arithmetic", 0.5)],
 )
 def test_a_scan_is_bound_by_bandwidth_or_by_arithmetic(peak, read, bound, of_roof):
     # 0.75 * 1e8 / 10 = 7.5e6 distances of 10 columns: 0.225 GFLOP and 0.6 GB, in a hundredth of a second
@@ -247,7 +280,9 @@ def test_a_function_that_fails_or_takes_too_long_stops_nothing():
     failed = run_apart("benchmarks.cases:measure", {"contender": "no such", "n": 1, "m": 1, "k": 1})
     assert failed == {"status": "not run", "why": "KeyError: 'no such'"}
     assert run_apart("time:sleep", {}, limit=0.01)["why"] == "stopped after 0.01 s"
-    assert run_apart("time:time", {}, python=sys.executable + "-not-there")["why"].startswith("no such Python")
+    assert run_apart("time:time", {}, python=sys.executable + "-not-there")["why"].startswith(
+        "no such Python"
+    )
 
 
 def test_a_contender_that_was_stopped_is_not_tried_on_what_takes_longer(monkeypatch):
@@ -261,7 +296,11 @@ def test_a_contender_that_was_stopped_is_not_tried_on_what_takes_longer(monkeypa
     cases = [Case("over n", "mdav", n, 2, 10) for n in (10, 20, 40)]
     rows = run_cases(cases, None)
     assert tried == [10]
-    assert [row["why"].split(":")[0] for row in rows] == ["stopped after 1 s", "not tried", "not tried"]
+    assert [row["why"].split(":")[0] for row in rows] == [
+        "stopped after 1 s",
+        "not tried",
+        "not tried",
+    ]
     assert {row["why"] for row in run_cases(cases, None, deadline=0.0)} == {
         "not tried: the time for the whole run was up"
     }

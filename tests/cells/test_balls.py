@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from microcell.cells import BallCells, ball_cells
 from microcell.errors import DataError, GuaranteeError
-from microcell.partitioning import distortion, partition
+from microcell.methods import distortion, partition
 
 
 def oracle(cells, X):
@@ -42,7 +42,9 @@ def check(cells, X, k):
     assert cells.sizes.min() >= k
     assert distance_to_records(cells, X) > 1e-9
     for cell, centroid in enumerate(cells.centroids):
-        np.testing.assert_allclose(centroid, X[labels == cell].mean(axis=0), rtol=1e-9, atol=1e-9 * np.abs(X).max())
+        np.testing.assert_allclose(
+            centroid, X[labels == cell].mean(axis=0), rtol=1e-9, atol=1e-9 * np.abs(X).max()
+        )
     return labels
 
 
@@ -58,14 +60,21 @@ def test_the_cell_is_that_of_the_first_ball_that_holds_the_point(m, balls, data)
     count = data.draw(st.integers(max(balls, 1), balls + 1))
     order = np.array(data.draw(st.permutations(range(balls))), dtype=np.int64)
     cells = BallCells(
-        centroids=np.zeros((count, m)), sizes=[2] * count, k=2, references=references, radii=radii, cells=order
+        centroids=np.zeros((count, m)),
+        sizes=[2] * count,
+        k=2,
+        references=references,
+        radii=radii,
+        cells=order,
     )
     X = data.draw(arrays(np.float64, (10, m), elements=whole))
     np.testing.assert_array_equal(cells.assign(X), oracle(cells, X))
 
 
 def test_the_rim_belongs_to_the_ball():
-    cells = BallCells(centroids=[[0.0], [9.0]], sizes=[2, 2], k=2, references=[[0.0]], radii=[2.0], cells=[0])
+    cells = BallCells(
+        centroids=[[0.0], [9.0]], sizes=[2, 2], k=2, references=[[0.0]], radii=[2.0], cells=[0]
+    )
     assert cells.assign([-2.0, 2.0, np.nextafter(2.0, 3)]).tolist() == [0, 0, 1]
     assert (cells.kind, cells.holds_records) == ("balls", False)
 
@@ -91,7 +100,14 @@ def test_a_point_however_far_is_in_the_last_cell():
     ],
 )
 def test_balls_that_are_not_whole_are_refused(fields, words):
-    whole = {"centroids": [[0.0], [9.0]], "sizes": [2, 2], "k": 2, "references": [[0.0]], "radii": [2.0], "cells": [0]}
+    whole = {
+        "centroids": [[0.0], [9.0]],
+        "sizes": [2, 2],
+        "k": 2,
+        "references": [[0.0]],
+        "radii": [2.0],
+        "cells": [0],
+    }
     with pytest.raises(DataError, match=words):
         BallCells(**{**whole, **fields})
 
@@ -151,7 +167,9 @@ def test_ties_cost_little():
 @settings(max_examples=150, deadline=None)
 @given(
     st.tuples(st.integers(1, 40), st.integers(1, 3)).flatmap(
-        lambda shape: arrays(np.float64, shape, elements=st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0]))
+        lambda shape: arrays(
+            np.float64, shape, elements=st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0])
+        )
     ),
     st.integers(1, 6),
     st.sampled_from(["mdav", "vmdav", "random"]),

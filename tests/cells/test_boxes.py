@@ -9,14 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microcell import encoding, roles, tables
+from microcell import encoding, tables
 from microcell.cells import BoxCells, load_cells
 from microcell.cells.boxes import Side, coordinate_of, positions_of
 from microcell.errors import DataError, GuaranteeError, MicrocellError, TableError
 from microcell.model import Column, EncodedColumn, Encoding, Schema
+from microcell.schema import resolve
 
 AGE = EncodedColumn(
-    "age", "numeric", ("age",), "integer", origin=40, centre=np.array([0.3]), scale=np.array([7.1]), weight=2.0
+    "age",
+    "numeric",
+    ("age",),
+    "integer",
+    origin=40,
+    centre=np.array([0.3]),
+    scale=np.array([7.1]),
+    weight=2.0,
 )
 TOWN = EncodedColumn(
     "town", "nominal", ("town",), "text", first=1, centre=np.array([0.3, 0.2, 0.1]), scale=np.ones(3),
@@ -45,7 +53,9 @@ def place(ages, towns, grades):
 
 def test_points_go_where_the_questions_lead():
     points = place(
-        [34, 34, 34, 35, 80, 80], ["Kiel", "Ulm", "Rome", "Kiel", "Ulm", "Ulm"], ["low"] * 4 + ["mid", "high"]
+        [34, 34, 34, 35, 80, 80],
+        ["Kiel", "Ulm", "Rome", "Kiel", "Ulm", "Ulm"],
+        ["low"] * 4 + ["mid", "high"],
     )
     assert make().assign(points).tolist() == [0, 1, 1, 2, 2, 3]
 
@@ -56,15 +66,24 @@ def test_a_bound_belongs_to_the_upper_side_to_the_last_bit():
         values = np.sort(chance.normal(chance.normal() * 10, 10.0 ** chance.integers(-3, 6), 50))
         table = tables.read({"x": values})
         fitted = encoding.fit(
-            table, roles.resolve(Schema(quasi=[Column("x", weight=float(chance.uniform(0.1, 9)))]), table)
+            table,
+            resolve.resolve(
+                Schema(quasi=[Column("x", weight=float(chance.uniform(0.1, 9)))]), table
+            ),
         )
         bound = float(chance.choice(values))
         cells = BoxCells(
             centroids=[[0.0], [0.0]], sizes=[9, 9], k=1, encoding=fitted,
             columns=[0], bounds=[bound], categories=[()], lower=[1], upper=[2],
         )  # fmt: skip
-        asked = np.array([np.nextafter(bound, -inf) - 1e-9 * abs(bound), bound, np.nextafter(bound, inf)])
-        assert cells.assign(encoding.place(tables.read({"x": asked}), fitted).matrix).tolist() == [0, 1, 1]
+        asked = np.array(
+            [np.nextafter(bound, -inf) - 1e-9 * abs(bound), bound, np.nextafter(bound, inf)]
+        )
+        assert cells.assign(encoding.place(tables.read({"x": asked}), fitted).matrix).tolist() == [
+            0,
+            1,
+            1,
+        ]
 
 
 @pytest.mark.parametrize("origin", [0, 7, 2**60, -(2**61) + 3])
@@ -81,7 +100,9 @@ def test_bounds_of_whole_numbers_lie_between_them(origin):
 def test_unknown_and_withheld_categories_have_no_position():
     points = place([40] * 4, ["Ulm", "Kiel", "Bonn", ""], ["low"] * 4)
     points = np.vstack([points, points[0]])
-    points[-1, 1:4] = (np.array([0, 1 / np.sqrt(2), 0]) - TOWN.centre) * np.sqrt(0.4)  # the one that is withheld
+    points[-1, 1:4] = (np.array([0, 1 / np.sqrt(2), 0]) - TOWN.centre) * np.sqrt(
+        0.4
+    )  # the one that is withheld
     assert positions_of(TOWN, points).tolist() == [0, 2, -1, -1, -1]
 
 
@@ -90,7 +111,11 @@ def test_sides_say_what_a_box_holds():
     sides = cells.sides()
     assert sides[0] == {0: Side(high=34.5), 1: Side(names=frozenset({2})), 2: Side()}
     assert sides[1][1] == Side(names=frozenset({0}), others=True)
-    assert sides[3] == {0: Side(low=34.5), 1: Side(names=frozenset({0, 2}), others=True), 2: Side(low=0.65)}
+    assert sides[3] == {
+        0: Side(low=34.5),
+        1: Side(names=frozenset({0, 2}), others=True),
+        2: Side(low=0.65),
+    }
 
 
 @settings(max_examples=60, deadline=None)
@@ -202,7 +227,15 @@ def test_what_is_no_tree_of_questions_is_refused(changes):
 
 
 def test_of_two_categories_the_second_is_asked_for():
-    sex = EncodedColumn("sex", "nominal", ("sex",), "text", centre=np.array([0.5]), scale=np.ones(1), names=("f", "m"))
+    sex = EncodedColumn(
+        "sex",
+        "nominal",
+        ("sex",),
+        "text",
+        centre=np.array([0.5]),
+        scale=np.ones(1),
+        names=("f", "m"),
+    )
     parts = {"centroids": [[0.0], [0.0]], "sizes": [3, 3], "k": 3, "encoding": Encoding((sex,), 3)}
     rest = {"columns": [0], "bounds": [0.0], "lower": [1], "upper": [2]}
     assert BoxCells(**parts, **rest, categories=[(1,)]).assign([[0.5], [-0.5]]).tolist() == [0, 1]
@@ -210,7 +243,9 @@ def test_of_two_categories_the_second_is_asked_for():
         BoxCells(**parts, **rest, categories=[(0,)])
 
 
-@pytest.mark.parametrize("points", [[[np.nan] * 5], [[np.inf] * 5], np.zeros((2, 4)), [["a"] * 5]], ids=str)
+@pytest.mark.parametrize(
+    "points", [[[np.nan] * 5], [[np.inf] * 5], np.zeros((2, 4)), [["a"] * 5]], ids=str
+)
 def test_points_that_are_none_are_refused(points):
     with pytest.raises(MicrocellError):
         make().assign(points)

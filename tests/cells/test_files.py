@@ -14,11 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from microcell.cells import BallCells, Cells, LookupCells, PowerCells, ball_cells, load_cells, lookup_cells
-from microcell.cells._files import FIELDS, KINDS
+from microcell.cells import (
+    BallCells,
+    Cells,
+    LookupCells,
+    PowerCells,
+    ball_cells,
+    load_cells,
+    lookup_cells,
+)
+from microcell.cells.base import FIELDS, KINDS
 from microcell.errors import DataError, GuaranteeError, OptionError, TableError
+from microcell.methods import partition
 from microcell.model import EncodedColumn, Encoding
-from microcell.partitioning import partition
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 3))
@@ -69,7 +77,11 @@ def save(cells, path):
 def same(one, other):
     """True if two fields are equal to the last bit."""
     if isinstance(one, np.ndarray):
-        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+        return (
+            one.dtype == other.dtype
+            and one.shape == other.shape
+            and one.tobytes() == other.tobytes()
+        )
     if isinstance(one, Cells):
         return all(same(getattr(one, item.name), getattr(other, item.name)) for item in fields(one))
     if isinstance(one, Encoding):
@@ -97,7 +109,11 @@ def test_cells_come_back_to_the_last_bit(kind, tmp_path):
     path = save(cells, tmp_path / "cells.json")
     again = load_cells(str(path))
     assert type(again) is type(cells) is KINDS[kind]
-    published = cells if cells.encoding is None else replace(cells, encoding=cells.encoding.published(cells.k))
+    published = (
+        cells
+        if cells.encoding is None
+        else replace(cells, encoding=cells.encoding.published(cells.k))
+    )
     assert same(published, again)
     save(again, tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
@@ -110,7 +126,11 @@ def test_cells_come_back_to_the_last_bit(kind, tmp_path):
     arrays(np.float64, (3, 2), elements=st.floats(-1e100, 1e100)),
     arrays(np.float64, 3, elements=st.floats(-1e300, 1e300)),
     st.lists(
-        st.none() | st.booleans() | st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False),
+        st.none()
+        | st.booleans()
+        | st.text()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False),
         min_size=3,
         max_size=3,
     ),
@@ -118,7 +138,9 @@ def test_cells_come_back_to_the_last_bit(kind, tmp_path):
 )
 def test_any_numbers_and_words_come_back(tmp_path_factory, centroids, costs, values, name):
     path = tmp_path_factory.mktemp("cells") / "cells.json"
-    cells = PowerCells(centroids=centroids, sizes=[1, 2, 2**62], k=1, costs=costs, representatives={name: values})
+    cells = PowerCells(
+        centroids=centroids, sizes=[1, 2, 2**62], k=1, costs=costs, representatives={name: values}
+    )
     assert same(cells, load_cells(save(cells, path)))
 
 
@@ -140,7 +162,12 @@ def test_the_file_is_what_the_docs_say(tmp_path):
     content = json.loads(save(power_cells(), tmp_path / "cells.json").read_text())
     assert set(content) == FIELDS
     assert content["format"] == "microcell cells"
-    assert (content["version"], content["kind"], content["k"], content["count"]) == (1, "power", 4, 4)
+    assert (content["version"], content["kind"], content["k"], content["count"]) == (
+        1,
+        "power",
+        4,
+        4,
+    )
     assert (content["dimensions"], content["holds_original_records"]) == (3, False)
     assert set(content["cells"]) == {"centroids", "sizes", "costs", "group", "chooser"}
     digest = content.pop("sha256")
@@ -282,7 +309,9 @@ def test_a_changed_byte_is_found_or_changes_nothing(kind, seed, tmp_path):
 def test_another_layout_of_the_same_content_is_read(tmp_path):
     path = save(power_cells(), tmp_path / "cells.json")
     before = load_cells(path)
-    path.write_text(json.dumps(json.loads(path.read_text()), indent=3, sort_keys=True, ensure_ascii=False))
+    path.write_text(
+        json.dumps(json.loads(path.read_text()), indent=3, sort_keys=True, ensure_ascii=False)
+    )
     assert same(load_cells(path), before)
 
 
@@ -306,18 +335,25 @@ def take(name, *inside):
     return change
 
 
-@pytest.mark.parametrize("change", [put("k", 3), put("note", "x"), take("encoding"), put("sizes", [9] * 4, "cells")])
+@pytest.mark.parametrize(
+    "change", [put("k", 3), put("note", "x"), take("encoding"), put("sizes", [9] * 4, "cells")]
+)
 def test_altered_files_are_refused(change, tmp_path):
     path = save(power_cells(), tmp_path / "cells.json")
     rewrite(path, change, sealed=False)
-    with pytest.raises(TableError, match=r"was altered after it was written, or damaged\. Get it again"):
+    with pytest.raises(
+        TableError, match=r"was altered after it was written, or damaged\. Get it again"
+    ):
         load_cells(path)
 
 
 @pytest.mark.parametrize(
     "change, words",
     [
-        (put("kind", "hexagons"), "kind is unknown; this version of microcell has balls, boxes, lookup, power"),
+        (
+            put("kind", "hexagons"),
+            "kind is unknown; this version of microcell has balls, boxes, lookup, power",
+        ),
         (put("kind", ["power"]), "holds no whole cells"),
         (put("kind", "lookup"), "Cells of kind 'lookup' have the entries"),
         (put("k", 7), "smallest cell has 6 records, fewer than k = 7"),

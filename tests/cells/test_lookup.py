@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 from microcell.cells import LookupCells, lookup_cells
 from microcell.errors import DataError, GuaranteeError
 from microcell.kernels.trees import MOST_TREE_DIMENSIONS, nearest_rows
-from microcell.partitioning import partition
+from microcell.methods import partition
 
 MANY = MOST_TREE_DIMENSIONS + 3
 
@@ -27,7 +27,11 @@ def nearest_oracle(points, queries):
 
 @st.composite
 def searches(draw, values):
-    m, n, q = draw(st.sampled_from([1, 2, 3, 5, MOST_TREE_DIMENSIONS, MANY])), draw(st.integers(1, 40)), 12
+    m, n, q = (
+        draw(st.sampled_from([1, 2, 3, 5, MOST_TREE_DIMENSIONS, MANY])),
+        draw(st.integers(1, 40)),
+        12,
+    )
     return tuple(draw(arrays(np.float64, (rows, m), elements=values)) for rows in (n, q))
 
 
@@ -77,7 +81,10 @@ def test_records_are_in_their_cells_again_and_new_ones_in_that_of_the_nearest(m)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.integers(1, 3).flatmap(lambda m: arrays(np.float64, (24, m), elements=st.integers(0, 2))), st.integers(1, 5))
+@given(
+    st.integers(1, 3).flatmap(lambda m: arrays(np.float64, (24, m), elements=st.integers(0, 2))),
+    st.integers(1, 5),
+)
 def test_equal_records_share_a_cell_and_every_cell_has_k(X, k):
     labels = np.arange(24) * (24 // k) // 24
     cells = lookup_cells(X, labels, k)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from microcell._validation import FARTHEST
 from microcell.cells import PowerCells
-from microcell.cells._arrays import FARTHEST
 from microcell.errors import DataError, GuaranteeError, OptionError
 
 SECRET = "Aspasia"
@@ -15,7 +15,9 @@ SECRET = "Aspasia"
 
 def power(centroids, costs, **fields):
     count = len(centroids)
-    return PowerCells(**{"centroids": centroids, "costs": costs, "sizes": [3] * count, "k": 3, **fields})
+    return PowerCells(
+        **{"centroids": centroids, "costs": costs, "sizes": [3] * count, "k": 3, **fields}
+    )
 
 
 def oracle(X, centroids, costs):
@@ -35,7 +37,8 @@ def diagrams(draw):
     """Points, centroids and costs in whole numbers, so that sums are exact and ties frequent."""
     m, count, n = draw(st.integers(1, 4)), draw(st.integers(1, 6)), draw(st.integers(0, 12))
     return tuple(
-        draw(arrays(np.float64, shape, elements=st.integers(-6, 6))) for shape in ((n, m), (count, m), (count,))
+        draw(arrays(np.float64, shape, elements=st.integers(-6, 6)))
+        for shape in ((n, m), (count, m), (count,))
     )
 
 
@@ -52,7 +55,9 @@ def test_the_cell_is_the_first_of_least_distance_and_cost(diagram):
 @given(diagrams(), st.integers(-1000, 1000))
 def test_a_constant_added_to_all_costs_changes_nothing(diagram, constant):
     X, centroids, costs = diagram
-    np.testing.assert_array_equal(power(centroids, costs + constant).assign(X), power(centroids, costs).assign(X))
+    np.testing.assert_array_equal(
+        power(centroids, costs + constant).assign(X), power(centroids, costs).assign(X)
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -83,7 +88,11 @@ def test_one_cell_one_column_no_column():
 @pytest.mark.parametrize("scale", [1e-100, 1e-20, 1e20, 1e99])
 def test_scales(scale):
     random = np.random.default_rng(1)
-    X, centroids, costs = random.uniform(size=(99, 2)), random.uniform(size=(9, 2)), random.uniform(size=9) / 9
+    X, centroids, costs = (
+        random.uniform(size=(99, 2)),
+        random.uniform(size=(9, 2)),
+        random.uniform(size=9) / 9,
+    )
     scaled = power(centroids * scale, costs * scale**2)
     np.testing.assert_array_equal(scaled.assign(X * scale), power(centroids, costs).assign(X))
 
@@ -150,7 +159,11 @@ def test_every_macrocell_needs_a_part():
     "fields, error, words",
     [
         ({"centroids": [1.0, 2.0]}, DataError, "centroids must be a matrix"),
-        ({"centroids": [[1.0], [2.0, 3.0]]}, DataError, "centroids must be a matrix of equally long rows"),
+        (
+            {"centroids": [[1.0], [2.0, 3.0]]},
+            DataError,
+            "centroids must be a matrix of equally long rows",
+        ),
         ({"centroids": [[1.0], [np.nan]]}, DataError, "finite numbers"),
         ({"centroids": [[1.0], [np.inf]]}, DataError, "finite numbers"),
         ({"centroids": [[1.0], [1e101]]}, DataError, r"from -1e\+100 to 1e\+100"),
@@ -171,7 +184,11 @@ def test_every_macrocell_needs_a_part():
         ({"group": [0, 0]}, DataError, "give both, or neither"),
         ({"chooser": power([[0.0]], [0.0])}, DataError, "give both, or neither"),
         ({"group": [0, 1], "chooser": power([[0.0]], [0.0])}, DataError, "group must name"),
-        ({"group": [0, 0], "chooser": power([[0.0], [1.0]], [0.0, 0.0])}, DataError, "each macrocell at least once"),
+        (
+            {"group": [0, 0], "chooser": power([[0.0], [1.0]], [0.0, 0.0])},
+            DataError,
+            "each macrocell at least once",
+        ),
         ({"group": [0], "chooser": power([[0.0]], [0.0])}, DataError, "group must name"),
         ({"group": [0, 0], "chooser": power([[0.0, 1.0]], [0.0])}, DataError, "of 1 dimensions"),
         (
@@ -179,7 +196,11 @@ def test_every_macrocell_needs_a_part():
             DataError,
             "no representatives",
         ),
-        ({"representatives": {"age": [1]}}, DataError, "column 'age' must be a list of 2, one a cell.*there are 1"),
+        (
+            {"representatives": {"age": [1]}},
+            DataError,
+            "column 'age' must be a list of 2, one a cell.*there are 1",
+        ),
         ({"representatives": {"age": [1, np.nan]}}, DataError, "finite numbers"),
         ({"representatives": {"age": [1, {1, 2}]}}, DataError, "what JSON can hold"),
         ({"representatives": {"age": "ab"}}, DataError, "one a cell"),
@@ -190,7 +211,9 @@ def test_every_macrocell_needs_a_part():
 )
 def test_cells_that_are_not_whole_are_refused(fields, error, words):
     with pytest.raises(error, match=words) as caught:
-        PowerCells(**{"centroids": [[0.0], [4.0]], "costs": [0.0, 0.0], "sizes": [3, 5], "k": 3, **fields})
+        PowerCells(
+            **{"centroids": [[0.0], [4.0]], "costs": [0.0, 0.0], "sizes": [3, 5], "k": 3, **fields}
+        )
     assert SECRET not in str(caught.value)
 
 
@@ -221,9 +244,13 @@ def test_points_that_are_none_are_refused_without_telling_a_value(X, words):
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float16, np.float32, np.longdouble, np.bool_, object])
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.uint64, np.float16, np.float32, np.longdouble, np.bool_, object]
+)
 def test_numbers_of_any_type_are_points(dtype):
-    assert power([[0.0], [4.0]], [0.0, 3.0]).assign(np.array([[0], [1]]).astype(dtype)).tolist() == [0, 0]
+    assert power([[0.0], [4.0]], [0.0, 3.0]).assign(
+        np.array([[0], [1]]).astype(dtype)
+    ).tolist() == [0, 0]
 
 
 def test_cells_do_not_change():

@@ -32,7 +32,7 @@ def survey_files(tmp_path_factory) -> dict[str, str]:
     rows = [",".join(map(str, line)) for line in lines]
     return {
         "people.csv": "\n".join([",".join(people), *rows, ""]),
-        "schema.toml": mc.schema_to_toml(mc.sample_schema()),
+        "schema.toml": mc.schema.schema_to_toml(mc.sample_schema()),
     }
 
 

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 import microcell as mc
-from microcell.reporting import FIGURE_FORMS
-from microcell.staging import Staging
+from microcell._atomic import Staging
+from microcell.report import FIGURE_FORMS
 
 module = import_module("microcell.cli.allocate")
 BASE = ("allocate", "patients.csv", "hospitals.csv", "-o", "out.csv")
@@ -57,7 +57,13 @@ def test_the_table_and_the_summary_are_those_of_the_library(folder, run):
     assert f"mean {found.summary.nearest.mean:.4g}" in outcome.stdout
     rows = [line.split() for line in outcome.stdout.splitlines()]
     for centre in found.summary.centres:
-        expected = [centre.name, centre.load, centre.places, f"{centre.mean_distance:.4g}", f"{centre.price:.4g}"]
+        expected = [
+            centre.name,
+            centre.load,
+            centre.places,
+            f"{centre.mean_distance:.4g}",
+            f"{centre.price:.4g}",
+        ]
         assert list(map(str, expected)) in rows
     assert "price: the most that one more place would save" in outcome.stderr
     assert "out.csv" in outcome.stderr
@@ -107,7 +113,10 @@ def test_reading_options_are_for_the_text_files(folder, run):
         ((*PLANE, "-o", "out.nonsense"), "cannot be written"),
         ((*PLANE, "-o", "hospitals.csv"), "also an input"),
         ((*PLANE, "-o", "patients.csv"), "also an input"),
-        (("--location", "latitude,longitude", "--standardize"), "leave out columns and standardize"),
+        (
+            ("--location", "latitude,longitude", "--standardize"),
+            "leave out columns and standardize",
+        ),
     ],
     ids=lambda item: " ".join(item) if isinstance(item, tuple) else "",
 )
@@ -132,7 +141,9 @@ def test_errors_show_no_value(folder, run):
 
 
 def test_too_few_places_say_how_many_are_short(folder, run):
-    pl.read_csv("hospitals.csv").with_columns(places=pl.Series([1, 2, 3, 4])).write_csv("hospitals.csv")
+    pl.read_csv("hospitals.csv").with_columns(places=pl.Series([1, 2, 3, 4])).write_csv(
+        "hospitals.csv"
+    )
     outcome = run(*BASE, *PLANE)
     assert outcome.code == 2
     assert "60 points do not fit in 10 places: 50 are short" in outcome.stderr

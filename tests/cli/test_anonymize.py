@@ -26,7 +26,9 @@ def smallest_class(rows):
 
 def write_config(folder, **given):
     lines = [f"{name} = {json.dumps(value)}" for name, value in given.items()]
-    (folder / "run.toml").write_text("\n".join(["config_version = 1", *lines, ""]), encoding="utf-8")
+    (folder / "run.toml").write_text(
+        "\n".join(["config_version = 1", *lines, ""]), encoding="utf-8"
+    )
 
 
 def test_writes_table_manifest_and_report(folder, run):
@@ -63,19 +65,35 @@ def test_the_summary_tells_guarantee_cells_distortion_and_files(folder, run):
 
 def test_json_is_the_manifest_as_written(folder, run):
     outcome = run(*BASE, "-k", 5, "-o", "out.csv", "--json", "-q")
-    assert json.loads(outcome.stdout) == json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
+    assert json.loads(outcome.stdout) == json.loads(
+        (folder / "out.csv.manifest.json").read_text(encoding="utf-8")
+    )
     assert outcome.stderr == ""
 
 
 def test_method_options_and_seed_reach_the_library(folder, run):
-    outcome = run(*BASE, "-k", 3, "--method", "vmdav", "--set", "gamma=0.7", "--seed", 9, "--dry-run", "--json")
+    outcome = run(
+        *BASE,
+        "-k",
+        3,
+        "--method",
+        "vmdav",
+        "--set",
+        "gamma=0.7",
+        "--seed",
+        9,
+        "--dry-run",
+        "--json",
+    )
     manifest = json.loads(outcome.stdout)
     assert manifest["method"]["used"] == "vmdav"
     assert manifest["method"]["options"] == {"gamma": 0.7}
     assert manifest["seed"] == 9
     assert (
         manifest["distortion"]
-        == mc.anonymize("people.csv", mc.load_schema("schema.toml"), k=3, method="vmdav", gamma=0.7).manifest.distortion
+        == mc.anonymize(
+            "people.csv", mc.load_schema("schema.toml"), k=3, method="vmdav", gamma=0.7
+        ).manifest.distortion
     )
 
 
@@ -96,7 +114,9 @@ def test_rows_are_shuffled_unless_their_order_is_kept(folder, run):
     original = [row["tsh"] for row in read_rows(folder / "people.csv")]
     run(*BASE, "-k", 5, "-o", "kept.csv", "--keep-order")
     run(*BASE, "-k", 5, "-o", "shuffled.csv")
-    kept, shuffled = ([row["tsh"] for row in read_rows(folder / f"{name}.csv")] for name in ("kept", "shuffled"))
+    kept, shuffled = (
+        [row["tsh"] for row in read_rows(folder / f"{name}.csv")] for name in ("kept", "shuffled")
+    )
     assert kept == original
     assert shuffled != original
     assert sorted(shuffled) == sorted(original)
@@ -121,9 +141,19 @@ def test_dropped_records_are_told(folder, run):
 
 def test_a_configuration_holds_a_whole_run(folder, run):
     (folder / "study").mkdir()
-    given = {"input": "../people.csv", "schema": "../schema.toml", "k": 4, "output": "out.csv", "report": "out.html"}
+    given = {
+        "input": "../people.csv",
+        "schema": "../schema.toml",
+        "k": 4,
+        "output": "out.csv",
+        "report": "out.html",
+    }
     write_config(folder / "study", **given, keep_order=True, seed=3, method="vmdav", options={})
-    text = (folder / "study" / "run.toml").read_text(encoding="utf-8").replace("options = {}", "options.gamma = 0.4")
+    text = (
+        (folder / "study" / "run.toml")
+        .read_text(encoding="utf-8")
+        .replace("options = {}", "options.gamma = 0.4")
+    )
     (folder / "study" / "run.toml").write_text(text, encoding="utf-8")
     outcome = run("anonymize", "--config", "study/run.toml")
     assert outcome.code == 0, outcome.stderr
@@ -134,7 +164,15 @@ def test_a_configuration_holds_a_whole_run(folder, run):
 
 
 def test_flags_override_the_configuration(folder, run):
-    write_config(folder, input="nowhere.csv", schema="nowhere.toml", k=4, output="no/out.csv", seed=3, keep_order=True)
+    write_config(
+        folder,
+        input="nowhere.csv",
+        schema="nowhere.toml",
+        k=4,
+        output="no/out.csv",
+        seed=3,
+        keep_order=True,
+    )
     flags = ("people.csv", "-s", "schema.toml", "-k", 6, "-o", "mine.csv", "--seed", 0, "--shuffle")
     outcome = run("anonymize", *flags, "--config", "run.toml", "--json")
     manifest = json.loads(outcome.stdout)
@@ -147,7 +185,18 @@ def test_reading_options_reach_the_reader(folder, run):
     (folder / "odd.csv").write_bytes(text.replace("female", "§").encode("latin-1"))
     reading = ("--delimiter", "^", "--decimal", ",", "--encoding", "latin-1")
     outcome = run(
-        "anonymize", "odd.csv", "-s", "schema.toml", "-k", 5, "-o", "o.csv", "--report", "o.html", *reading, "--json"
+        "anonymize",
+        "odd.csv",
+        "-s",
+        "schema.toml",
+        "-k",
+        5,
+        "-o",
+        "o.csv",
+        "--report",
+        "o.html",
+        *reading,
+        "--json",
     )
     assert outcome.code == 0, outcome.stderr
     manifest = json.loads(outcome.stdout)
@@ -183,7 +232,23 @@ WRONG = [
     ((*BASE, "-k", 5, "-o", "out.csv", "--set", "gamma=0.2"), 2, "gamma"),
     ((*BASE, "-k", 5, "-o", "out.csv", "--method", "vmdav", "--set", "gamma"), 2, "NAME=VALUE"),
     ((*BASE, "-k", 5, "-o", "out.csv", "--method", "vmdav", "--set", "=1"), 2, "NAME=VALUE"),
-    ((*BASE, "-k", 5, "-o", "o.csv", "--method", "vmdav", "--set", "gamma=1", "--set", "gamma=2"), 2, "twice"),
+    (
+        (
+            *BASE,
+            "-k",
+            5,
+            "-o",
+            "o.csv",
+            "--method",
+            "vmdav",
+            "--set",
+            "gamma=1",
+            "--set",
+            "gamma=2",
+        ),
+        2,
+        "twice",
+    ),
     ((*BASE, "-k", 5, "-o", "out.csv", "--method", "vmdav", "--set", "seed=2"), 2, "own flag"),
     ((*BASE, "-k", 5, "-o", "out.csv", "--method", "vmdav", "--set", "schema=2"), 2, "own flag"),
     ((*BASE, "-k", 5, "-o", "out.csv", "--missing", "ignore"), 2, "impute"),
@@ -192,19 +257,27 @@ WRONG = [
     ((*BASE, "-k", 5, "-o", "out.csv", "--config", "nowhere.toml"), 2, "nowhere.toml"),
     ((*BASE, "-k", 5, "-o", "out.csv", "--config", "people.csv"), 2, "TOML"),
     (("anonymize", "nowhere.csv", "-s", "schema.toml", "-k", 5, "-o", "out.csv"), 2, "nowhere.csv"),
-    (("anonymize", "people.csv", "-s", "nowhere.toml", "-k", 5, "-o", "out.csv"), 2, "nowhere.toml"),
+    (
+        ("anonymize", "people.csv", "-s", "nowhere.toml", "-k", 5, "-o", "out.csv"),
+        2,
+        "nowhere.toml",
+    ),
     (("anonymize", "schema.toml", "-s", "schema.toml", "-k", 5, "-o", "out.csv"), 2, ".toml"),
     (("anonymize", "people.csv", "-s", "people.csv", "-k", 5, "-o", "out.csv"), 2, "TOML"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "code", "words"), WRONG)
-def test_wrong_use_is_told_and_nothing_is_written(folder, run, survey_files, arguments, code, words):
+def test_wrong_use_is_told_and_nothing_is_written(
+    folder, run, survey_files, arguments, code, words
+):
     outcome = run(*arguments)
     assert outcome.code == code
     assert words in outcome.stderr
     assert outcome.stdout == ""
-    assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == survey_files
+    assert {
+        path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()
+    } == survey_files
 
 
 def test_a_link_to_the_input_is_the_input(folder, run):
@@ -229,7 +302,9 @@ def test_targets_are_checked_before_the_work(folder, run, monkeypatch):
     assert run(*BASE, "-k", 5, "-o", "nowhere/out.csv").code == 2
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="an administrator may write everywhere")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="an administrator may write everywhere"
+)
 def test_a_folder_that_is_not_writable_is_refused(folder, run):
     (folder / "closed").mkdir(mode=0o500)
     outcome = run(*BASE, "-k", 5, "-o", "closed/out.csv")
@@ -237,7 +312,9 @@ def test_a_folder_that_is_not_writable_is_refused(folder, run):
     assert "not writable" in outcome.stderr
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a folder where nobody may write")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="needs a folder where nobody may write"
+)
 def test_a_folder_where_nobody_may_write_is_refused(folder, run):
     outcome = run(*BASE, "-k", 5, "-o", "/proc/out.csv")
     assert outcome.code == 2
@@ -253,7 +330,10 @@ def test_effort_goes_to_auto_and_is_refused_where_it_is_wrong(folder, run):
     manifest = json.loads((folder / "timed.csv.manifest.json").read_text(encoding="utf-8"))
     assert "another run may differ" in manifest["method"]["why"]
     wrong = run(*BASE, "-k", 5, "--effort", "much", "-o", "x.csv")
-    assert (wrong.code, "effort must be fast, balanced, best or a number" in wrong.stderr) == (2, True)
+    assert (wrong.code, "effort must be fast, balanced, best or a number" in wrong.stderr) == (
+        2,
+        True,
+    )
     wrong = run(*BASE, "-k", 5, "--method", "mdav", "--effort", "best", "-o", "x.csv")
     assert (wrong.code, "has no option 'effort'" in wrong.stderr) == (2, True)
 
@@ -263,7 +343,19 @@ def test_effort_goes_to_auto_and_is_refused_where_it_is_wrong(folder, run):
 
 @pytest.mark.parametrize(("words", "kind"), [((), "power"), (("--cells-kind", "balls"), "balls")])
 def test_cells_are_written_beside(folder, run, words, kind):
-    outcome = run(*BASE, "-k", 5, "--method", "mdav", "-o", "out.csv", "--keep-order", "--cells", "cells.json", *words)
+    outcome = run(
+        *BASE,
+        "-k",
+        5,
+        "--method",
+        "mdav",
+        "-o",
+        "out.csv",
+        "--keep-order",
+        "--cells",
+        "cells.json",
+        *words,
+    )
     assert (outcome.code, outcome.stdout) == (0, ""), outcome.stderr
     assert "manifest out.csv.manifest.json cells cells.json" in " ".join(outcome.stderr.split())
     assert {path.name for path in folder.iterdir()} == {
@@ -291,15 +383,27 @@ def test_without_cells_the_manifest_tells_of_none(folder, run):
 
 def test_cells_are_the_same_with_the_same_seed(folder, run):
     for name in ("a", "b"):
-        assert run(*BASE, "-k", 5, "--method", "pcl", "-o", f"{name}.csv", "--cells", f"{name}.json").code == 0
+        assert (
+            run(
+                *BASE, "-k", 5, "--method", "pcl", "-o", f"{name}.csv", "--cells", f"{name}.json"
+            ).code
+            == 0
+        )
     assert (folder / "a.json").read_bytes() == (folder / "b.json").read_bytes()
 
 
 def test_a_configuration_may_name_the_cells(folder, run):
-    write_config(folder, input="people.csv", schema="schema.toml", k=5, output="out.csv", cells="cells.json")
+    write_config(
+        folder, input="people.csv", schema="schema.toml", k=5, output="out.csv", cells="cells.json"
+    )
     assert run("anonymize", "--config", "run.toml").code == 0
     assert mc.load_cells("cells.json").kind == "power"
-    assert run("anonymize", "--config", "run.toml", "--cells", "mine.json", "--cells-kind", "balls").code == 0
+    assert (
+        run(
+            "anonymize", "--config", "run.toml", "--cells", "mine.json", "--cells-kind", "balls"
+        ).code
+        == 0
+    )
     assert mc.load_cells("mine.json").kind == "balls"
 
 
@@ -327,7 +431,9 @@ def test_cells_that_cannot_be_written_are_refused(folder, run, survey_files, wor
     outcome = run(*BASE, "-k", 5, *words)
     assert outcome.code == 2
     assert told in outcome.stderr
-    assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == survey_files
+    assert {
+        path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()
+    } == survey_files
 
 
 def test_strata_do_not_go_with_cells(folder, run):
@@ -341,11 +447,26 @@ def test_strata_do_not_go_with_cells(folder, run):
     assert not (folder / "out.csv").exists()
 
 
-@pytest.mark.parametrize(("columns", "drawn"), [(("age", "bmi"), True), (("age", "bmi", "tsh"), False)])
+@pytest.mark.parametrize(
+    ("columns", "drawn"), [(("age", "bmi"), True), (("age", "bmi", "tsh"), False)]
+)
 def test_a_report_has_a_picture_of_cells_in_two_dimensions(folder, run, columns, drawn):
     roles = [f'columns.{name}.role = "quasi"' for name in columns]
-    (folder / "few.toml").write_text("\n".join(['schema_version = 1\nrest = "drop"', *roles, ""]), encoding="utf-8")
-    words = ("-s", "few.toml", "-k", 5, "-o", "out.csv", "--report", "out.html", "--cells", "cells.json")
+    (folder / "few.toml").write_text(
+        "\n".join(['schema_version = 1\nrest = "drop"', *roles, ""]), encoding="utf-8"
+    )
+    words = (
+        "-s",
+        "few.toml",
+        "-k",
+        5,
+        "-o",
+        "out.csv",
+        "--report",
+        "out.html",
+        "--cells",
+        "cells.json",
+    )
     outcome = run("anonymize", "people.csv", *words)
     assert outcome.code == 0, outcome.stderr
     page = (folder / "out.html").read_text(encoding="utf-8")
@@ -390,24 +511,46 @@ REQUIRED_WRONG = [
 
 
 @pytest.mark.parametrize(("words", "code", "told"), REQUIRED_WRONG)
-def test_requirements_that_are_wrong_or_not_met_leave_no_file(folder, run, survey_files, words, code, told):
+def test_requirements_that_are_wrong_or_not_met_leave_no_file(
+    folder, run, survey_files, words, code, told
+):
     outcome = run(*BASE, "-k", 5, "-o", "out.csv", "--report", "out.html", *words)
     assert outcome.code == code, outcome.stderr
     assert told in " ".join(outcome.stderr.split())
-    assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == survey_files
+    assert {
+        path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()
+    } == survey_files
 
 
 def test_a_configuration_may_hold_requirements_and_flags_override_them(folder, run):
-    write_config(folder, input="people.csv", schema="schema.toml", k=5, output="out.csv", method="mdav")
+    write_config(
+        folder, input="people.csv", schema="schema.toml", k=5, output="out.csv", method="mdav"
+    )
     text = (folder / "run.toml").read_text(encoding="utf-8")
     text += "[require]\nk = 7\nt_closeness.tsh = 0.5\n"
     (folder / "run.toml").write_text(text, encoding="utf-8")
     outcome = run("anonymize", "--config", "run.toml", "--json")
     assert outcome.code == 0, outcome.stderr
-    assert json.loads(outcome.stdout)["cells"]["merged"]["require"] == {"k": 7, "t_closeness.tsh": 0.5}
-    outcome = run("anonymize", "--config", "run.toml", "--json", "--require", "k>=9", "--require", "l_diversity=2")
+    assert json.loads(outcome.stdout)["cells"]["merged"]["require"] == {
+        "k": 7,
+        "t_closeness.tsh": 0.5,
+    }
+    outcome = run(
+        "anonymize",
+        "--config",
+        "run.toml",
+        "--json",
+        "--require",
+        "k>=9",
+        "--require",
+        "l_diversity=2",
+    )
     manifest = json.loads(outcome.stdout)
-    assert manifest["cells"]["merged"]["require"] == {"k": 9, "t_closeness.tsh": 0.5, "l_diversity": 2}
+    assert manifest["cells"]["merged"]["require"] == {
+        "k": 9,
+        "t_closeness.tsh": 0.5,
+        "l_diversity": 2,
+    }
     assert manifest["cells"]["smallest"] >= 9
 
 

@@ -1,4 +1,4 @@
-"""``microcell anonymize --engine dask``: the command, its tasks done in this process; on workers, see tests/engines."""
+"""``microcell anonymize --engine dask``: the command, its tasks done in this process; on workers, see tests/dask."""
 
 import json
 import re
@@ -6,11 +6,23 @@ from contextlib import contextmanager
 
 import pytest
 
-from microcell import progress, schema_to_toml
-from microcell.engines._clusters import Here
-from tests.engines.running import SCHEMA, people, pq, read_release, write_files
+from microcell import progress
+from microcell.dask.cluster import Here
+from microcell.schema import schema_to_toml
+from tests.dask.running import SCHEMA, people, pq, read_release, write_files
 
-BASE = ("anonymize", "in/*.parquet", "-s", "schema.toml", "-k", 5, "--engine", "dask", "--macrocell", 300)
+BASE = (
+    "anonymize",
+    "in/*.parquet",
+    "-s",
+    "schema.toml",
+    "-k",
+    5,
+    "--engine",
+    "dask",
+    "--macrocell",
+    300,
+)
 
 
 @contextmanager
@@ -27,8 +39,8 @@ told = []
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("microcell.engines._datasets.DaskEngine", here)
-    monkeypatch.setattr("microcell.engines._audits.DaskEngine", here)
+    monkeypatch.setattr("microcell.dask.release.DaskEngine", here)
+    monkeypatch.setattr("microcell.dask.audit.DaskEngine", here)
     write_files(tmp_path / "in", [people(300, seed) for seed in range(3)])
     (tmp_path / "schema.toml").write_text(schema_to_toml(SCHEMA), encoding="utf-8")
     told.clear()
@@ -41,7 +53,10 @@ def test_a_pattern_becomes_a_folder(folder, run):
     words = " ".join(outcome.stderr.split())
     manifest = json.loads((folder / "out" / "_manifest.json").read_text(encoding="utf-8"))
     assert "dashboard at http://127.0.0.1:1/status" in words
-    assert "Each of the 900 published records shares its values of age, height and sex with at least 4 others" in words
+    assert (
+        "Each of the 900 published records shares its values of age, height and sex with at least 4 others"
+        in words
+    )
     assert f"cells {manifest['cells']['count']} of 5" in words
     assert f"distortion {manifest['distortion']:.4f}" in words
     assert "left out name" in words
@@ -55,10 +70,16 @@ def test_a_pattern_becomes_a_folder(folder, run):
 
 
 @pytest.mark.parametrize(
-    "source", [("in",), ("in/file0.parquet", "in/file1.parquet", "in/file2.parquet"), ("in/file*.parquet",)]
+    "source",
+    [("in",), ("in/file0.parquet", "in/file1.parquet", "in/file2.parquet"), ("in/file*.parquet",)],
 )
 def test_a_folder_or_several_files_are_the_same(folder, run, source):
-    assert run(BASE[0], *source, *BASE[2:], "-o", "out", "--scheduler", "tcp://host:1", "--seams", 0).code == 0
+    assert (
+        run(
+            BASE[0], *source, *BASE[2:], "-o", "out", "--scheduler", "tcp://host:1", "--seams", 0
+        ).code
+        == 0
+    )
     manifest = json.loads((folder / "out" / "_manifest.json").read_text(encoding="utf-8"))
     assert manifest["input"] == {**manifest["input"], "files": 3, "rows": 900}
     assert manifest["method"]["options"]["seams"] == 0
@@ -66,7 +87,9 @@ def test_a_folder_or_several_files_are_the_same(folder, run, source):
 
 
 def test_workers_are_passed_on_and_json_is_the_manifest(folder, run):
-    outcome = run(*BASE, "-o", "out", "--workers", 3, "--memory", "1GB", "--json", "-q", "--dependence", 0.2)
+    outcome = run(
+        *BASE, "-o", "out", "--workers", 3, "--memory", "1GB", "--json", "-q", "--dependence", 0.2
+    )
     assert outcome.code == 0
     assert outcome.stderr == ""
     found = json.loads(outcome.stdout)
@@ -98,10 +121,14 @@ def test_a_dry_run_writes_nothing(folder, run):
 def test_text_files_are_read_as_told(folder, run):
     for path in (folder / "in").iterdir():
         rows = pq.read_table(path).to_pylist()
-        text = "\n".join([";".join(rows[0]), *(";".join(map(str, row.values())) for row in rows), ""])
+        text = "\n".join(
+            [";".join(rows[0]), *(";".join(map(str, row.values())) for row in rows), ""]
+        )
         path.with_suffix(".csv").write_text(text, encoding="utf-8")
     words = ("anonymize", "in/*.csv", *BASE[2:])
-    assert run(*words, "-o", "out", "--delimiter", ";", "--na", "x").code == 2  # sex is missing where it was x
+    assert (
+        run(*words, "-o", "out", "--delimiter", ";", "--na", "x").code == 2
+    )  # sex is missing where it was x
     assert run(*words, "-o", "out", "--delimiter", ";").code == 0
     assert (folder / "out" / "part-000000.csv").is_file()
 
@@ -115,8 +142,14 @@ def test_text_files_are_read_as_told(folder, run):
         (("--require", "k=5"), "--require cannot be had with --engine dask"),
         (("--effort", "3"), "Give an effort in a word"),
         (("--set", "workers=3"), "by its own flag"),
-        (("--scheduler", "tcp://host:1", "--workers", "2"), "workers is for workers that are started on this machine"),
-        (("--scheduler", "tcp://host:1", "--memory", "2GB"), "memory is for workers that are started"),
+        (
+            ("--scheduler", "tcp://host:1", "--workers", "2"),
+            "workers is for workers that are started on this machine",
+        ),
+        (
+            ("--scheduler", "tcp://host:1", "--memory", "2GB"),
+            "memory is for workers that are started",
+        ),
         (("--workers", "0"), "workers must be 1 or more"),
         (("--seams", "-1"), "seams must be"),
         (("--scratch", "nowhere"), "scratch folder nowhere does not exist"),
@@ -149,7 +182,16 @@ def test_what_is_for_an_engine_is_refused_without_one(folder, run, words, messag
 
 def test_help_shows_the_engine(run):
     words = " ".join(run("anonymize", "--help").stdout.split())
-    for flag in ("--engine", "--scheduler", "--workers", "--memory", "--macrocell", "--seams", "--scratch", "--force"):
+    for flag in (
+        "--engine",
+        "--scheduler",
+        "--workers",
+        "--memory",
+        "--macrocell",
+        "--seams",
+        "--scratch",
+        "--force",
+    ):
         assert flag in words
     assert "microcell anonymize 'in/*.parquet'" in words
 
@@ -183,7 +225,10 @@ def test_a_release_that_was_changed_is_found_out(folder, run):
     ("given", "message"),
     [
         (("--engine", "dask", "--key", "name"), "--key cannot be had with --engine dask"),
-        (("--engine", "dask", "--population", "90"), "--population cannot be had with --engine dask"),
+        (
+            ("--engine", "dask", "--population", "90"),
+            "--population cannot be had with --engine dask",
+        ),
         (("--workers", "2"), "Add --engine dask"),
     ],
 )
@@ -200,6 +245,8 @@ def test_a_report_is_no_part_of_the_release_and_no_table(folder, run):
     for report in ("out/page.html", "in/file0.parquet", "in/new.csv"):
         outcome = run(*BASE, "-o", "out", "--force", "--report", report)
         assert outcome.code == 2
-        assert "--report is a page (.html) outside the folder of the release" in " ".join(outcome.stderr.split())
+        assert "--report is a page (.html) outside the folder of the release" in " ".join(
+            outcome.stderr.split()
+        )
     assert (folder / "in" / "file0.parquet").read_bytes() == before
     assert not (folder / "out" / "page.html").exists()

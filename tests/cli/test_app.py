@@ -35,7 +35,11 @@ def plain(help_text):
 
 def test_version_is_the_packages(run):
     outcome = run("--version")
-    assert (outcome.code, outcome.stdout, outcome.stderr) == (0, f"microcell {mc.__version__}\n", "")
+    assert (outcome.code, outcome.stdout, outcome.stderr) == (
+        0,
+        f"microcell {mc.__version__}\n",
+        "",
+    )
 
 
 def test_help_names_every_command(run):
@@ -64,7 +68,9 @@ def test_examples_of_all_commands_run_in_their_order(tmp_path, monkeypatch, run)
         for line in MODULES[name].EXAMPLES:
             program, *arguments = shlex.split(line)
             assert program == "microcell"
-            if "--engine" in arguments:  # tests/cli/test_anonymize_engine.py runs those, on files of its own
+            if (
+                "--engine" in arguments
+            ):  # tests/cli/test_anonymize_engine.py runs those, on files of its own
                 continue
             outcome = run(*arguments)
             assert outcome.code == 0, (line, outcome.stderr)
@@ -80,7 +86,9 @@ def test_examples_of_all_commands_run_in_their_order(tmp_path, monkeypatch, run)
     assert made <= {path.name for path in tmp_path.iterdir()}
 
 
-@pytest.mark.parametrize("arguments", [(), ("nonsense",), ("inspect",), ("methods", "--nonsense"), ("audit", "a.csv")])
+@pytest.mark.parametrize(
+    "arguments", [(), ("nonsense",), ("inspect",), ("methods", "--nonsense"), ("audit", "a.csv")]
+)
 def test_wrong_use_exits_with_2(run, arguments):
     assert run(*arguments).code == 2
 
@@ -103,7 +111,11 @@ ENDINGS = [
     (GuaranteeError("no guarantee"), 1, "error: no guarantee\n"),
     (TooFewRecordsError("few"), 1, "error: few\n"),
     (RequirementError("missed"), 1, "error: missed\n"),
-    (OSError(errno.ENOSPC, "No space left on device", "x.csv"), 2, "error: No space left on device: x.csv. "),
+    (
+        OSError(errno.ENOSPC, "No space left on device", "x.csv"),
+        2,
+        "error: No space left on device: x.csv. ",
+    ),
     (PermissionError(errno.EACCES, "Permission denied"), 2, "error: Permission denied. "),
     (OSError("quoted value"), 2, "error: OSError. "),
     (MemoryError(), 2, "error: not enough memory"),
@@ -140,7 +152,9 @@ def test_debugging_shows_the_traceback(run, monkeypatch):
 
 
 def test_words_go_to_stderr_and_data_to_stdout(folder, run_alone):
-    made = run_alone("anonymize", "people.csv", "-s", "schema.toml", "-k", 4, "-o", "out.csv", "--json")
+    made = run_alone(
+        "anonymize", "people.csv", "-s", "schema.toml", "-k", 4, "-o", "out.csv", "--json"
+    )
     assert made.code == 0, made.stderr
     assert json.loads(made.stdout)["k"] == 4
     assert "4-anonymous" in made.stderr
@@ -184,7 +198,7 @@ def test_a_reader_that_goes_away_is_no_defect(folder, spawn):
 
 def test_what_compiled_libraries_print_is_no_output_of_ours():
     code = (
-        "import os, sys, microcell.cli._console as console; console.keep_stdout_ours(); os.write(1, b'noise');"
+        "import os, sys, microcell.cli.console as console; console.keep_stdout_ours(); os.write(1, b'noise');"
         "console.print_data('data'); print('more')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -194,7 +208,7 @@ def test_what_compiled_libraries_print_is_no_output_of_ours():
 @pytest.mark.parametrize("gone", ["sys.stdout = None", "sys.stdout = io.StringIO()", "os.close(1)"])
 def test_no_stdout_is_left_as_it_is(gone):
     code = (
-        f"import io, os, sys, microcell.cli._console as console; {gone}; before = sys.stdout;"
+        f"import io, os, sys, microcell.cli.console as console; {gone}; before = sys.stdout;"
         "console.keep_stdout_ours(); sys.stderr.write(f'{sys.stdout is before}'); os.write(1, b'still there')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ import pytest
 
 import microcell as mc
 
-module = import_module("microcell.cli.assign")
+module = import_module("microcell.cli.anonymize")
 KEYS = ["sex", "age", "bmi", "latitude", "longitude", "postal_code"]
 BASE = ("assign", "cells.json", "newcomers.csv", "-o", "assigned.csv")
 
@@ -20,7 +20,9 @@ BASE = ("assign", "cells.json", "newcomers.csv", "-o", "assigned.csv")
 @pytest.fixture(scope="module")
 def cells_text():
     """The cells of 200 people, as a file has them."""
-    return mc.anonymize(mc.sample_survey(200), mc.sample_schema(), k=5, method="mdav", cells=True).cells.to_json()
+    return mc.anonymize(
+        mc.sample_survey(200), mc.sample_schema(), k=5, method="mdav", cells=True
+    ).cells.to_json()
 
 
 @pytest.fixture
@@ -29,7 +31,9 @@ def folder(folder, cells_text):
     (folder / "cells.json").write_text(cells_text, encoding="ascii")
     newcomers = pl.DataFrame(mc.sample_survey(230)).tail(30)
     income, visits = np.arange(30) * 1000, np.arange(30) % 4
-    newcomers.with_columns(income=pl.Series(income), visits=pl.Series(visits)).write_csv(folder / "newcomers.csv")
+    newcomers.with_columns(income=pl.Series(income), visits=pl.Series(visits)).write_csv(
+        folder / "newcomers.csv"
+    )
     return folder
 
 
@@ -53,22 +57,39 @@ def test_records_get_their_cells_and_what_these_publish(folder, run):
     assert list(rows[0]) == [*KEYS, "cell"]
     done = mc.assign("cells.json", "newcomers.csv")
     assert [int(row["cell"]) for row in rows] == done.labels.tolist()
-    assert pl.read_csv("assigned.csv", schema_overrides={"postal_code": pl.String}).equals(done.table)
+    assert pl.read_csv("assigned.csv", schema_overrides={"postal_code": pl.String}).equals(
+        done.table
+    )
 
 
 def test_the_records_of_the_release_get_its_values_again(folder, run):
-    base = ("anonymize", "people.csv", "-s", "schema.toml", "-k", 5, "-o", "out.csv", "--keep-order")
+    base = (
+        "anonymize",
+        "people.csv",
+        "-s",
+        "schema.toml",
+        "-k",
+        5,
+        "-o",
+        "out.csv",
+        "--keep-order",
+    )
     assert run(*base, "--cells", "own.json").code == 0
     outcome = run("assign", "own.json", "people.csv", "-o", "again.csv")
     assert outcome.code == 0, outcome.stderr
     again, released = read_rows(folder / "again.csv"), read_rows(folder / "out.csv")
-    assert [[row[key] for key in KEYS] for row in again] == [[row[key] for key in KEYS] for row in released]
+    assert [[row[key] for key in KEYS] for row in again] == [
+        [row[key] for key in KEYS] for row in released
+    ]
 
 
 def test_the_summary_tells_cells_and_that_it_is_not_anonymous_by_itself(folder, run):
     done = mc.assign("cells.json", "newcomers.csv")
     words = told(run(*BASE).stderr)
-    assert f"30 records are in {len(np.unique(done.labels))} of 40 cells, the fewest {done.smallest} in one" in words
+    assert (
+        f"30 records are in {len(np.unique(done.labels))} of 40 cells, the fewest {done.smallest} in one"
+        in words
+    )
     assert "not k-anonymous by itself" in words
     assert words.endswith("table assigned.csv")
 
@@ -106,9 +127,9 @@ def test_unknown_values_are_counted_and_not_shown(folder, run):
 
 def test_missing_values_are_refused_or_imputed(folder, run):
     frame = pl.read_csv("newcomers.csv", schema_overrides={"postal_code": pl.String})
-    frame.with_columns(pl.when(pl.int_range(pl.len()) < 2).then(None).otherwise(pl.col("bmi")).alias("bmi")).write_csv(
-        "newcomers.csv"
-    )
+    frame.with_columns(
+        pl.when(pl.int_range(pl.len()) < 2).then(None).otherwise(pl.col("bmi")).alias("bmi")
+    ).write_csv("newcomers.csv")
     outcome = run(*BASE)
     assert (outcome.code, "Missing values in 'bmi' (2)" in outcome.stderr) == (2, True)
     assert not (folder / "assigned.csv").exists()

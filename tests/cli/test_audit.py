@@ -13,7 +13,21 @@ BASE = ("audit", "people.csv", "out.csv", "-s", "schema.toml")
 @pytest.fixture
 def released(folder, run):
     """The folder, with a release of k = 5 in it."""
-    assert run("anonymize", "people.csv", "-s", "schema.toml", "-k", 5, "--method", "mdav", "-o", "out.csv").code == 0
+    assert (
+        run(
+            "anonymize",
+            "people.csv",
+            "-s",
+            "schema.toml",
+            "-k",
+            5,
+            "--method",
+            "mdav",
+            "-o",
+            "out.csv",
+        ).code
+        == 0
+    )
     return folder
 
 
@@ -50,8 +64,22 @@ def test_finds_the_manifest_beside_the_release_or_where_it_is_said_to_be(release
 def test_an_original_that_was_read_otherwise_is_hinted_at(folder, run):
     schema = '[columns.age]\nrole = "quasi"\n[columns.illness]\nrole = "confidential"\n'
     (folder / "own.toml").write_text("schema_version = 1\n" + schema, encoding="utf-8")
-    (folder / "own.csv").write_text("age,illness\n31,flu\n32,none\n33,cold\n34,none\n", encoding="utf-8")
-    made = run("anonymize", "own.csv", "-s", "own.toml", "-k", 2, "--na", "none", "--keep-order", "-o", "own_k2.csv")
+    (folder / "own.csv").write_text(
+        "age,illness\n31,flu\n32,none\n33,cold\n34,none\n", encoding="utf-8"
+    )
+    made = run(
+        "anonymize",
+        "own.csv",
+        "-s",
+        "own.toml",
+        "-k",
+        2,
+        "--na",
+        "none",
+        "--keep-order",
+        "-o",
+        "own_k2.csv",
+    )
     assert made.code == 0, made.stderr
     alike = run("audit", "own.csv", "own_k2.csv", "-s", "own.toml", "--na", "none")
     assert (alike.code, alike.stderr) == (0, "")
@@ -71,7 +99,14 @@ def test_a_manifest_that_is_not_there_is_refused(released, run):
 
 
 @pytest.mark.parametrize(
-    "limits", [("k=5",), ("k>=5", "distortion<=0.9"), ("distortion = 0.9",), ("distortion.age<=1",), ("k=2.5",)]
+    "limits",
+    [
+        ("k=5",),
+        ("k>=5", "distortion<=0.9"),
+        ("distortion = 0.9",),
+        ("distortion.age<=1",),
+        ("k=2.5",),
+    ],
 )
 def test_limits_that_are_met(released, run, limits):
     outcome = run(*BASE, *(word for limit in limits for word in ("--require", limit)))
@@ -119,7 +154,9 @@ def test_a_release_that_breaks_its_promise_fails(released, run):
     assert "k is 4, required at least 5" in outcome.stderr
     outcome = run(*BASE, "--require", "k=4")
     assert outcome.code == 1
-    assert "manifest_contradictions is 3" in outcome.stderr  # the file, the number of its records, and k
+    assert (
+        "manifest_contradictions is 3" in outcome.stderr
+    )  # the file, the number of its records, and k
     (released / "out.csv.manifest.json").unlink()
     assert run(*BASE, "--require", "k=4").code == 0
 
@@ -168,7 +205,9 @@ def test_the_report_is_written_also_when_a_limit_is_missed(released, run):
     assert "audit.html" in outcome.stderr
 
 
-@pytest.mark.parametrize("name", ["people.csv", "out.csv", "schema.toml", "out.csv.manifest.json", "nowhere/a.html"])
+@pytest.mark.parametrize(
+    "name", ["people.csv", "out.csv", "schema.toml", "out.csv.manifest.json", "nowhere/a.html"]
+)
 def test_a_report_that_cannot_be_written_is_refused(released, run, name):
     before = {path.name: path.read_bytes() for path in released.iterdir()}
     assert run(*BASE, "--report", name).code == 2
@@ -180,13 +219,17 @@ def with_key(released, change=lambda table: table):
     people = pl.read_csv(released / "people.csv", infer_schema=False).with_row_index("row")
     people = people.with_columns(name=pl.format("{} {}", "name", "row")).drop("row")
     people.write_csv(released / "people.csv")
-    table = mc.anonymize(released / "people.csv", released / "schema.toml", k=5, method="mdav").table
+    table = mc.anonymize(
+        released / "people.csv", released / "schema.toml", k=5, method="mdav"
+    ).table
     change(table.cast(pl.String).with_columns(people["name"])).write_csv(released / "keyed.csv")
 
 
 def test_a_key_matches_rows_in_any_order_and_is_an_identifier_all_the_same(released, run):
     with_key(released, lambda table: table.reverse())
-    outcome = run("audit", "people.csv", "keyed.csv", "-s", "schema.toml", "--key", "name", "--json")
+    outcome = run(
+        "audit", "people.csv", "keyed.csv", "-s", "schema.toml", "--key", "name", "--json"
+    )
     found = json.loads(outcome.stdout)["measures"]
     assert 0 < found["distortion"]["value"] < 1
     assert found["values_changed"]["value"] == 0
@@ -198,9 +241,15 @@ def test_a_key_matches_rows_in_any_order_and_is_an_identifier_all_the_same(relea
     ("change", "words"),
     [
         (lambda table: table.drop("name"), "no column 'name'"),
-        (lambda table: table.with_columns(name=pl.lit("Nobody")), "repeats the value of an earlier row"),
+        (
+            lambda table: table.with_columns(name=pl.lit("Nobody")),
+            "repeats the value of an earlier row",
+        ),
         (lambda table: table.with_columns(name=pl.lit(None)), "missing"),
-        (lambda table: table.with_columns(name="Nobody " + pl.col("name")), "original does not have"),
+        (
+            lambda table: table.with_columns(name="Nobody " + pl.col("name")),
+            "original does not have",
+        ),
     ],
 )
 def test_a_key_that_does_not_match_is_wrong_use(released, run, change, words):
@@ -272,7 +321,9 @@ def test_a_certificate_is_written_also_when_a_limit_is_missed(released, run):
     assert (released / "audit.pdf").exists()
 
 
-@pytest.mark.parametrize("name", ["people.csv", "schema.toml", "out.csv.manifest.json", "nowhere/a.pdf", "both.html"])
+@pytest.mark.parametrize(
+    "name", ["people.csv", "schema.toml", "out.csv.manifest.json", "nowhere/a.pdf", "both.html"]
+)
 def test_a_certificate_that_cannot_be_written_is_refused(released, run, name):
     before = {path.name: path.read_bytes() for path in released.iterdir()}
     assert run(*BASE, "--report", "both.html", "--certificate", name).code == 2
@@ -281,9 +332,22 @@ def test_a_certificate_that_cannot_be_written_is_refused(released, run, name):
 
 def test_a_task_is_learned_where_a_target_is_named(folder, run):
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-    made = run("anonymize", "people.csv", "-s", "schema.toml", "-k", "5", "--method", "mdav", "-o", "out.csv")
+    made = run(
+        "anonymize",
+        "people.csv",
+        "-s",
+        "schema.toml",
+        "-k",
+        "5",
+        "--method",
+        "mdav",
+        "-o",
+        "out.csv",
+    )
     assert made.code == 0, made.stderr
-    outcome = run("audit", "people.csv", "out.csv", "-s", "schema.toml", "--target", "tsh", "--json")
+    outcome = run(
+        "audit", "people.csv", "out.csv", "-s", "schema.toml", "--target", "tsh", "--json"
+    )
     assert outcome.code == 0, outcome.stderr
     measures = json.loads(outcome.stdout)["measures"]
     assert {"task_released", "task_original", "task_baseline", "task_loss"} <= set(measures)

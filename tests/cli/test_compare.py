@@ -9,11 +9,11 @@ from importlib import import_module
 import pytest
 
 import microcell as mc
-from microcell.cli import _options
-from microcell.reporting import FIGURE_FORMS
-from microcell.staging import Staging
+from microcell._atomic import Staging
+from microcell.cli import options as _options
+from microcell.report import FIGURE_FORMS
 
-module = import_module("microcell.cli.compare")
+module = import_module("microcell.cli.sweeps")
 BASE = ("compare", "people.csv", "-s", "schema.toml")
 
 
@@ -39,10 +39,10 @@ def test_the_table_has_a_row_a_method_and_marks_the_least_distortion(folder, run
 
 def test_equals_are_all_marked():
     trials = [
-        mc.Trial(method, 3, "asked for", method, distortion, 9, 3, 0.25)
+        mc.sweeps.Trial(method, 3, "asked for", method, distortion, 9, 3, 0.25)
         for method, distortion in (("a", 0.5), ("b", 0.25), ("c", 0.25))
     ]
-    assert module._rows([*trials, mc.Trial("d", 3, "not for it")]) == [
+    assert module._rows([*trials, mc.sweeps.Trial("d", 3, "not for it")]) == [
         ["a", "0.500000", "0.250"],
         ["b", "0.250000*", "0.250"],
         ["c", "0.250000*", "0.250"],
@@ -60,7 +60,11 @@ def test_many_ks_go_to_further_tables_that_fit(folder, run_alone):
     outcome = run_alone(*BASE, "-k", "2,3,4,5,6,7,8", "--methods", "mdav,bisect")
     assert outcome.code == 0, outcome.stderr
     tables = outcome.stdout.split("\n\n")
-    assert [re.findall(r"k = (\d)", table) for table in tables] == [["2", "3", "4"], ["5", "6", "7"], ["8"]]
+    assert [re.findall(r"k = (\d)", table) for table in tables] == [
+        ["2", "3", "4"],
+        ["5", "6", "7"],
+        ["8"],
+    ]
     assert max(map(len, outcome.stdout.splitlines())) <= 80
 
 
@@ -74,7 +78,10 @@ def test_a_method_that_cannot_be_used_is_skipped_with_the_reason(folder, run):
 
 def test_all_methods_are_compared_by_default(folder, run):
     outcome = run(*BASE, "-k", "20", "--json")
-    assert [trial["method"] for trial in json.loads(outcome.stdout)] == ["auto", *mc.METHODS]
+    assert [trial["method"] for trial in json.loads(outcome.stdout)] == [
+        "auto",
+        *mc.methods.METHODS,
+    ]
 
 
 def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):

@@ -15,21 +15,29 @@ def test_the_table_shows_the_points_of_the_sweep(folder, run):
     assert outcome.code == 0, outcome.stderr
     heading, *rows = outcome.stdout.splitlines()
     assert heading.split()[:4] == ["k", "lambda", "D_X", "D_Y"]
-    points = mc.dependence_sweep("people.csv", "schema.toml", k=[4, 8], lambdas=[0.2, 1], method="mdav").points
+    points = mc.dependence_sweep(
+        "people.csv", "schema.toml", k=[4, 8], lambdas=[0.2, 1], method="mdav"
+    ).points
     assert len(rows) == len(points) == 6
     for row, point in zip(rows, points, strict=True):
         shown = row.split()
         assert shown[:2] == [str(point.k), f"{point.dependence:g}"]
-        assert shown[2:5] == [f"{value:.4f}" for value in (point.distortion, point.dependence_loss, point.weighted)]
+        assert shown[2:5] == [
+            f"{value:.4f}" for value in (point.distortion, point.dependence_loss, point.weighted)
+        ]
         assert shown[-1] == f"{point.dld:.4f}"
 
 
 def test_files_and_json_hold_the_same_points(folder, run):
-    outcome = run(*BASE, "-k", "4", "--lambdas", "0.5", "-o", "sweep.csv", "--figure", "sweep.svg", "--json")
+    outcome = run(
+        *BASE, "-k", "4", "--lambdas", "0.5", "-o", "sweep.csv", "--figure", "sweep.svg", "--json"
+    )
     assert outcome.code == 0, outcome.stderr
     told = json.loads(outcome.stdout)
     rows = list(csv.DictReader((folder / "sweep.csv").read_text(encoding="utf-8").splitlines()))
-    assert [float(row["distortion"]) for row in rows] == [point["distortion"] for point in told["points"]]
+    assert [float(row["distortion"]) for row in rows] == [
+        point["distortion"] for point in told["points"]
+    ]
     assert [item["k"] for item in told["recommended"]] == [4]
     assert (folder / "sweep.svg").read_bytes().startswith(b"<?xml")
 
@@ -58,15 +66,29 @@ def test_the_points_are_written_in_the_form_that_the_name_says(folder, run):
     outcome = run(*BASE, "-k", "4", "--lambdas", "0.5", "-o", "sweep.parquet", "--json")
     assert outcome.code == 0, outcome.stderr
     written = mc.read("sweep.parquet").columns["dependence_loss"].data
-    assert written.tolist() == [point["dependence_loss"] for point in json.loads(outcome.stdout)["points"]]
+    assert written.tolist() == [
+        point["dependence_loss"] for point in json.loads(outcome.stdout)["points"]
+    ]
 
 
 def test_an_infinite_increase_is_a_missing_value_in_the_file(folder, run):
     lines = ["x,y", *(f"{row // 4},{row * 7 % 12}" for row in range(12))]
     (folder / "flat.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    schema = mc.schema_to_toml(mc.Schema(quasi=["x"], confidential=["y"]))
+    schema = mc.schema.schema_to_toml(mc.Schema(quasi=["x"], confidential=["y"]))
     (folder / "flat.toml").write_text(schema, encoding="utf-8")
-    arguments = ("flat.csv", "-s", "flat.toml", "-k", "4", "--method", "mdav", "--lambdas", "1", "-o", "sweep.csv")
+    arguments = (
+        "flat.csv",
+        "-s",
+        "flat.toml",
+        "-k",
+        "4",
+        "--method",
+        "mdav",
+        "--lambdas",
+        "1",
+        "-o",
+        "sweep.csv",
+    )
     outcome = run("dependence", *arguments, "--figure", "sweep.svg")
     assert outcome.code == 0, outcome.stderr
     rows = list(csv.DictReader((folder / "sweep.csv").read_text(encoding="utf-8").splitlines()))

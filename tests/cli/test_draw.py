@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import microcell as mc
-from microcell.reporting import FIGURE_FORMS
-from microcell.staging import Staging
+from microcell._atomic import Staging
+from microcell.report import FIGURE_FORMS
 
 module = import_module("microcell.cli.draw")
 BASE = ("draw", "people.csv", "-s", "schema.toml", "-k", 20)
@@ -58,17 +58,22 @@ def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
 
 def test_the_figure_is_the_librarys(folder, run):
     assert run(*BASE, *TWO, "--methods", "mdav, vmdav", "--seed", 3, "-o", "out.svg").code == 0
-    figure = mc.draw_cells(
-        "people.csv", "schema.toml", k=20, methods=["mdav", "vmdav"], columns=["age", "income"], seed=3
+    figure = mc.plot.draw_cells(
+        "people.csv",
+        "schema.toml",
+        k=20,
+        methods=["mdav", "vmdav"],
+        columns=["age", "income"],
+        seed=3,
     )
     assert (folder / "out.svg").read_bytes() == figure
 
 
 def test_missing_values_are_heeded(folder, run):
     frame = pl.read_csv("people.csv")
-    frame.with_columns(pl.when(pl.int_range(pl.len()) < 2).then(None).otherwise(pl.col("age")).alias("age")).write_csv(
-        "people.csv"
-    )
+    frame.with_columns(
+        pl.when(pl.int_range(pl.len()) < 2).then(None).otherwise(pl.col("age")).alias("age")
+    ).write_csv("people.csv")
     refused = run(*BASE, *TWO, "-o", "out.svg")
     assert (refused.code, "'age' (2)" in refused.stderr) == (2, True)
     assert run(*BASE, *TWO, "-o", "out.svg", "--missing", "drop").code == 0
@@ -93,7 +98,11 @@ def test_reading_options_are_heard(folder, run):
     [
         (("-o", "out.svg"), 2, "the quasi-identifiers have 3"),
         (("-o", "out.svg", "--columns", "age"), 2, "the quasi-identifiers have 1"),
-        (("-o", "out.svg", "--columns", "age,wage"), 2, "'wage' are not among the quasi-identifiers"),
+        (
+            ("-o", "out.svg", "--columns", "age,wage"),
+            2,
+            "'wage' are not among the quasi-identifiers",
+        ),
         ((*TWO, "-o", "out.bmp"), 2, ".svg, .png, .pdf"),
         ((*TWO, "-o", "nowhere/out.svg"), 2, "does not exist"),
         ((*TWO, "-o", "out.svg", "--methods", "nonsense"), 2, "No method 'nonsense'"),

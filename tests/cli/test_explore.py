@@ -10,10 +10,10 @@ from importlib import import_module
 import pytest
 
 import microcell as mc
-from microcell.reporting import FIGURE_FORMS
-from microcell.staging import Staging
+from microcell._atomic import Staging
+from microcell.report import FIGURE_FORMS
 
-module = import_module("microcell.cli.explore")
+module = import_module("microcell.cli.sweeps")
 BASE = ("explore", "people.csv", "-s", "schema.toml")
 WORD, NUMBER = "Zqxwv", "918273"
 
@@ -52,7 +52,7 @@ def test_the_table_has_a_row_a_point_with_what_an_audit_finds(folder, run):
 
 
 def test_confidential_measures_are_shown_where_there_are_any(folder, run):
-    schema = mc.schema_to_toml(mc.Schema(quasi=["age"], rest="drop"))
+    schema = mc.schema.schema_to_toml(mc.Schema(quasi=["age"], rest="drop"))
     (folder / "schema.toml").write_text(schema, encoding="utf-8")
     outcome = run(*BASE, "-k", "3")
     assert outcome.code == 0, outcome.stderr
@@ -67,7 +67,14 @@ def test_the_table_fits_in_a_terminal(folder, run_alone):
 
 
 def test_limits_choose_the_least_loss_and_misses_are_marked(folder, run):
-    limits = ("--require", "linkage<=0.1", "--require", "interval_disclosure=0.9", "--require", "k>=5")
+    limits = (
+        "--require",
+        "linkage<=0.1",
+        "--require",
+        "interval_disclosure=0.9",
+        "--require",
+        "k>=5",
+    )
     outcome = run(*BASE, "-k", "3,5,20,50", "--methods", "mdav", *limits)
     assert outcome.code == 0, outcome.stderr
     given = {"linkage": 0.1, "interval_disclosure": 0.9, "k": 5}
@@ -83,25 +90,48 @@ def test_limits_choose_the_least_loss_and_misses_are_marked(folder, run):
 
 def test_limits_that_cannot_be_met_end_in_1_after_the_map(folder, run):
     files = ("--figure", "map.svg", "--output", "map.csv")
-    outcome = run(*BASE, "-k", "3,5", "--methods", "mdav", "--require", "distortion<=0.000001", *files)
+    outcome = run(
+        *BASE, "-k", "3,5", "--methods", "mdav", "--require", "distortion<=0.000001", *files
+    )
     assert outcome.code == 1
     assert len(outcome.stdout.splitlines()) == 4
     last = outcome.stderr.splitlines()[-1]
-    assert last.startswith("error: No point of the map meets all limits. mdav with k = 3 comes nearest: distortion is")
+    assert last.startswith(
+        "error: No point of the map meets all limits. mdav with k = 3 comes nearest: distortion is"
+    )
     assert "(missed by" in last
     assert {"map.svg", "map.csv"} <= set(contents(folder))
-    as_json = run(*BASE, "-k", "3", "--methods", "mdav", "--require", "distortion<=0.000001", "--json")
+    as_json = run(
+        *BASE, "-k", "3", "--methods", "mdav", "--require", "distortion<=0.000001", "--json"
+    )
     assert as_json.code == 1
     assert json.loads(as_json.stdout)["recommended"] is None
 
 
 def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
-    outcome = run(*BASE, "-k", "3, 6", "--methods", "mdav, univariate", "--require", "k=4", "--json", "--quiet")
+    outcome = run(
+        *BASE,
+        "-k",
+        "3, 6",
+        "--methods",
+        "mdav, univariate",
+        "--require",
+        "k=4",
+        "--json",
+        "--quiet",
+    )
     assert (outcome.code, outcome.stderr) == (0, "")
     data = json.loads(outcome.stdout)
-    found = mc.explore("people.csv", "schema.toml", k=[3, 6], methods=["mdav", "univariate"], require={"k": 4})
+    found = mc.explore(
+        "people.csv", "schema.toml", k=[3, 6], methods=["mdav", "univariate"], require={"k": 4}
+    )
     assert set(data) == {"risk", "loss", "limits", "recommended", "why", "points"}
-    assert (data["risk"], data["loss"], data["limits"], data["why"]) == ("linkage", "distortion", {"k": 4.0}, found.why)
+    assert (data["risk"], data["loss"], data["limits"], data["why"]) == (
+        "linkage",
+        "distortion",
+        {"k": 4.0},
+        found.why,
+    )
     assert (data["recommended"]["method"], data["recommended"]["k"]) == ("mdav", 6)
     for told, point in zip(data["points"], found.points, strict=True):
         assert told["measures"] == {name: point[name] for name in point.measures}
@@ -117,7 +147,10 @@ def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
 
 
 def test_the_file_has_all_measures(folder, run):
-    assert run(*BASE, "-k", "3,6", "--methods", "mdav,univariate", "-o", "map.csv", "--quiet").code == 0
+    assert (
+        run(*BASE, "-k", "3,6", "--methods", "mdav,univariate", "-o", "map.csv", "--quiet").code
+        == 0
+    )
     with (folder / "map.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     found = mc.explore("people.csv", "schema.toml", k=[3, 6], methods=["mdav", "univariate"])
@@ -184,9 +217,17 @@ def test_skipped_methods_and_what_auto_chose_are_told(folder, run):
         (("-k", "3", "--methods", "mdav", "--risk", "nonsense"), 2, "No measure 'nonsense'"),
         (("-k", "3", "--methods", "mdav", "--loss", "nonsense"), 2, "No measure 'nonsense'"),
         (("-k", "3", "--methods", "mdav", "--require", "nonsense=1"), 2, "No measure 'nonsense'"),
-        (("-k", "3", "--methods", "mdav", "--require", "distortion"), 2, "--require takes a measure"),
+        (
+            ("-k", "3", "--methods", "mdav", "--require", "distortion"),
+            2,
+            "--require takes a measure",
+        ),
         (("-k", "3", "--methods", "mdav", "--require", "distortion>=0.1"), 2, "less is better"),
-        (("-k", "3", "--methods", "mdav", "--require", "k=2", "--require", "k=3"), 2, "two limits for 'k'"),
+        (
+            ("-k", "3", "--methods", "mdav", "--require", "k=2", "--require", "k=3"),
+            2,
+            "two limits for 'k'",
+        ),
         (("-k", "3", "--figure", "out.bmp"), 2, ".svg, .png, .pdf"),
         (("-k", "3", "--figure", "nowhere/out.svg"), 2, "does not exist"),
         (("-k", "3", "--output", "nowhere/out.csv"), 2, "does not exist"),
@@ -220,7 +261,9 @@ def test_k_must_be_given(folder, run):
     assert "-k" in outcome.stderr
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")]
+)
 def test_an_end_in_the_middle_leaves_the_old_files(folder, run, monkeypatch, error):
     def fail(self):
         raise error
@@ -239,7 +282,7 @@ def test_ctrl_c_while_cells_are_made_writes_nothing(folder, run, monkeypatch):
         raise KeyboardInterrupt
 
     before = contents(folder)
-    monkeypatch.setattr("microcell.groundwork.make_cells", interrupt)
+    monkeypatch.setattr("microcell.release.prepare.make_cells", interrupt)
     outcome = run(*BASE, "-k", 5, "--methods", "mdav", "--figure", "map.svg")
     assert (outcome.code, outcome.stdout) == (130, "")
     assert outcome.stderr.splitlines()[-1] == "interrupted; nothing was written"
@@ -249,10 +292,17 @@ def test_ctrl_c_while_cells_are_made_writes_nothing(folder, run, monkeypatch):
 @pytest.mark.parametrize("limit", [(), ("--require", "k=31"), ("--require", "distortion=0")])
 def test_nothing_of_the_table_is_told(tmp_path, monkeypatch, run, limit):
     monkeypatch.chdir(tmp_path)
-    rows = [f"{WORD}n{i},{WORD}s{i % 3},{NUMBER}{i},{WORD}{i:02},{NUMBER}.{i},{WORD}d" for i in range(30)]
-    (tmp_path / "people.csv").write_text("\n".join(["name,sex,age,place,wage,day", *rows, ""]), encoding="utf-8")
-    schema = mc.Schema(identifiers=["name"], quasi=["sex", "age", "place"], confidential=["wage"], keep=["day"])
-    (tmp_path / "schema.toml").write_text(mc.schema_to_toml(schema), encoding="utf-8")
+    rows = [
+        f"{WORD}n{i},{WORD}s{i % 3},{NUMBER}{i},{WORD}{i:02},{NUMBER}.{i},{WORD}d"
+        for i in range(30)
+    ]
+    (tmp_path / "people.csv").write_text(
+        "\n".join(["name,sex,age,place,wage,day", *rows, ""]), encoding="utf-8"
+    )
+    schema = mc.Schema(
+        identifiers=["name"], quasi=["sex", "age", "place"], confidential=["wage"], keep=["day"]
+    )
+    (tmp_path / "schema.toml").write_text(mc.schema.schema_to_toml(schema), encoding="utf-8")
     files = ("--figure", "map.svg", "--output", "map.csv")
     for form in ((), ("--json",)):
         outcome = run(*BASE, "-k", "3,10", "--methods", "auto,mdav", *files, *form, *limit)

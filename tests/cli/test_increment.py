@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 import microcell as mc
+from microcell.cli import increment
 from microcell.cli import increment as module
-from microcell.cli import planning
-from microcell.cli.planning import parse_time
+from microcell.cli.increment import parse_time
 from microcell.errors import OptionError
-from microcell.partitioning.increments import STRATEGIES
+from microcell.methods.increments import STRATEGIES
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "increments.md"
 PLAN = ("increment", "plan", "--collection", "10h", "--whole", "2h")
@@ -34,7 +34,19 @@ def parts(folder):
 
 @pytest.fixture
 def begun(parts, run):
-    outcome = run("increment", "start", "base.csv", "-s", "schema.toml", "-k", 5, "--state", "st", "--method", "mdav")
+    outcome = run(
+        "increment",
+        "start",
+        "base.csv",
+        "-s",
+        "schema.toml",
+        "-k",
+        5,
+        "--state",
+        "st",
+        "--method",
+        "mdav",
+    )
     assert outcome.code == 0, outcome.stderr
     return parts
 
@@ -67,19 +79,22 @@ def test_from_a_base_to_the_release(begun, run):
 def test_the_command_gives_what_a_session_gives(begun, run):
     run("increment", "add", "st", "one.csv", "--strategy", "split-early", "--inertial")
     outcome = run("increment", "finish", "st", "-o", "out.csv", "--keep-order", "--json")
-    session = mc.start("base.csv", "schema.toml", 5, method="mdav")
+    session = mc.increments.start("base.csv", "schema.toml", 5, method="mdav")
     session.add("one.csv", strategy="split-early", inertial=True)
     expected = session.finish()
     assert mc.read("out.csv").native.equals(expected.table)
     manifest = json.loads(outcome.stdout)
     assert manifest["cells"] == expected.manifest.cells
-    assert (manifest["method"]["batches"][0]["strategy"], manifest["row_order"]) == ("split-early", "kept")
+    assert (manifest["method"]["batches"][0]["strategy"], manifest["row_order"]) == (
+        "split-early",
+        "kept",
+    )
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_can_be_asked_for(begun, run, strategy):
     assert run("increment", "add", "st", "one.csv", "--strategy", strategy, "-q").code == 0
-    assert mc.StoredSession("st").status().batches[1].strategy == strategy
+    assert mc.increments.StoredSession("st").status().batches[1].strategy == strategy
 
 
 def test_status(begun, run):
@@ -97,7 +112,19 @@ def test_status(begun, run):
 
 
 def test_json_after_start_and_add(parts, run):
-    start = ("increment", "start", "base.csv", "-s", "schema.toml", "-k", 5, "--state", "st", "--json", "--quiet")
+    start = (
+        "increment",
+        "start",
+        "base.csv",
+        "-s",
+        "schema.toml",
+        "-k",
+        5,
+        "--state",
+        "st",
+        "--json",
+        "--quiet",
+    )
     assert json.loads(run(*start).stdout)["records"] == 140
     outcome = run("increment", "add", "st", "one.csv", "--json", "-q")
     assert json.loads(outcome.stdout)["records"] == 170
@@ -138,12 +165,30 @@ def test_a_release_is_not_written_over_a_table_that_it_is_made_of(begun, run, na
 
 def test_another_dialect_is_kept(parts, run):
     for name in ("base", "one"):
-        mc.read(f"{name}.csv").native.write_csv(parts / f"{name}.csv", separator=";", decimal_comma=True)
+        mc.read(f"{name}.csv").native.write_csv(
+            parts / f"{name}.csv", separator=";", decimal_comma=True
+        )
     reading = ("--delimiter", ";", "--decimal", ",")
-    assert run("increment", "start", "base.csv", "-s", "schema.toml", "-k", 5, "--state", "st", *reading).code == 0
+    assert (
+        run(
+            "increment",
+            "start",
+            "base.csv",
+            "-s",
+            "schema.toml",
+            "-k",
+            5,
+            "--state",
+            "st",
+            *reading,
+        ).code
+        == 0
+    )
     assert run("increment", "add", "st", "one.csv", *reading).code == 0
     assert run("increment", "finish", "st", "-o", "out.csv").code == 0
-    assert (parts / "out.csv").read_text(encoding="utf-8").splitlines()[0].startswith("sex;age;bmi;")
+    assert (
+        (parts / "out.csv").read_text(encoding="utf-8").splitlines()[0].startswith("sex;age;bmi;")
+    )
 
 
 # ---------------------------------------------------------------------------------------------- what is refused
@@ -152,17 +197,45 @@ REFUSED = [
     (("add", "nowhere", "one.csv"), 2, "No state of an increment in 'nowhere'"),
     (("status", "nowhere"), 2, "No state"),
     (("finish", "st", "-o", "st/out.csv"), 2, "is in the folder of the state"),
-    (("finish", "st", "-o", "out.csv", "--report", "st/out.html"), 2, "is in the folder of the state"),
+    (
+        ("finish", "st", "-o", "out.csv", "--report", "st/out.html"),
+        2,
+        "is in the folder of the state",
+    ),
     (("finish", "st", "-o", "out.pdf"), 2, "cannot be written as '.pdf'"),
     (("add", "st", "schema.toml"), 2, "unknown kind of file"),
     (("add", "st", "base.csv"), 2, "very records already, as the base"),
-    (("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "st"), 2, "holds a state already"),
+    (
+        ("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "st"),
+        2,
+        "holds a state already",
+    ),
     (("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "."), 2, "is not empty"),
-    (("start", "base.csv", "-s", "schema.toml", "-k", "500", "--state", "s2"), 1, "140 records are too few"),
-    (("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "s2", "--set", "seed=1"), 2, "not an option"),
-    (("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "s2", "--set", "cls=1"), 2, "not an option"),
-    (("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "s2", "--set", "gamma=1"), 2, "gamma"),
-    (("start", "gone.csv", "-s", "schema.toml", "-k", "5", "--state", "s2"), 2, "No file 'gone.csv'"),
+    (
+        ("start", "base.csv", "-s", "schema.toml", "-k", "500", "--state", "s2"),
+        1,
+        "140 records are too few",
+    ),
+    (
+        ("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "s2", "--set", "seed=1"),
+        2,
+        "not an option",
+    ),
+    (
+        ("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "s2", "--set", "cls=1"),
+        2,
+        "not an option",
+    ),
+    (
+        ("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "s2", "--set", "gamma=1"),
+        2,
+        "gamma",
+    ),
+    (
+        ("start", "gone.csv", "-s", "schema.toml", "-k", "5", "--state", "s2"),
+        2,
+        "No file 'gone.csv'",
+    ),
 ]
 
 
@@ -171,7 +244,7 @@ def test_what_cannot_be_is_refused_and_leaves_the_state(begun, run, arguments, c
     outcome = run("increment", *arguments)
     assert outcome.code == code
     assert words in as_words(outcome.stderr)
-    status = mc.StoredSession("st").status()
+    status = mc.increments.StoredSession("st").status()
     assert (status.records, status.finished) == (140, None)
     assert not (begun / "s2").exists()
 
@@ -179,7 +252,10 @@ def test_what_cannot_be_is_refused_and_leaves_the_state(begun, run, arguments, c
 def test_no_error_shows_a_value(begun, run):
     header, *rows = (begun / "one.csv").read_text(encoding="utf-8").splitlines()
     for place in range(len(header.split(","))):
-        changed = [",".join("Zqxwv" if at == place else part for at, part in enumerate(row.split(","))) for row in rows]
+        changed = [
+            ",".join("Zqxwv" if at == place else part for at, part in enumerate(row.split(",")))
+            for row in rows
+        ]
         (begun / "bad.csv").write_text("\n".join([header, *changed, ""]), encoding="utf-8")
         outcome = run("increment", "add", "st", "bad.csv", "--again")
         assert "Zqxwv" not in outcome.stderr + outcome.stdout
@@ -226,7 +302,7 @@ def test_it_says_so_when_an_early_start_is_not_worth_it(run):
 @pytest.mark.parametrize("arrivals", ["uniform", "early", "late"])
 def test_arrivals_by_name(run, arrivals):
     data = json.loads(run(*PLAN, "--arrivals", arrivals, "--json").stdout)
-    expected = mc.plan(1_000_000, collection=36_000, whole=7200, arrivals=arrivals)
+    expected = mc.increments.plan(1_000_000, collection=36_000, whole=7200, arrivals=arrivals)
     assert data["chosen"]["nu"] == pytest.approx(expected.chosen.nu)
 
 
@@ -236,7 +312,17 @@ def test_arrivals_from_a_file(folder, run):
     moments = pl.Series("t", [int(1e6 * time) for time in (0, *times)]).cast(pl.Datetime("us"))
     moments.to_frame().write_parquet(folder / "times.parquet")
     for name in ("times.csv", "times.parquet"):
-        outcome = run("increment", "plan", "--arrivals", name, "--whole", "2h", "--strategy", "separate", "--json")
+        outcome = run(
+            "increment",
+            "plan",
+            "--arrivals",
+            name,
+            "--whole",
+            "2h",
+            "--strategy",
+            "separate",
+            "--json",
+        )
         assert json.loads(outcome.stdout)["chosen"]["nu"] == pytest.approx(0.146, abs=2e-3)
 
 
@@ -260,14 +346,26 @@ WRONG = [
     (("--collection", "soon", "--whole", "2h"), "--collection takes a time such as"),
     (("--collection", "10h"), "Give either whole"),
     (("--whole", "2h"), "collection must be"),
-    (("--collection", "10h", "--whole", "2h", "--records", "0"), "records must be a whole number of 2 or more"),
+    (
+        ("--collection", "10h", "--whole", "2h", "--records", "0"),
+        "records must be a whole number of 2 or more",
+    ),
     (("--collection", "10h", "--whole", "0s"), "whole must be a number of seconds above 0"),
     (("--collection", "10h", "--whole", "2h", "--arrivals", "never"), "--arrivals takes uniform"),
-    (("--collection", "10h", "--whole", "2h", "--arrivals", "people.csv"), "A file of arrivals has one"),
+    (
+        ("--collection", "10h", "--whole", "2h", "--arrivals", "people.csv"),
+        "A file of arrivals has one",
+    ),
     (("--collection", "10h", "--whole", "2h", "--arrivals", "gone.csv"), "No file"),
-    (("--collection", "10h", "--whole", "2h", "--figure", "timeline.txt"), "--figure takes a name that ends in"),
+    (
+        ("--collection", "10h", "--whole", "2h", "--figure", "timeline.txt"),
+        "--figure takes a name that ends in",
+    ),
     (("people.csv", "--collection", "10h"), "A source needs a schema and k"),
-    (("people.csv", "-s", "schema.toml", "-k", "5", "--collection", "10h", "--whole", "2h"), "Give either whole"),
+    (
+        ("people.csv", "-s", "schema.toml", "-k", "5", "--collection", "10h", "--whole", "2h"),
+        "Give either whole",
+    ),
 ]
 
 
@@ -278,7 +376,16 @@ def test_a_plan_that_cannot_be_is_refused(folder, run, arguments, words):
     assert words in as_words(outcome.stderr)
 
 
-TIMES = {"90": 90, "90s": 90, "30min": 1800, "30m": 1800, "2h": 7200, "1.5h": 5400, "1d": 86_400, "1h30min": 5400}
+TIMES = {
+    "90": 90,
+    "90s": 90,
+    "30min": 1800,
+    "30m": 1800,
+    "2h": 7200,
+    "1.5h": 5400,
+    "1d": 86_400,
+    "1h30min": 5400,
+}
 TIMES |= {"1h 30 min": 5400, " 2 h ": 7200, "2H": 7200, ".5s": 0.5, "0": 0}
 
 
@@ -287,7 +394,9 @@ def test_times_are_read(text):
     assert parse_time(text, "--whole") == TIMES[text]
 
 
-@pytest.mark.parametrize("text", ["", "h", "2 hours", "-5s", "1h30", "2x", "1e3", "nan", "inf", "1h,30min", "2h foo"])
+@pytest.mark.parametrize(
+    "text", ["", "h", "2 hours", "-5s", "1h30", "2x", "1e3", "nan", "inf", "1h,30min", "2h foo"]
+)
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(OptionError, match="--whole takes a time"):
         parse_time(text, "--whole")
@@ -311,18 +420,26 @@ def test_help_has_summary_json_and_quiet(run, name):
 
 
 def test_help_of_the_group_and_of_all(run):
-    assert all(plain(line) in plain(run("increment", "--help").stdout) for line in module.EXAMPLES)
+    assert all(
+        plain(line) in plain(run("increment", "--help").stdout)
+        for line in module.INCREMENT_EXAMPLES
+    )
     assert " increment " in run("--help").stdout
 
 
 def name_by_time_of_day(folder):
-    for part, name in (("base", "morning"), ("one", "afternoon"), ("two", "evening"), ("people", "last_year")):
+    for part, name in (
+        ("base", "morning"),
+        ("one", "afternoon"),
+        ("two", "evening"),
+        ("people", "last_year"),
+    ):
         (folder / f"{part}.csv").rename(folder / f"{name}.csv")
 
 
 def test_the_examples_run(parts, run):
     name_by_time_of_day(parts)
-    for line in (*planning.EXAMPLES, *module.EXAMPLES):
+    for line in (*increment.PLAN_EXAMPLES, *module.INCREMENT_EXAMPLES):
         outcome = run(*shlex.split(line)[1:])
         assert outcome.code == 0, (line, outcome.stderr)
     assert (parts / "votes_k10.html").exists()

@@ -73,7 +73,18 @@ def test_wrong_use_is_told(folder, run, arguments, words):
 
 def test_reading_options_reach_the_reader(folder, run):
     (folder / "odd.txt").write_bytes("größe^n\n1,5^-\n2,5^'b^c'\n".encode("latin-1"))
-    options = ("--delimiter", "^", "--encoding", "latin-1", "--quote", "'", "--decimal", ",", "--na", "-")
+    options = (
+        "--delimiter",
+        "^",
+        "--encoding",
+        "latin-1",
+        "--quote",
+        "'",
+        "--decimal",
+        ",",
+        "--na",
+        "-",
+    )
     columns = json.loads(run("inspect", "odd.txt", *options, "--json").stdout)["columns"]
     assert [(column["name"], column["storage"], column["missing"]) for column in columns] == [
         ("größe", "float", 0),

@@ -7,10 +7,21 @@ import numpy as np
 import pytest
 
 import microcell as mc
-from microcell import pipeline, tables
-from microcell.staging import Staging
+from microcell import api, tables
+from microcell._atomic import Staging
 
-BASE = ("anonymize", "people.csv", "-s", "schema.toml", "-k", 5, "-o", "out.csv", "--report", "out.html")
+BASE = (
+    "anonymize",
+    "people.csv",
+    "-s",
+    "schema.toml",
+    "-k",
+    5,
+    "-o",
+    "out.csv",
+    "--report",
+    "out.html",
+)
 
 
 @pytest.fixture
@@ -20,7 +31,7 @@ def long_run(tmp_path, monkeypatch):
     points = np.random.default_rng(0).normal(size=(20_000, 6)).round(4)
     rows = [",".join(map(str, row)) for row in points.tolist()]
     (tmp_path / "people.csv").write_text("\n".join(["a,b,c,d,e,f", *rows, ""]), encoding="utf-8")
-    schema = mc.schema_to_toml(mc.Schema(quasi=list("abcdef")))
+    schema = mc.schema.schema_to_toml(mc.Schema(quasi=list("abcdef")))
     (tmp_path / "schema.toml").write_text(schema, encoding="utf-8")
     for name in ("out.csv", "out.csv.manifest.json", "out.html"):
         (tmp_path / name).write_text("old", encoding="utf-8")
@@ -31,7 +42,9 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda item: item.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda item: item.name
+)
 def test_an_interrupted_run_leaves_the_old_files(tmp_path, long_run, spawn, number):
     before = contents(tmp_path)
     process = spawn(*long_run)
@@ -77,12 +90,14 @@ def test_a_table_half_written_does_not_stay(folder, run, monkeypatch, error, cod
 
 
 @pytest.mark.parametrize(("error", "code", "words"), FAILURES, ids=lambda item: type(item).__name__)
-def test_a_table_that_cannot_be_read_back_does_not_stay(folder, run, monkeypatch, error, code, words):
+def test_a_table_that_cannot_be_read_back_does_not_stay(
+    folder, run, monkeypatch, error, code, words
+):
     def fail(*_):
         raise error
 
     before = contents(folder)
-    monkeypatch.setattr(pipeline.tables, "read_back", fail)
+    monkeypatch.setattr(api.tables, "read_back", fail)
     outcome = run(*BASE)
     assert outcome.code == code
     assert words in outcome.stderr
@@ -107,5 +122,7 @@ def test_a_disk_that_fills_up_leaves_everything_as_it_was(folder, run, monkeypat
     monkeypatch.setattr(Staging, "_commit", fail)
     outcome = run(*arguments)
     assert outcome.code == 2
-    assert outcome.stderr.splitlines()[-1] == "error: No space left on device. No output was changed."
+    assert (
+        outcome.stderr.splitlines()[-1] == "error: No space left on device. No output was changed."
+    )
     assert contents(folder) == before

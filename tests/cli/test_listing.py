@@ -8,7 +8,7 @@ import microcell as mc
 def test_methods_tells_the_facts_of_all(run):
     outcome = run("methods")
     assert outcome.code == 0
-    for method in mc.METHODS.values():
+    for method in mc.methods.METHODS.values():
         assert method.name in outcome.stdout
         assert method.source in outcome.stdout
     assert "gamma=0.2" in outcome.stdout
@@ -17,7 +17,7 @@ def test_methods_tells_the_facts_of_all(run):
 def test_methods_as_json(run):
     outcome = run("methods", "--json")
     listed = {item["name"]: item for item in json.loads(outcome.stdout)}
-    assert set(listed) == set(mc.METHODS)
+    assert set(listed) == set(mc.methods.METHODS)
     assert listed["vmdav"]["options"] == {"gamma": 0.2}
     assert listed["univariate"]["dimensions"] == "1"
 
@@ -27,7 +27,10 @@ def test_example_writes_the_survey_and_its_schema(tmp_path, run):
     named = json.loads(outcome.stdout)
     assert mc.read(named["table"]).rows == 2000
     assert mc.load_schema(named["schema"]) == mc.sample_schema()
-    assert sorted(path.name for path in (tmp_path / "new" / "trial").iterdir()) == ["people.csv", "schema.toml"]
+    assert sorted(path.name for path in (tmp_path / "new" / "trial").iterdir()) == [
+        "people.csv",
+        "schema.toml",
+    ]
 
 
 def test_example_keeps_what_is_there_unless_forced(tmp_path, run):
@@ -59,7 +62,11 @@ def test_compile_runs_every_method(run, monkeypatch):
     monkeypatch.setattr(mc, "anonymize", spy)
     outcome = run("compile", "--json")
     assert outcome.code == 0
-    assert used[: len(mc.METHODS)] == list(mc.METHODS) == json.loads(outcome.stdout)["methods"]
+    assert (
+        used[: len(mc.methods.METHODS)]
+        == list(mc.methods.METHODS)
+        == json.loads(outcome.stdout)["methods"]
+    )
     assert kinds == ["power", "balls"]
 
 
@@ -68,19 +75,51 @@ def test_compiling_is_told_at_once_and_only_once_on_a_machine(folder, run_alone)
     first = run_alone("compile", **kept)
     assert first.code == 0
     assert first.stderr.splitlines().count("compiling kernels (once on this machine) ...") == 1
-    for method in mc.METHODS:
-        schema = "line.toml" if mc.METHODS[method].dimensions == "1" else "schema.toml"
-        (folder / "line.toml").write_text('schema_version = 1\nrest = "drop"\ncolumns.age.role = "quasi"\n')
-        later = run_alone("anonymize", "people.csv", "-s", schema, "-k", 3, "--method", method, "--dry-run", **kept)
+    for method in mc.methods.METHODS:
+        schema = "line.toml" if mc.methods.METHODS[method].dimensions == "1" else "schema.toml"
+        (folder / "line.toml").write_text(
+            'schema_version = 1\nrest = "drop"\ncolumns.age.role = "quasi"\n'
+        )
+        later = run_alone(
+            "anonymize",
+            "people.csv",
+            "-s",
+            schema,
+            "-k",
+            3,
+            "--method",
+            method,
+            "--dry-run",
+            **kept,
+        )
         assert later.code == 0
         assert "compiling kernels" not in later.stderr
     # What threads compile nobody hears of, so that files tell.
     files = set((folder / "kept").rglob("*.nbc"))
-    assert run_alone("explore", "people.csv", "-s", "schema.toml", "-k", 3, "--effort", "fast", **kept).code == 0
+    assert (
+        run_alone(
+            "explore", "people.csv", "-s", "schema.toml", "-k", 3, "--effort", "fast", **kept
+        ).code
+        == 0
+    )
     assert set((folder / "kept").rglob("*.nbc")) == files
-    base = ("anonymize", "people.csv", "-s", "schema.toml", "-k", 3, "--method", "mdav", "-o", "out.csv")
+    base = (
+        "anonymize",
+        "people.csv",
+        "-s",
+        "schema.toml",
+        "-k",
+        3,
+        "--method",
+        "mdav",
+        "-o",
+        "out.csv",
+    )
     for kind in ("power", "balls"):
         later = run_alone(*base, "--cells", "cells.json", "--cells-kind", kind, **kept)
         assert later.code == 0
         assert "compiling kernels" not in later.stderr
-        assert "compiling kernels" not in run_alone("assign", "cells.json", "people.csv", "-o", "a.csv", **kept).stderr
+        assert (
+            "compiling kernels"
+            not in run_alone("assign", "cells.json", "people.csv", "-o", "a.csv", **kept).stderr
+        )

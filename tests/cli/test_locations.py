@@ -26,7 +26,9 @@ def people(tmp_path, monkeypatch):
     monkeypatch.setenv(KEY, SECRET)
     monkeypatch.setenv(OPERATOR, TOKEN)
     rows = [f"{latitude},{longitude}" for latitude, longitude in scatter(30)]
-    (tmp_path / "people.csv").write_text("\n".join(["latitude,longitude", *rows, ""]), encoding="utf-8")
+    (tmp_path / "people.csv").write_text(
+        "\n".join(["latitude,longitude", *rows, ""]), encoding="utf-8"
+    )
     return tmp_path
 
 
@@ -74,7 +76,8 @@ def test_a_key_is_32_bytes_and_new_each_time(run):
 
 
 @pytest.mark.parametrize(
-    "command", [("serve",), ("import", "people.csv", "-o", "a.csv", "-k", 3), ("export", "-o", "a.csv")]
+    "command",
+    [("serve",), ("import", "people.csv", "-o", "a.csv", "-k", 3), ("export", "-o", "a.csv")],
 )
 def test_without_a_key_nothing_is_done(people, run, monkeypatch, command):
     monkeypatch.delenv(KEY)
@@ -106,7 +109,9 @@ def test_another_key_than_the_databases_is_refused(people, run, monkeypatch):
 
 
 def test_import_and_export(people, run):
-    outcome = run("locations", "import", "people.csv", "-o", "accounts.csv", "-k", 5, *DATABASE, "--json")
+    outcome = run(
+        "locations", "import", "people.csv", "-o", "accounts.csv", "-k", 5, *DATABASE, "--json"
+    )
     assert outcome.code == 0, outcome.stderr
     assert json.loads(outcome.stdout) == {"signed_up": 30, "waiting": 0, "accounts": "accounts.csv"}
     assert stat.S_IMODE((people / "accounts.csv").stat().st_mode) == 0o600
@@ -129,7 +134,9 @@ def test_import_takes_the_columns_and_the_form_that_are_named(people, run):
 
 
 def test_import_refuses_rows_by_number(people, run):
-    (people / "people.csv").write_text("latitude,longitude\n41.5,2\n91.987654,2\n", encoding="utf-8")
+    (people / "people.csv").write_text(
+        "latitude,longitude\n41.5,2\n91.987654,2\n", encoding="utf-8"
+    )
     outcome = run("locations", "import", "people.csv", "-o", "a.csv", "-k", 3, *DATABASE)
     assert (outcome.code, outcome.stdout) == (2, "")
     assert "row 2" in outcome.stderr
@@ -144,7 +151,10 @@ def test_outputs_are_kept_unless_forced(people, run):
     assert "--force" in outcome.stderr
     assert (people / "a.csv").read_text(encoding="utf-8") == "old"
     assert not (people / "places.db").exists()
-    assert run("locations", "import", "people.csv", "-o", "a.csv", "-k", 3, *DATABASE, "--force").code == 0
+    assert (
+        run("locations", "import", "people.csv", "-o", "a.csv", "-k", 3, *DATABASE, "--force").code
+        == 0
+    )
 
 
 def test_a_new_database_needs_k(people, run):
@@ -160,12 +170,21 @@ def test_a_simulation_prints_what_happened(run):
     outcome = run("locations", "simulate", "--devices", 200, "-k", 10, "--days", 1)
     assert outcome.code == 0, outcome.stderr
     told = plain(outcome.stdout)
-    for word in ("devices 200 after 1 days", "cells", "rebuilds", "km on average", "by MDAV", "distortion"):
+    for word in (
+        "devices 200 after 1 days",
+        "cells",
+        "rebuilds",
+        "km on average",
+        "by MDAV",
+        "distortion",
+    ):
         assert word in told
 
 
 def test_a_simulation_as_json(people, run):
-    outcome = run("locations", "simulate", "--devices", 200, "-k", 10, "--days", 1, *DATABASE, "--json")
+    outcome = run(
+        "locations", "simulate", "--devices", 200, "-k", 10, "--days", 1, *DATABASE, "--json"
+    )
     assert outcome.code == 0, outcome.stderr
     told = json.loads(outcome.stdout)
     assert told["devices"] == 200
@@ -195,7 +214,18 @@ class Service:
     """The command in a process of its own."""
 
     def __init__(self, spawn, *words, **environment):
-        self.process = spawn("locations", "serve", "--port", 0, "--rate", 0, "--sign-up-rate", 0, *words, **environment)
+        self.process = spawn(
+            "locations",
+            "serve",
+            "--port",
+            0,
+            "--rate",
+            0,
+            "--sign-up-rate",
+            0,
+            *words,
+            **environment,
+        )
         self.said = []
         for line in self.process.stderr:
             self.said.append(line)
@@ -214,9 +244,15 @@ class Service:
 def test_a_service_starts_answers_and_stops(people, spawn, run, number):
     service = Service(spawn, "-k", 3, *DATABASE)
     with httpx.Client(base_url=service.url, trust_env=False) as http:
-        accounts = [http.post("/devices", json={"latitude": a, "longitude": b}).json() for a, b in scatter(6)]
+        accounts = [
+            http.post("/devices", json={"latitude": a, "longitude": b}).json()
+            for a, b in scatter(6)
+        ]
         assert http.get("/cells").json()["devices"] == 6
-        assert http.get("/status", headers={"Authorization": f"Bearer {TOKEN}"}).json()["sign_ups"] == 6
+        assert (
+            http.get("/status", headers={"Authorization": f"Bearer {TOKEN}"}).json()["sign_ups"]
+            == 6
+        )
         code, rest = service.end(number)
     assert (code, rest) == (0, "stopped\n")
     assert TOKEN not in "".join(service.said)
@@ -234,7 +270,12 @@ def test_a_demonstration_needs_no_key_and_says_so(people, spawn):
     assert "the key is thrown away" in said
     with httpx.Client(base_url=service.url, trust_env=False) as http:
         assert http.get("/status", headers={"Authorization": f"Bearer {token}"}).status_code == 200
-        assert http.post("/devices?at=41.987654", json={"latitude": 41.987654, "longitude": 2}).status_code == 201
+        assert (
+            http.post(
+                "/devices?at=41.987654", json={"latitude": 41.987654, "longitude": 2}
+            ).status_code
+            == 201
+        )
     code, rest = service.end()
     assert code == 0
     assert "POST /devices 201" in rest
@@ -256,7 +297,14 @@ def test_a_second_service_on_a_database_is_refused(people, spawn, run):
 def test_a_port_in_use_is_told_before_the_database_is_made(people, spawn, run):
     service = Service(spawn, "-k", 3, *DATABASE)
     try:
-        outcome = run("locations", "serve", "--port", service.url.rpartition(":")[2], "--database", "sqlite:///b.db")
+        outcome = run(
+            "locations",
+            "serve",
+            "--port",
+            service.url.rpartition(":")[2],
+            "--database",
+            "sqlite:///b.db",
+        )
         assert outcome.code == 2
         assert "in use" in outcome.stderr
         assert not (people / "b.db").exists()
@@ -265,7 +313,15 @@ def test_a_port_in_use_is_told_before_the_database_is_made(people, spawn, run):
 
 
 @pytest.mark.parametrize(
-    "words", [("--rate", -1), ("--sign-up-rate", "nan"), ("--port", 99999), ("-k", 1), ("--share", 0), ("--share", 2)]
+    "words",
+    [
+        ("--rate", -1),
+        ("--sign-up-rate", "nan"),
+        ("--port", 99999),
+        ("-k", 1),
+        ("--share", 0),
+        ("--share", 2),
+    ],
 )
 def test_options_out_of_range_are_refused(people, run, words):
     assert run("locations", "serve", *DATABASE, *words).code == 2
@@ -281,7 +337,17 @@ def test_an_operators_token_that_is_too_short_is_refused(people, run, monkeypatc
 def test_the_simulator_speaks_to_a_service(people, spawn, run):
     service = Service(spawn, "-k", 10, *DATABASE)
     try:
-        words = ("locations", "simulate", "--devices", 60, "--days", 1, "--url", service.url, "--json")
+        words = (
+            "locations",
+            "simulate",
+            "--devices",
+            60,
+            "--days",
+            1,
+            "--url",
+            service.url,
+            "--json",
+        )
         outcome = run(*words)
         assert outcome.code == 0, outcome.stderr
         told = json.loads(outcome.stdout)

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from microcell import progress
-from microcell.cli import _console
+from microcell.cli import console
 from microcell.kernels._jit import _CompileNotice
 
 
@@ -31,7 +31,7 @@ def wait_for(condition):
 
 def test_quick_work_says_nothing(monkeypatch):
     stderr = redirect(monkeypatch, io.StringIO())
-    with _console.Words().progress():
+    with console.Words().progress():
         for done in range(5):
             progress.report("grouping", done, 5)
     assert stderr.getvalue() == ""
@@ -39,7 +39,7 @@ def test_quick_work_says_nothing(monkeypatch):
 
 def test_compiling_is_told_at_once(monkeypatch):
     stderr = redirect(monkeypatch, io.StringIO())
-    with _console.Words().progress():
+    with console.Words().progress():
         _CompileNotice().on_start(None)
         assert stderr.getvalue() == "compiling kernels (once on this machine) ...\n"
         progress.report("grouping")
@@ -48,8 +48,8 @@ def test_compiling_is_told_at_once(monkeypatch):
 
 def test_long_work_tells_each_task_once_on_its_own_line(monkeypatch):
     stderr = redirect(monkeypatch, io.StringIO())
-    monkeypatch.setattr(_console, "PATIENCE", 0.05)
-    with _console.Words().progress():
+    monkeypatch.setattr(console, "PATIENCE", 0.05)
+    with console.Words().progress():
         progress.report("reading")
         progress.report("grouping", 0, 9)
         wait_for(stderr.getvalue)
@@ -61,10 +61,10 @@ def test_long_work_tells_each_task_once_on_its_own_line(monkeypatch):
 
 def test_a_terminal_gets_a_bar_that_goes_away(monkeypatch):
     stream = redirect(monkeypatch, Terminal())
-    monkeypatch.setattr(_console, "PATIENCE", 0.05)
+    monkeypatch.setattr(console, "PATIENCE", 0.05)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "120")
-    with _console.Words().progress():
+    with console.Words().progress():
         progress.report("reading")
         wait_for(lambda: "reading" in stream.getvalue())
         progress.report("grouping", 3, 9)
@@ -74,10 +74,10 @@ def test_a_terminal_gets_a_bar_that_goes_away(monkeypatch):
 
 def test_quiet_says_nothing_at_all(monkeypatch):
     stderr = redirect(monkeypatch, io.StringIO())
-    monkeypatch.setattr(_console, "PATIENCE", 0.01)
-    words = _console.Words(quiet=True)
+    monkeypatch.setattr(console, "PATIENCE", 0.01)
+    words = console.Words(quiet=True)
     with words.progress():
-        progress.report(_console.AT_ONCE)
+        progress.report(console.AT_ONCE)
         time.sleep(0.05)
         progress.report("grouping", 1, 2)
     words.say("text")
@@ -87,9 +87,9 @@ def test_quiet_says_nothing_at_all(monkeypatch):
 
 def test_work_that_fails_leaves_no_bar_and_no_listener(monkeypatch):
     stderr = redirect(monkeypatch, io.StringIO())
-    with pytest.raises(ZeroDivisionError), _console.Words().progress():
+    with pytest.raises(ZeroDivisionError), console.Words().progress():
         raise ZeroDivisionError
-    progress.report(_console.AT_ONCE)
+    progress.report(console.AT_ONCE)
     assert stderr.getvalue() == ""
 
 
@@ -97,6 +97,6 @@ def test_no_colour_where_none_is_wanted(monkeypatch):
     stream = redirect(monkeypatch, Terminal())
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
-    _console.fail("error: something")
+    console.fail("error: something")
     assert "\x1b[31" not in stream.getvalue()
     assert "\x1b[1;31" not in stream.getvalue()

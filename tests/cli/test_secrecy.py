@@ -45,7 +45,10 @@ def with_column(name, **entries):
     """The schema, with the entry of a column made anew."""
     tables = SCHEMA.split("[columns.")
     lines = [f"{key} = {json.dumps(value)}" for key, value in entries.items()]
-    changed = [f"{name}]\n" + "\n".join(lines) + "\n" if part.startswith(f"{name}]") else part for part in tables]
+    changed = [
+        f"{name}]\n" + "\n".join(lines) + "\n" if part.startswith(f"{name}]") else part
+        for part in tables
+    ]
     return "[columns.".join(changed)
 
 
@@ -54,12 +57,24 @@ WRONG = {
     "text declared datetime": (GOOD, with_column("sex", role="quasi", kind="datetime"), ()),
     "numbers declared datetime": (GOOD, with_column("age", role="quasi", kind="datetime"), ()),
     "ordinal without an order": (GOOD, with_column("sex", role="quasi", kind="ordinal"), ()),
-    "ordinal outside its order": (GOOD, with_column("sex", role="quasi", order=["low", f"{WORD}s1"]), ()),
-    "an order with a word twice": (GOOD, with_column("sex", role="quasi", order=[f"{WORD}s1", f"{WORD}s1"]), ()),
+    "ordinal outside its order": (
+        GOOD,
+        with_column("sex", role="quasi", order=["low", f"{WORD}s1"]),
+        (),
+    ),
+    "an order with a word twice": (
+        GOOD,
+        with_column("sex", role="quasi", order=[f"{WORD}s1", f"{WORD}s1"]),
+        (),
+    ),
     "a text as weight": (GOOD, with_column("sex", role="weight"), ()),
     "strata too small": (GOOD, with_column("sex", role="strata"), ("-k", 20)),
     "strata of one": (GOOD, with_column("place", role="strata"), ()),
-    "negative weights": (GOOD.replace(f",{NUMBER}.", f",-{NUMBER}."), with_column("wage", role="weight"), ()),
+    "negative weights": (
+        GOOD.replace(f",{NUMBER}.", f",-{NUMBER}."),
+        with_column("wage", role="weight"),
+        (),
+    ),
     "a location out of range": (
         GOOD,
         with_column("age", role="quasi", kind="location", latitude="age", longitude="wage").replace(
@@ -81,13 +96,21 @@ WRONG = {
         with_column("age", role="quasi", kind="numeric"),
         (),
     ),
-    "a field too many": (replaced(4, f"{WORD},{WORD},{NUMBER},{WORD},{NUMBER},{WORD},{WORD}"), SCHEMA, ()),
+    "a field too many": (
+        replaced(4, f"{WORD},{WORD},{NUMBER},{WORD},{NUMBER},{WORD},{WORD}"),
+        SCHEMA,
+        (),
+    ),
     "a field too few": (replaced(4, f"{WORD},{WORD},{NUMBER}"), SCHEMA, ()),
     "cut in a quote": (replaced(29, f'{WORD},"{WORD}'), SCHEMA, ()),
     "another delimiter": (GOOD, SCHEMA, ("--delimiter", ";")),
     "another quote": (GOOD, SCHEMA, ("--quote", "Z")),
     "a null byte": (replaced(4, f"{WORD}\0{WORD},{NUMBER}"), SCHEMA, ()),
-    "another encoding": (replaced(4, f"{WORD}\xff,{WORD},{NUMBER},{WORD},{NUMBER},é"), SCHEMA, ("--encoding", "ascii")),
+    "another encoding": (
+        replaced(4, f"{WORD}\xff,{WORD},{NUMBER},{WORD},{NUMBER},é"),
+        SCHEMA,
+        ("--encoding", "ascii"),
+    ),
     "an encoding of two bytes": (GOOD, SCHEMA, ("--encoding", "utf-16")),
     "an option of no method": (GOOD, SCHEMA, ("--set", "gamma=1")),
     "a schema that is the table": (GOOD, GOOD, ()),
@@ -116,7 +139,9 @@ def test_errors_of_anonymize_show_no_value(tmp_path, monkeypatch, run, case):
     assert {path.name for path in tmp_path.iterdir()} == {"people.csv", "schema.toml"}
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".jsonl", ".xlsx", ".ods", ".sav", ".dta", ".nonsense", ""])
+@pytest.mark.parametrize(
+    "suffix", [".parquet", ".arrow", ".jsonl", ".xlsx", ".ods", ".sav", ".dta", ".nonsense", ""]
+)
 def test_files_that_are_not_what_their_name_says_show_no_value(tmp_path, run, suffix):
     path = tmp_path / f"people{suffix}"
     path.write_text(GOOD, encoding="utf-8")
@@ -125,7 +150,10 @@ def test_files_that_are_not_what_their_name_says_show_no_value(tmp_path, run, su
 
 def test_json_lines_that_are_cut_show_no_value(tmp_path, run):
     path = tmp_path / "people.jsonl"
-    path.write_text(f'{{"name": "{WORD}", "age": {NUMBER}}}\n{{"name": "{WORD}", "age": {NUMBER}', encoding="utf-8")
+    path.write_text(
+        f'{{"name": "{WORD}", "age": {NUMBER}}}\n{{"name": "{WORD}", "age": {NUMBER}',
+        encoding="utf-8",
+    )
     check_silence(run("inspect", path))
 
 
@@ -174,4 +202,6 @@ def test_a_defect_shows_no_value(released, run, monkeypatch):
 
     monkeypatch.delenv("MICROCELL_DEBUG", raising=False)
     monkeypatch.setattr(mc, "anonymize", fail)
-    check_silence(run("anonymize", "people.csv", "-s", "schema.toml", "-k", 3, "-o", "new.csv"), code=(70,))
+    check_silence(
+        run("anonymize", "people.csv", "-s", "schema.toml", "-k", 3, "-o", "new.csv"), code=(70,)
+    )

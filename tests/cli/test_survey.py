@@ -12,14 +12,35 @@ import pytest
 import microcell as mc
 from microcell.cli.survey import COMMANDS
 
-DESIGN = ("survey", "design", "people.csv", "-s", "schema.toml", "-k", 3, "--failure", "0.01", "-m", "mdav")
+DESIGN = (
+    "survey",
+    "design",
+    "people.csv",
+    "-s",
+    "schema.toml",
+    "-k",
+    3,
+    "--failure",
+    "0.01",
+    "-m",
+    "mdav",
+)
 KEYS = ["sex", "age", "bmi", "latitude", "longitude", "postal_code"]
-ME = {"sex": "female", "age": 44, "bmi": 23.1, "latitude": 41.6, "longitude": 1.2, "postal_code": "25100"}
+ME = {
+    "sex": "female",
+    "age": 44,
+    "bmi": 23.1,
+    "latitude": 41.6,
+    "longitude": 1.2,
+    "postal_code": "25100",
+}
 
 
 @pytest.fixture(scope="module")
 def design():
-    return mc.design_survey(mc.sample_survey(200), mc.sample_schema(), 3, 0.75, 0.01, method="mdav")
+    return mc.surveys.design_survey(
+        mc.sample_survey(200), mc.sample_schema(), 3, 0.75, 0.01, method="mdav"
+    )
 
 
 @pytest.fixture
@@ -28,7 +49,11 @@ def folder(folder, design):
     design.cells.save(folder / "cells.json")
     (folder / "me.json").write_text(json.dumps(ME), encoding="utf-8")
     took_part = np.flatnonzero(np.random.default_rng(0).random(200) < 0.75)
-    answers = {"token": took_part, "cell": design.labels[took_part], "tsh": np.arange(len(took_part))}
+    answers = {
+        "token": took_part,
+        "cell": design.labels[took_part],
+        "tsh": np.arange(len(took_part)),
+    }
     pl.DataFrame(answers).write_csv(folder / "answers.csv")
     return folder
 
@@ -42,7 +67,18 @@ def told(text):
 
 
 def test_size_tells_the_numbers_of_the_paper(folder, run):
-    outcome = run("survey", "size", "-k", 10, "--participation", 0.75, "--failure", "1e-5", "--records", 100_000)
+    outcome = run(
+        "survey",
+        "size",
+        "-k",
+        10,
+        "--participation",
+        0.75,
+        "--failure",
+        "1e-5",
+        "--records",
+        100_000,
+    )
     assert (outcome.code, outcome.stderr) == (0, "")
     assert "27 candidates a cell" in outcome.stdout
     for number in ("6.05e-06", "8.824", "1.977e-06", "2.637e-06", "0.02215"):
@@ -50,7 +86,9 @@ def test_size_tells_the_numbers_of_the_paper(folder, run):
 
 
 def test_size_prints_json_and_draws(folder, run):
-    outcome = run("survey", "size", "-k", 10, "--participation", 0.5, "--json", "--figure", "n.svg", "--quiet")
+    outcome = run(
+        "survey", "size", "-k", 10, "--participation", 0.5, "--json", "--figure", "n.svg", "--quiet"
+    )
     assert json.loads(outcome.stdout)["size"] == 48
     assert (folder / "n.svg").read_text().lstrip().startswith("<?xml")
     assert outcome.stderr == ""
@@ -77,7 +115,9 @@ def test_participation_may_be_a_column(folder, run):
     frame.with_columns(chance=pl.Series(chances)).write_csv("chances.csv")
     base = ("survey", "design", "chances.csv", "-s", "schema.toml", "-k", 3, "--failure", "0.01")
     assert run(*base, "--participation", "chance", "-o", "own.json").code == 0
-    outcome = run("survey", "check", "own.json", "--frame", "chances.csv", "--participation", "chance")
+    outcome = run(
+        "survey", "check", "own.json", "--frame", "chances.csv", "--participation", "chance"
+    )
     assert outcome.code == 0, outcome.stdout
     assert "Column 'chance' has the probabilities" in told(outcome.stdout)
 
@@ -98,7 +138,9 @@ def test_good_cells_pass_the_check(folder, run):
 
 
 def test_bad_cells_fail_the_check(folder, run):
-    pl.read_csv("people.csv", schema_overrides={"postal_code": pl.String}).head(150).write_csv("fewer.csv")
+    pl.read_csv("people.csv", schema_overrides={"postal_code": pl.String}).head(150).write_csv(
+        "fewer.csv"
+    )
     outcome = run("survey", "check", "cells.json", "--frame", "fewer.csv", "--json")
     assert outcome.code == 1
     assert json.loads(outcome.stdout)["holds"] is False
@@ -110,13 +152,17 @@ def test_an_answer_is_the_cell_and_its_representative_alone(folder, run, design)
     assert outcome.code == 0, outcome.stderr
     answer = json.loads(outcome.stdout)
     assert set(answer) == {"cell", "representative"}
-    assert answer == mc.answer_survey(design.cells, ME).as_dict()
+    assert answer == mc.surveys.answer_survey(design.cells, ME).as_dict()
     assert list(answer["representative"]) == KEYS
-    assert str(answer["cell"]) in run("survey", "answer", "cells.json", "--record", "me.json").stdout
+    assert (
+        str(answer["cell"]) in run("survey", "answer", "cells.json", "--record", "me.json").stdout
+    )
 
 
 def test_strange_values_are_told_on_stderr_by_column(folder, run):
-    (folder / "me.json").write_text(json.dumps({**ME, "sex": "S3CR3T", "age": 777}), encoding="utf-8")
+    (folder / "me.json").write_text(
+        json.dumps({**ME, "sex": "S3CR3T", "age": 777}), encoding="utf-8"
+    )
     outcome = run("survey", "answer", "cells.json", "--record", "me.json", "--json")
     assert outcome.code == 0
     assert "'sex'" in outcome.stderr
@@ -145,7 +191,9 @@ def test_duplicates_are_refused_by_row_and_nothing_is_written(folder, run):
     frame = pl.read_csv("answers.csv")
     pl.concat([frame, frame.head(2)]).write_csv("answers.csv")
     before = contents(folder)
-    outcome = run("survey", "collect", "cells.json", "answers.csv", "-o", "out.csv", "--id", "token")
+    outcome = run(
+        "survey", "collect", "cells.json", "answers.csv", "-o", "out.csv", "--id", "token"
+    )
     assert outcome.code == 2
     assert f"rows {frame.height + 1}, {frame.height + 2}" in told(outcome.stderr)
     assert contents(folder) == before
@@ -172,7 +220,11 @@ def test_duplicates_are_refused_by_row_and_nothing_is_written(folder, run):
         (("answer", "cells.json", "--record", "people.csv"), 2, "not JSON"),
         (("collect", "cells.json", "answers.csv", "-o", "answers.csv"), 2, "also an input"),
         (("collect", "cells.json", "people.csv", "-o", "out.csv"), 2, "No cell"),
-        (("collect", "cells.json", "answers.csv", "-o", "out.csv", "--id", "nobody"), 2, "'nobody'"),
+        (
+            ("collect", "cells.json", "answers.csv", "-o", "out.csv", "--id", "nobody"),
+            2,
+            "'nobody'",
+        ),
     ],
 )
 def test_wrong_use_is_told_and_nothing_is_written(folder, run, words, code, said):
@@ -202,5 +254,5 @@ def test_respondents_commands_load_no_reading_of_tables(folder, run_alone):
     for words in (("check", "cells.json"), ("answer", "cells.json", "--record", "me.json")):
         outcome = run_alone("survey", *words, PYTHONPROFILEIMPORTTIME="1")
         assert outcome.code == 0
-        for package in ("polars", "narwhals", "matplotlib", "jinja2", "microcell.partitioning"):
+        for package in ("polars", "narwhals", "matplotlib", "jinja2", "microcell.methods"):
             assert not re.search(rf"\| +{package}$", outcome.stderr, re.MULTILINE), package

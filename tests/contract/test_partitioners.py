@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import microcell as mc
-from microcell.partitioning import METHODS
+from microcell.methods import METHODS
 from tests.reference import oracles
 
 NAMES = [*METHODS, "auto"]
@@ -53,9 +53,11 @@ def test_every_cell_has_k_records_or_more(name, k, n):
 
 
 def test_fewer_records_than_k_are_refused(name):
-    with pytest.raises(mc.TooFewRecordsError, match=r"4 records cannot make a cell of k = 5"):
+    with pytest.raises(
+        mc.errors.TooFewRecordsError, match=r"4 records cannot make a cell of k = 5"
+    ):
         mc.partition(gaussian(name, 4), 5, method=name)
-    with pytest.raises(mc.TooFewRecordsError):
+    with pytest.raises(mc.errors.TooFewRecordsError):
         mc.partition(np.empty(shape_for(name, 0, 2)), 5, method=name)
 
 
@@ -82,7 +84,9 @@ def test_heavy_duplicates(name):
 def test_a_constant_column_changes_nothing(name):
     points = gaussian(name, 90)
     wider = np.column_stack([points, np.full(90, 1e6)])
-    assert (mc.partition(points, 4, method=name).labels == mc.partition(wider, 4, method=name).labels).all()
+    assert (
+        mc.partition(points, 4, method=name).labels == mc.partition(wider, 4, method=name).labels
+    ).all()
 
 
 def test_a_single_column_given_flat_or_as_a_matrix(name):
@@ -135,24 +139,26 @@ def test_weights_of_one_change_nothing(name):
     points = gaussian(name, 100)
     plain = mc.partition(points, 5, method=name).labels
     assert (plain == mc.partition(points, 5, method=name, weights=np.ones(100)).labels).all()
-    weighted = mc.partition(points, 5, method=name, weights=np.random.default_rng(0).uniform(1, 9, 100))
+    weighted = mc.partition(
+        points, 5, method=name, weights=np.random.default_rng(0).uniform(1, 9, 100)
+    )
     assert weighted.sizes.min() >= 5
 
 
 def test_bad_weights_are_refused(name):
     for weights in ([1.0] * 9, [0.0] * 10, [-1.0] * 10, [np.nan] * 10):
-        with pytest.raises(mc.DataError, match="Weights must be 10 positive numbers"):
+        with pytest.raises(mc.errors.DataError, match="Weights must be 10 positive numbers"):
             mc.partition(gaussian(name, 10), 2, method=name, weights=weights)
 
 
 def test_unknown_options_are_refused(name):
-    with pytest.raises(mc.OptionError, match="no option 'nonsense'"):
+    with pytest.raises(mc.errors.OptionError, match="no option 'nonsense'"):
         mc.partition(gaussian(name, 20), 2, method=name, nonsense=1)
 
 
 @pytest.mark.parametrize("k", [1, 0, -3, 2.5, 5.0, "5", True, None])
 def test_a_wrong_k_is_refused(name, k):
-    with pytest.raises(mc.OptionError, match="k must be"):
+    with pytest.raises(mc.errors.OptionError, match="k must be"):
         mc.partition(gaussian(name, 20), k, method=name)
 
 
@@ -160,7 +166,7 @@ def test_a_wrong_k_is_refused(name, k):
 def test_points_must_be_finite(name, value):
     points = gaussian(name, 20)
     points[3, 0] = value
-    with pytest.raises(mc.DataError, match="row 4, column 1 is missing or infinite"):
+    with pytest.raises(mc.errors.DataError, match="row 4, column 1 is missing or infinite"):
         mc.partition(points, 2, method=name)
 
 
@@ -169,13 +175,19 @@ def test_no_worse_than_one_cell_and_no_better_than_the_best(name):
     for seed in range(6):
         points = gaussian(name, 9, 2, seed)
         sse = oracles.sse(points, mc.partition(points, 2, method=name).labels)
-        assert oracles.best_sse(points, 2) - 1e-9 <= sse <= ((points - points.mean(axis=0)) ** 2).sum() + 1e-9
+        assert (
+            oracles.best_sse(points, 2) - 1e-9
+            <= sse
+            <= ((points - points.mean(axis=0)) ** 2).sum() + 1e-9
+        )
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     points=arrays(
-        np.float64, st.tuples(st.integers(2, 40), st.integers(1, 3)), elements=st.floats(-1e6, 1e6, width=32)
+        np.float64,
+        st.tuples(st.integers(2, 40), st.integers(1, 3)),
+        elements=st.floats(-1e6, 1e6, width=32),
     ),
     k=st.integers(2, 8),
 )
@@ -183,7 +195,7 @@ def test_no_worse_than_one_cell_and_no_better_than_the_best(name):
 def test_any_table_gives_cells_of_k_or_a_refusal(method, points, k):
     points = points[:, :1] if shape_for(method, 1, 2)[1] == 1 else points
     if len(points) < k:
-        with pytest.raises(mc.TooFewRecordsError):
+        with pytest.raises(mc.errors.TooFewRecordsError):
             mc.partition(points, k, method=method)
     else:
         cells = mc.partition(points, k, method=method)
@@ -194,8 +206,12 @@ def test_any_table_gives_cells_of_k_or_a_refusal(method, points, k):
 def test_refinement_never_raises_the_distortion(name):
     for seed in range(4):
         points = gaussian(name, 160, 3, seed)
-        start, refined = (mc.partition(points, 5, method=name, refine=refine) for refine in (False, True))
-        assert mc.distortion(points, refined.labels) <= mc.distortion(points, start.labels) * (1 + 1e-12)
+        start, refined = (
+            mc.partition(points, 5, method=name, refine=refine) for refine in (False, True)
+        )
+        assert mc.distortion(points, refined.labels) <= mc.distortion(points, start.labels) * (
+            1 + 1e-12
+        )
         assert refined.sizes.min() >= 5
         assert refined.sizes.max() <= 9
 

@@ -12,7 +12,9 @@ from experiments._landscapes import SITES, missing, noisy, steepest
 from experiments._profiles import classic, has_classics
 
 pytestmark = [
-    pytest.mark.skipif(not has_classics(), reason="the classic data sets are not here: set MICROCELL_DATA"),
+    pytest.mark.skipif(
+        not has_classics(), reason="the classic data sets are not here: set MICROCELL_DATA"
+    ),
     pytest.mark.timeout(1800),
 ]
 
@@ -48,9 +50,13 @@ def test_the_table_of_mdav_is_reproduced(about):
 
 def test_every_row_of_the_table_of_lloyd_is_there(about, folder):
     found = rows(folder, "census")
-    assert [(row["k"], row["D in print"]) for row in found] == [(str(row.k), row.loss) for row in PCL_PRINTED]
+    assert [(row["k"], row["D in print"]) for row in found] == [
+        (str(row.k), row.loss) for row in PCL_PRINTED
+    ]
     for row in PCL_PRINTED:
-        assert any(row.loss in finding["theirs"] for finding in of(about, "Table 2", f"k = {row.k}"))
+        assert any(
+            row.loss in finding["theirs"] for finding in of(about, "Table 2", f"k = {row.k}")
+        )
     for row in found:
         assert int(row["least size"]) >= int(row["k"])
 
@@ -88,7 +94,9 @@ def test_the_headline_has_all_methods_of_every_case(about):
         cases.setdefault((row["data"].lower(), row["k"]), {})[row["method"]] = row["D_percent"]
     assert set(cases) == set(_classics.CASES["quick"])
     for losses in cases.values():
-        assert losses["best of ours"] <= min(losses[name] for name in ("MDAV", "V-MDAV", "PCL", "auto", "anneal"))
+        assert losses["best of ours"] <= min(
+            losses[name] for name in ("MDAV", "V-MDAV", "PCL", "auto", "anneal")
+        )
 
 
 def test_full_has_every_set_and_k():
@@ -105,7 +113,9 @@ def test_a_record_that_is_no_partition_is_refused(tmp_path, monkeypatch):
         _classics.kept_record(X, "census", 3)
 
 
-@pytest.mark.parametrize("item", ["Figs. 21 and 22", "Figs. 23 and 24", "Figs. 25 and 26", "Figs. 27 and 28"])
+@pytest.mark.parametrize(
+    "item", ["Figs. 21 and 22", "Figs. 23 and 24", "Figs. 25 and 26", "Figs. 27 and 28"]
+)
 def test_landscapes_are_as_described(about, item):
     assert {finding["verdict"] for finding in of(about, item)} <= {"reproduced", "better"}
 
@@ -137,11 +147,18 @@ def test_every_figure_and_table_is_shown_or_named(about):
         first, *last = (int(n) for n in re.findall(r"\d+", item))
         return range(first, last[0] + 1) if last and " to " in item else [first, *last]
 
-    shown = {n for entry in about["shown"] if entry["item"].startswith("Fig") for n in numbers(entry["item"])}
+    shown = {
+        n
+        for entry in about["shown"]
+        if entry["item"].startswith("Fig")
+        for n in numbers(entry["item"])
+    }
     left = {int(item[5:]) for item in aggregation.LEFT_OUT}
     assert shown | left == set(range(1, 29))
     assert not shown & left
-    assert {"Table 1", "Table 2", "Classic data sets"} <= {entry["item"] for entry in about["shown"]}
+    assert {"Table 1", "Table 2", "Classic data sets"} <= {
+        entry["item"] for entry in about["shown"]
+    }
 
 
 def test_files_are_there_and_small(about, folder):

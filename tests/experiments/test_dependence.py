@@ -35,7 +35,9 @@ def findings(about, item):
 
 def test_every_figure_is_shown_or_named_as_left_out(found):
     _, about = found
-    shown = {int(number) for item in about["findings"] for number in re.findall(r"\d+", item["item"])}
+    shown = {
+        int(number) for item in about["findings"] for number in re.findall(r"\d+", item["item"])
+    }
     left_out = {int(item.removeprefix("Fig. ")) for item in dependence.LEFT_OUT}
     assert shown == ITEMS
     assert shown | left_out == set(range(1, 15))
@@ -116,7 +118,13 @@ def test_sweeps_agree_with_distortions_computed_plainly():
     labels = mc.partition(x[:, None], 20, method="mdav").labels
 
     def plain(values):
-        return sum(((values[labels == cell] - values[labels == cell].mean()) ** 2).sum() for cell in set(labels)) / 400
+        return (
+            sum(
+                ((values[labels == cell] - values[labels == cell].mean()) ** 2).sum()
+                for cell in set(labels)
+            )
+            / 400
+        )
 
     point = _sweeps.at(found.points, 20, 0)
     assert point.distortion == pytest.approx(plain(x))

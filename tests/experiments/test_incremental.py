@@ -12,7 +12,14 @@ from experiments._profiles import classic, has_classics
 
 import microcell as mc
 
-FIGURES = {"1.2", *(f"4.{i}" for i in range(1, 6)), *(f"5.{i}" for i in range(1, 11)), "6.1", "6.2", "6.3"}
+FIGURES = {
+    "1.2",
+    *(f"4.{i}" for i in range(1, 6)),
+    *(f"5.{i}" for i in range(1, 11)),
+    "6.1",
+    "6.2",
+    "6.3",
+}
 NUMBERS = r"\d+\.\d+"
 
 
@@ -78,13 +85,19 @@ def test_every_time_of_the_reference_table_is_there(found):
 
 def test_distortion_added_for_a_tenth_of_the_records(increments):
     gaussian = {"data": GAUSSIAN, "m": 15, "k": 10, "inertial": False}
-    assert deltas(increments, **gaussian, strategy="separate")[0.1] == pytest.approx(0.05, abs=0.015)
-    assert deltas(increments, **gaussian, strategy="split-late")[0.1] == pytest.approx(0.02, abs=0.01)
+    assert deltas(increments, **gaussian, strategy="separate")[0.1] == pytest.approx(
+        0.05, abs=0.015
+    )
+    assert deltas(increments, **gaussian, strategy="split-late")[0.1] == pytest.approx(
+        0.02, abs=0.01
+    )
 
 
 def test_distortion_added_falls_with_the_dimensions(increments):
     for data, dimensions in ((GAUSSIAN, (5, 10, 15)), (SUBSTITUTE, (3, 6, 13))):
-        added = [deltas(increments, data=data, m=m, k=10, strategy="separate")[0.1] for m in dimensions]
+        added = [
+            deltas(increments, data=data, m=m, k=10, strategy="separate")[0.1] for m in dimensions
+        ]
         assert added == sorted(added, reverse=True)
 
 
@@ -100,7 +113,8 @@ def test_nearest_alone_degrades_and_splitting_mends_it(increments):
 def test_inertia_hardly_matters(increments):
     for data, m in ((GAUSSIAN, 15), (SUBSTITUTE, 13)):
         plain, moved = (
-            deltas(increments, data=data, m=m, k=10, strategy="split-late", inertial=flag) for flag in (False, True)
+            deltas(increments, data=data, m=m, k=10, strategy="split-late", inertial=flag)
+            for flag in (False, True)
         )
         assert abs(plain[0.1] - moved[0.1]) < 0.01
 
@@ -118,14 +132,16 @@ def test_measured_distortions_are_those_of_the_public_trial():
     points = _increments.gaussian(600, 3)
     ways = [("separate", False), ("nearest", False), ("split-late", True)]
     for run in _increments.measure(points, 5, {0.2: ways}):
-        same = mc.measure_increment(points, 5, nu=0.2, strategy=run.strategy, inertial=run.inertial)
+        same = mc.increments.measure_increment(
+            points, 5, nu=0.2, strategy=run.strategy, inertial=run.inertial
+        )
         assert run.delta == pytest.approx(same.delta, rel=1e-9)
 
 
 def test_repeats_keep_distortions_and_the_least_times():
-    run = mc.Increment("nearest", False, 0.1, 4.0, 3.0, 2.0, 0.1, 0.2)
-    other = mc.Increment("nearest", False, 0.1, 5.0, 2.5, 1.0, 0.1, 0.2)
-    elsewhere = mc.Increment("nearest", False, 0.2, 3.5, 0.1, 0.1, 0.1, 0.3)
+    run = mc.increments.Increment("nearest", False, 0.1, 4.0, 3.0, 2.0, 0.1, 0.2)
+    other = mc.increments.Increment("nearest", False, 0.1, 5.0, 2.5, 1.0, 0.1, 0.2)
+    elsewhere = mc.increments.Increment("nearest", False, 0.2, 3.5, 0.1, 0.1, 0.1, 0.3)
     least = _increments._least(run, [[other, elsewhere]])
     assert (least.whole, least.base, least.added, least.distortion) == (3.5, 2.5, 1.0, 0.2)
 
@@ -146,4 +162,6 @@ def test_the_substitute_has_the_margins_and_the_dependence_of_census(data_folder
     [([1, 2, 3], [2, 3, 4], None), ([2, 3, 4], [1, 1, 1], 0.1), ([0, 1, 4], [1, 2, 3], 0.25)],
 )
 def test_crossing(before, after, expected):
-    assert crossing([0.1, 0.2, 0.3], before, after) == (None if expected is None else pytest.approx(expected))
+    assert crossing([0.1, 0.2, 0.3], before, after) == (
+        None if expected is None else pytest.approx(expected)
+    )

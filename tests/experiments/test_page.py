@@ -47,13 +47,16 @@ def column(name, place):
     text = PAGE.read_text(encoding="utf-8")
     section = re.search(rf'<a id="{name}"></a>(.*?)(?=<a id=|\Z)', text, re.DOTALL)
     assert section, f"the page has no results of {name}"
-    rows = [re.split(r"(?<!\\)\|", line) for line in section[1].splitlines() if line.startswith("| ")]
+    rows = [
+        re.split(r"(?<!\\)\|", line) for line in section[1].splitlines() if line.startswith("| ")
+    ]
     return [row[place].strip() for row in rows[2:] if len(row) == 8]
 
 
 def holds(cells, text):
     return any(
-        re.search(rf"(?<![\d.]){re.escape(text)}(?![\d.]*\d)", cell.replace("\N{MINUS SIGN}", "-")) for cell in cells
+        re.search(rf"(?<![\d.]){re.escape(text)}(?![\d.]*\d)", cell.replace("\N{MINUS SIGN}", "-"))
+        for cell in cells
     )
 
 
@@ -71,7 +74,9 @@ def test_the_page_is_the_generated_one():
 
 def test_what_the_page_shows_lies_beside_it_and_nothing_else():
     copies = page.copies()
-    assert {path for path in (page.DOCS / "results").rglob("*") if path.is_file()} == set(copies.values())
+    assert {path for path in (page.DOCS / "results").rglob("*") if path.is_file()} == set(
+        copies.values()
+    )
     for source, target in copies.items():
         assert target.read_bytes() == source.read_bytes()
 
@@ -90,7 +95,9 @@ def test_every_difference_on_the_page_has_its_reason():
     for name in page.NAMES:
         verdicts, reasons = column(name, 5), column(name, 6)
         assert set(verdicts) <= set(VERDICTS)
-        assert all(why for verdict, why in zip(verdicts, reasons, strict=True) if verdict == "differs")
+        assert all(
+            why for verdict, why in zip(verdicts, reasons, strict=True) if verdict == "differs"
+        )
 
 
 def test_links_and_pictures_lead_somewhere():
@@ -116,10 +123,31 @@ def small(tmp_path):
     study.find("Fig. 2", "again", "1", "0.5", "better")
     study.table("rows", "Fig. 1", "all rows.", [{"a": 1}])
     study.headline = [
-        {"data": "one", "k": 3, "method": "MDAV", "D_percent": "5.69", "seconds": 0.5, "source": ""},
-        {"data": "one", "k": 3, "method": "ours", "D_percent": "4.70", "seconds": 75.0, "source": ""},
+        {
+            "data": "one",
+            "k": 3,
+            "method": "MDAV",
+            "D_percent": "5.69",
+            "seconds": 0.5,
+            "source": "",
+        },
+        {
+            "data": "one",
+            "k": 3,
+            "method": "ours",
+            "D_percent": "4.70",
+            "seconds": 75.0,
+            "source": "",
+        },
         {"data": "two", "k": 3, "method": "MDAV", "D_percent": 5.69, "seconds": 0.5, "source": ""},
-        {"data": "two", "k": 3, "method": "in print", "D_percent": 4.7, "seconds": None, "source": ""},
+        {
+            "data": "two",
+            "k": 3,
+            "method": "in print",
+            "D_percent": 4.7,
+            "seconds": None,
+            "source": "",
+        },
     ]
     study.seconds = 83
     study.write(tmp_path / "dependence")

@@ -13,7 +13,9 @@ from experiments._pcl import agree, same_digits
 from experiments._profiles import has_classics
 
 pytestmark = [
-    pytest.mark.skipif(not has_classics(), reason="the classic data sets are not here: set MICROCELL_DATA"),
+    pytest.mark.skipif(
+        not has_classics(), reason="the classic data sets are not here: set MICROCELL_DATA"
+    ),
     pytest.mark.timeout(1800),
 ]
 
@@ -53,8 +55,15 @@ def test_the_printed_table_of_sizes_is_right(case):
     assert failure(n, chance, k) <= Fraction(accepted) < failure(n - 1, chance, k)
     moment = sum(j * mass for j, mass in enumerate(masses(n, chance, k)))
     record = moment / n
-    exact = [failure(n, chance, k), moment / failure(n, chance, k), record, record / Fraction(chance)]
-    assert [same_digits(text, float(value)) for text, value in zip(printed, exact, strict=True)] == [True] * 4
+    exact = [
+        failure(n, chance, k),
+        moment / failure(n, chance, k),
+        record,
+        record / Fraction(chance),
+    ]
+    assert [
+        same_digits(text, float(value)) for text, value in zip(printed, exact, strict=True)
+    ] == [True] * 4
 
 
 @pytest.mark.parametrize("case", probabilistic.TABLE_IV, ids=str)
@@ -63,7 +72,9 @@ def test_the_printed_table_of_tables_is_right(case):
     for accepted, printed in zip(probabilistic.FAILURES, probabilistic.TABLE_IV[case], strict=True):
         n = int(probabilistic.TABLE_III[k, 0.75, accepted][0])
         cells, rest = divmod(records, n)
-        logs = (cells - 1) * math.log1p(-failure(n, 0.75, k)) + math.log1p(-failure(n + rest, 0.75, k))
+        logs = (cells - 1) * math.log1p(-failure(n, 0.75, k)) + math.log1p(
+            -failure(n + rest, 0.75, k)
+        )
         assert same_digits(printed, -math.expm1(logs))
 
 
@@ -77,7 +88,10 @@ def test_every_printed_row_is_reproduced(about, item, count):
 def test_the_failure_as_published_loses_digits_and_ours_does_not(about):
     (found,) = of(about, "Fig. 6")
     assert found["verdict"] == "better"
-    assert abs(probabilistic.failure_as_published(48, 20, 0.5) - probabilistic.exact_failure(48, 20)) < 1e-12
+    assert (
+        abs(probabilistic.failure_as_published(48, 20, 0.5) - probabilistic.exact_failure(48, 20))
+        < 1e-12
+    )
 
 
 @pytest.mark.parametrize("item", ["Fig. 7", "Fig. 8", "Fig. 9", "Fig. 10", "Fig. 13 (b)"])
@@ -94,7 +108,9 @@ def test_uncertainty_costs_and_failures_hardly_do(about, item):
     assert len(rises) == len(failures) == (1 if item == "Fig. 11" else 2)
     assert {finding["verdict"] for finding in rises} == {"reproduced"}
     for finding in failures:
-        by_failures, each, by_half = (float(number) for number in re.findall(r"([+-][\d.]+) %", finding["ours"]))
+        by_failures, each, by_half = (
+            float(number) for number in re.findall(r"([+-][\d.]+) %", finding["ours"])
+        )
         assert 0 < by_failures < by_half
         assert finding["verdict"] == ("reproduced" if each < 5 else "differs")
 
@@ -107,11 +123,20 @@ def test_the_price_falls_with_k_and_with_dimension(folder):
 
 
 def test_substitutes_are_named(about):
-    assert all("smoothed bootstrap" in f["why"] for f in of(about, "Fig. 12") if f["theirs"] != "MDAV alone")
+    assert all(
+        "smoothed bootstrap" in f["why"]
+        for f in of(about, "Fig. 12")
+        if f["theirs"] != "MDAV alone"
+    )
 
 
 def test_every_figure_is_shown_or_named(about):
-    shown = {int(n) for entry in about["shown"] for n in re.findall(r"\d+", entry["item"]) if "Fig" in entry["item"]}
+    shown = {
+        int(n)
+        for entry in about["shown"]
+        for n in re.findall(r"\d+", entry["item"])
+        if "Fig" in entry["item"]
+    }
     left = {int(item[5:]) for item in probabilistic.LEFT_OUT if item.startswith("Fig")}
     assert shown | left == set(range(1, 14))
     assert not shown & left
@@ -124,7 +149,11 @@ def test_files_are_there_small_and_the_same_again(about, folder):
 
 
 def test_the_bootstrap_keeps_means_and_covariance():
-    X = np.random.default_rng(0).normal(size=(500, 3)) @ np.array([[1.0, 0.5, 0], [0, 1, 0.3], [0, 0, 2]]) + 7
+    X = (
+        np.random.default_rng(0).normal(size=(500, 3))
+        @ np.array([[1.0, 0.5, 0], [0, 1, 0.3], [0, 0, 2]])
+        + 7
+    )
     drawn = smoothed_bootstrap(X, 60_000)
     assert np.allclose(drawn.mean(axis=0), X.mean(axis=0), atol=0.05)
     assert np.allclose(np.cov(drawn.T), np.cov(X.T), atol=0.12)

@@ -7,11 +7,21 @@ import re
 import numpy as np
 import pytest
 from experiments import quantization
-from experiments._pcl import exponent, gaussian, judge_change, mean_square, minutes, run_method, run_pcl
+from experiments._pcl import (
+    exponent,
+    gaussian,
+    judge_change,
+    mean_square,
+    minutes,
+    run_method,
+    run_pcl,
+)
 from experiments._profiles import has_classics
 
 pytestmark = [
-    pytest.mark.skipif(not has_classics(), reason="the classic data sets are not here: set MICROCELL_DATA"),
+    pytest.mark.skipif(
+        not has_classics(), reason="the classic data sets are not here: set MICROCELL_DATA"
+    ),
     pytest.mark.timeout(1800),
 ]
 
@@ -48,11 +58,15 @@ def test_lloyd_beats_mdav_in_every_case(folder):
 
 
 def test_gains_are_of_the_printed_size(folder):
-    gains = [float(row["D of PCL as published"]) / float(row["D of MDAV"]) - 1 for row in rows(folder, "changes")]
+    gains = [
+        float(row["D of PCL as published"]) / float(row["D of MDAV"]) - 1
+        for row in rows(folder, "changes")
+    ]
     assert -0.22 < min(gains) < -0.15
-    assert {f["verdict"] for f in of({"findings": [*_all(folder)]}, "gains grow with the number of cells")} == {
-        "reproduced"
-    }
+    assert {
+        f["verdict"]
+        for f in of({"findings": [*_all(folder)]}, "gains grow with the number of cells")
+    } == {"reproduced"}
 
 
 def _all(folder):
@@ -60,13 +74,16 @@ def _all(folder):
 
 
 @pytest.mark.parametrize(
-    "text", ["polytopes", "one dimension", "in which D rises", "until D is less", "records; distinct"]
+    "text",
+    ["polytopes", "one dimension", "in which D rises", "until D is less", "records; distinct"],
 )
 def test_what_holds_exactly_is_reproduced(about, text):
     assert {finding["verdict"] for finding in of(about, text)} == {"reproduced"}
 
 
-@pytest.mark.parametrize("text", ["largest and the smallest cell differ", "sizes hold without a correction"])
+@pytest.mark.parametrize(
+    "text", ["largest and the smallest cell differ", "sizes hold without a correction"]
+)
 def test_sizes_are_exact(about, text):
     assert {finding["verdict"] for finding in of(about, text)} == {"better"}
 
@@ -99,7 +116,10 @@ def test_distortion_is_the_papers():
     """Mean squared error per dimension, in the units of the points, computed by hand."""
     X = 3 + 5 * gaussian(200, 3, 0.5, seed=4)
     run = run_pcl(X, 20, shakes=0)
-    squares = sum(((X[run.labels == c] - X[run.labels == c].mean(axis=0)) ** 2).sum() for c in np.unique(run.labels))
+    squares = sum(
+        ((X[run.labels == c] - X[run.labels == c].mean(axis=0)) ** 2).sum()
+        for c in np.unique(run.labels)
+    )
     assert mean_square(X, run.labels) == pytest.approx(squares / X.size)
     assert run.loss == pytest.approx(squares / X.size)
     assert run.smallest == np.bincount(run.labels).min()
@@ -119,5 +139,10 @@ def test_words_and_verdicts():
         "reproduced",
         "differs",
     ]
-    assert [minutes(s) for s in (975, 59.6, 37, 3.21)] == ["16 min 15 s", "1 min 0 s", "37 s", "3.2 s"]
+    assert [minutes(s) for s in (975, 59.6, 37, 3.21)] == [
+        "16 min 15 s",
+        "1 min 0 s",
+        "37 s",
+        "3.2 s",
+    ]
     assert exponent([1, 10, 100], [2.0, 200.0, 20_000.0]) == pytest.approx(2)

@@ -60,7 +60,9 @@ def split(X, labels, k, split_one=oracles.mdav):
 
 def split_early(X, labels, weights, new, k, *, inertial):
     labels = split(X[: len(labels)], labels, k)
-    members = [[i for i in range(len(labels)) if labels[i] == cell] for cell in range(max(labels) + 1)]
+    members = [
+        [i for i in range(len(labels)) if labels[i] == cell] for cell in range(max(labels) + 1)
+    ]
     centroids = [mean_of(X, weights, rows) for rows in members]
     for row in new:
         cell = choose(X, weights, members, centroids, row, inertial)

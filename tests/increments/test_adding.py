@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import microcell as mc
 from microcell.errors import DataError, GuaranteeError, OptionError
 from microcell.kernels import _jit
-from microcell.partitioning.increments import STRATEGIES, _changed, add_batch
+from microcell.methods.increments import STRATEGIES, _changed, add_batch
 from tests.increments import oracles
 from tests.reference import oracles as plain
 
@@ -43,7 +43,9 @@ def test_labels_equal_the_oracle_on_points_with_ties(seed, inertial):
         "nearest": joined,
         "split-late": oracles.split(points, joined, k),
         "split-early": oracles.split_early(points, start, each, rows, k, inertial=inertial),
-        "separate": joined if len(rows) < k else [*start, *(max(start) + 1 + plain.mdav(points[base:], k))],
+        "separate": joined
+        if len(rows) < k
+        else [*start, *(max(start) + 1 + plain.mdav(points[base:], k))],
     }
     for strategy, labels in expected.items():
         found = add_batch(X[:base], start, X[base:], k, strategy=strategy, inertial=inertial)
@@ -57,9 +59,13 @@ def test_weights_count_in_centroids_and_splits(seed, inertial):
     weights = np.random.default_rng(seed).integers(1, 5, size=len(X)).astype(float)
     points, each, rows, back = prepared(X, base, weights)
     joined = oracles.join(points, start, each, rows, inertial=inertial)
-    found = add_batch(X[:base], start, X[base:], k, strategy="nearest", inertial=inertial, weights=weights)
+    found = add_batch(
+        X[:base], start, X[base:], k, strategy="nearest", inertial=inertial, weights=weights
+    )
     assert (found.labels == np.array(joined)[back]).all()
-    late = add_batch(X[:base], start, X[base:], k, strategy="split-late", inertial=inertial, weights=weights)
+    late = add_batch(
+        X[:base], start, X[base:], k, strategy="split-late", inertial=inertial, weights=weights
+    )
     sizes = np.bincount(joined)
     large = next((cell for cell in range(len(sizes)) if sizes[cell] >= 2 * k), None)
     if large is not None:
@@ -92,7 +98,9 @@ def test_the_order_of_the_rows_of_a_batch_does_not_matter(strategy, inertial):
         first = add_batch(X[:base], start, X[base:], k, strategy=strategy, inertial=inertial)
         order = np.r_[:base, base + np.random.default_rng(seed).permutation(len(X) - base)]
         other = add_batch(X[:base], start, X[order[base:]], k, strategy=strategy, inertial=inertial)
-        assert cells_as_records(X, base, first.labels) == cells_as_records(X[order], base, other.labels)
+        assert cells_as_records(X, base, first.labels) == cells_as_records(
+            X[order], base, other.labels
+        )
 
 
 @given(
@@ -128,8 +136,13 @@ def test_a_record_that_fills_a_cell_splits_it_and_the_parts_take_the_next():
 
 def test_inertia_prefers_the_smaller_cell():
     base = [[-1.0], [-1.0], [-1.0], [-1.0], [-1.0], [1.1], [1.1]]
-    for inertial, cell in ((False, 0), (True, 1)):  # squared distances 1 and 1.21; times 5/6 and 2/3: 0.833 and 0.807
-        found = add_batch(base, [0, 0, 0, 0, 0, 1, 1], [[0.0]], 2, strategy="nearest", inertial=inertial)
+    for inertial, cell in (
+        (False, 0),
+        (True, 1),
+    ):  # squared distances 1 and 1.21; times 5/6 and 2/3: 0.833 and 0.807
+        found = add_batch(
+            base, [0, 0, 0, 0, 0, 1, 1], [[0.0]], 2, strategy="nearest", inertial=inertial
+        )
         assert found.labels[-1] == cell
 
 
@@ -137,7 +150,9 @@ def test_refinement_lowers_the_distortion_and_leaves_far_cells_alone():
     rng = np.random.default_rng(1)
     base, batch = rng.normal(size=(3000, 2)), rng.normal(loc=(2.5, 0), scale=0.1, size=(15, 2))
     start = mc.partition(base, 5, method="mdav").labels
-    late, refined = (add_batch(base, start, batch, 5, strategy=name) for name in ("split-late", "refined"))
+    late, refined = (
+        add_batch(base, start, batch, 5, strategy=name) for name in ("split-late", "refined")
+    )
     X = np.concatenate([base, batch])
     assert mc.distortion(X, refined.labels) < mc.distortion(X, late.labels)
     left = base[:, 0] < 0
@@ -150,7 +165,9 @@ def test_more_rounds_lower_the_distortion_further():
     X = rng.normal(size=(2000, 3))
     start = mc.partition(X[:1800], 4, method="mdav").labels
     losses = [
-        mc.distortion(X, add_batch(X[:1800], start, X[1800:], 4, strategy="refined", rounds=rounds).labels)
+        mc.distortion(
+            X, add_batch(X[:1800], start, X[1800:], 4, strategy="refined", rounds=rounds).labels
+        )
         for rounds in (1, 2, 6)
     ]
     assert losses == sorted(losses, reverse=True)
@@ -198,7 +215,9 @@ def test_base_and_batch_are_scaled_together():
     assert add_batch(base, [0, 0, 1, 1], [[1.0]], 2, strategy="nearest").labels[-1] == 0
 
 
-@pytest.mark.parametrize(("strategy", "inertial"), [("nearest", False), ("nearest", True), ("split-early", False)])
+@pytest.mark.parametrize(
+    ("strategy", "inertial"), [("nearest", False), ("nearest", True), ("split-early", False)]
+)
 @pytest.mark.parametrize("columns", [1, 12])
 def test_of_many_cells_in_one_place_the_lowest_takes_a_record(strategy, inertial, columns):
     places = np.tile(np.arange(300.0), 2)  # 600 cells of two, each place twice, far apart in number
@@ -228,7 +247,9 @@ def test_points_all_equal(strategy):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("new", [1, 2, 7])
 def test_records_without_columns_are_records_too(strategy, new):
-    labels = add_batch(np.empty((6, 0)), [0, 0, 0, 1, 1, 1], np.empty((new, 0)), 3, strategy=strategy).labels
+    labels = add_batch(
+        np.empty((6, 0)), [0, 0, 0, 1, 1, 1], np.empty((new, 0)), 3, strategy=strategy
+    ).labels
     assert len(labels) == 6 + new
     assert np.bincount(labels).min() >= 3
 
@@ -242,7 +263,12 @@ def test_a_batch_by_another_method():
     alone = mc.partition(X[50:][order], 3, method="vmdav", gamma=0.5).labels
     assert same_cells(found.labels[50:][order], alone)
     assert (found.labels[:50] == start).all()
-    assert add_batch(X[:50], start, X[50:], 3, strategy="separate", method="auto", effort="fast").sizes.min() >= 3
+    assert (
+        add_batch(
+            X[:50], start, X[50:], 3, strategy="separate", method="auto", effort="fast"
+        ).sizes.min()
+        >= 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -253,7 +279,11 @@ def test_a_batch_by_another_method():
         ({"strategy": "nearest", "method": "mdav"}, OptionError, "has no option 'method'"),
         ({"strategy": "nearest", "gamma": 0.2}, OptionError, "has no option 'gamma'"),
         ({"strategy": "separate", "gamma": 0.2}, OptionError, "has no option 'gamma'"),
-        ({"strategy": "separate", "method": "auto", "gamma": 1}, OptionError, "no option but effort"),
+        (
+            {"strategy": "separate", "method": "auto", "gamma": 1},
+            OptionError,
+            "no option but effort",
+        ),
         ({"strategy": "separate", "method": "magic"}, OptionError, "No method 'magic'"),
         ({"strategy": "nearest", "rounds": 2}, OptionError, "has no option 'rounds'"),
         ({"strategy": "refined", "rounds": 0}, OptionError, "rounds must be"),
@@ -261,8 +291,16 @@ def test_a_batch_by_another_method():
         ({"k": 3}, GuaranteeError, "fewer than k = 3"),
         ({"labels": [0, 0, 1]}, GuaranteeError, "fewer than k = 2"),
         ({"labels": [0, 0]}, OptionError, "labels must be 4 cell numbers"),
-        ({"batch": [[1.0, np.nan]]}, DataError, r"In the batch: Points must be finite: row 1, column 2"),
-        ({"base": [[1.0, 2.0], [np.inf, 1.0], [1, 1], [1, 1]]}, DataError, r"In the base: .*row 2, column 1"),
+        (
+            {"batch": [[1.0, np.nan]]},
+            DataError,
+            r"In the batch: Points must be finite: row 1, column 2",
+        ),
+        (
+            {"base": [[1.0, 2.0], [np.inf, 1.0], [1, 1], [1, 1]]},
+            DataError,
+            r"In the base: .*row 2, column 1",
+        ),
         ({"batch": [[1.0]]}, DataError, "2 columns and the batch 1"),
         ({"batch": [["secret", "value"]]}, DataError, "Points must be numbers"),
         ({"weights": [1.0] * 4}, DataError, "Weights must be 5 positive numbers"),
@@ -278,5 +316,7 @@ def test_what_cannot_be_done_is_refused(change, error, words):
         **change,
     }
     with pytest.raises(error, match=words) as refused:
-        add_batch(given.pop("base"), given.pop("labels"), given.pop("batch"), given.pop("k"), **given)
+        add_batch(
+            given.pop("base"), given.pop("labels"), given.pop("batch"), given.pop("k"), **given
+        )
     assert "secret" not in str(refused.value)

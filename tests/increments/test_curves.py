@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 import microcell as mc
 from microcell.errors import OptionError
-from microcell.planning import Arrivals, calibrate
-from microcell.planning.arrivals import CURVES, as_arrivals
-from microcell.planning.calibration import fit_curve, power_curve
+from microcell.increments import Arrivals, calibrate
+from microcell.increments.arrivals import CURVES, as_arrivals, fit_curve, power_curve
 
 # ---------------------------------------------------------------------------------------------- arrivals
 
@@ -19,7 +18,12 @@ from microcell.planning.calibration import fit_curve, power_curve
 def test_named_curves_and_their_inverses(name, share):
     arrivals = Arrivals(name, 50.0)
     assert arrivals.share_by(arrivals.time_of(share)) == pytest.approx(share, abs=1e-9)
-    assert (arrivals.share_by(-1), arrivals.share_by(0), arrivals.share_by(50), arrivals.share_by(99)) == (0, 0, 1, 1)
+    assert (
+        arrivals.share_by(-1),
+        arrivals.share_by(0),
+        arrivals.share_by(50),
+        arrivals.share_by(99),
+    ) == (0, 0, 1, 1)
 
 
 @given(times=st.lists(st.integers(0, 20), min_size=1, max_size=30), share=st.floats(0, 1))

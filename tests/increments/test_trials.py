@@ -5,8 +5,8 @@ import pytest
 
 import microcell as mc
 from microcell.errors import OptionError, TooFewRecordsError
-from microcell.partitioning.increment_trials import Increment, measure_increment, measure_increments
-from microcell.partitioning.increments import STRATEGIES, add_batch
+from microcell.increments.trials import Increment, measure_increment, measure_increments
+from microcell.methods.increments import STRATEGIES, add_batch
 
 
 def scaled(X, by):
@@ -29,7 +29,16 @@ def test_distortions_are_those_of_the_steps_done_by_hand(strategy):
 
 
 def test_times_are_in_units_of_the_whole():
-    found = Increment("nearest", False, 0.1, whole=10.0, base=8.0, added=0.5, distortion_whole=0.2, distortion=0.21)
+    found = Increment(
+        "nearest",
+        False,
+        0.1,
+        whole=10.0,
+        base=8.0,
+        added=0.5,
+        distortion_whole=0.2,
+        distortion=0.21,
+    )
     assert (found.tau_base, found.tau_added) == (0.8, 0.05)
     assert found.delta == pytest.approx(0.05)
 
@@ -49,13 +58,17 @@ def test_strategies_in_their_order_on_gaussian_points():
     X = np.random.default_rng(2).normal(size=(6000, 15))
     found = {
         (one.strategy, one.inertial): one.delta
-        for one in measure_increments(X, 10, nu=[0.1], strategies=STRATEGIES, inertial=(False, True))
+        for one in measure_increments(
+            X, 10, nu=[0.1], strategies=STRATEGIES, inertial=(False, True)
+        )
     }
     assert len(found) == 10
     assert 0 < found["split-late", False] < found["separate", False] < 0.06
     assert found["split-late", False] <= 0.03
     assert found["refined", False] < 0
-    assert abs(found["nearest", True] - found["nearest", False]) < 0.005  # inertia makes little difference
+    assert (
+        abs(found["nearest", True] - found["nearest", False]) < 0.005
+    )  # inertia makes little difference
 
 
 def test_nearest_alone_degrades_where_split_late_does_not():
@@ -72,9 +85,13 @@ def test_weights_and_options_go_to_the_method():
     rng = np.random.default_rng(4)
     X, weights = rng.normal(size=(200, 2)), rng.integers(1, 9, size=200)
     ways = {"nu": [0.2], "strategies": ["separate"], "weights": weights}
-    first, second = (next(measure_increments(X, 4, method="vmdav", gamma=gamma, **ways)) for gamma in (0.0, 1.0))
+    first, second = (
+        next(measure_increments(X, 4, method="vmdav", gamma=gamma, **ways)) for gamma in (0.0, 1.0)
+    )
     assert first.distortion_whole != second.distortion_whole
-    plain = next(measure_increments(X, 4, method="vmdav", gamma=0.0, nu=[0.2], strategies=["separate"]))
+    plain = next(
+        measure_increments(X, 4, method="vmdav", gamma=0.0, nu=[0.2], strategies=["separate"])
+    )
     assert plain.distortion != first.distortion
 
 
@@ -91,7 +108,11 @@ def test_a_base_of_fewer_than_k_is_refused():
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"strategy": "best"}, "No strategy"), ({"method": "magic"}, "No method"), ({"inertial": 2}, "inertial must be")],
+    [
+        ({"strategy": "best"}, "No strategy"),
+        ({"method": "magic"}, "No method"),
+        ({"inertial": 2}, "inertial must be"),
+    ],
 )
 def test_unknown_ways_are_refused(change, words):
     with pytest.raises(OptionError, match=words):

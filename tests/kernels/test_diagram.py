@@ -11,7 +11,9 @@ UNIT = np.array([0.0, 0.0, 1.0, 1.0])
 
 
 def shapes(polygons):
-    return [polygons.vertices[a:b] for a, b in zip(polygons.starts, polygons.starts[1:], strict=False)]
+    return [
+        polygons.vertices[a:b] for a, b in zip(polygons.starts, polygons.starts[1:], strict=False)
+    ]
 
 
 def area(shape):
@@ -70,7 +72,10 @@ def test_random_cells_follow_the_rule(count, spread):
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.integers(-2, 6), st.integers(-2, 6), st.integers(-3, 3)), min_size=1, max_size=25, unique=True
+        st.tuples(st.integers(-2, 6), st.integers(-2, 6), st.integers(-3, 3)),
+        min_size=1,
+        max_size=25,
+        unique=True,
     )
 )
 def test_cells_on_a_grid_follow_the_rule(cells):
@@ -93,7 +98,11 @@ def test_no_cell_has_nothing():
 
 def test_a_dear_cell_is_hidden():
     centroids = np.array([[0.2, 0.5], [0.5, 0.5], [0.8, 0.5]])
-    assert np.diff(clip_diagram(centroids, np.array([0.0, 0.2, 0.0]), UNIT).starts).tolist() == [4, 0, 4]
+    assert np.diff(clip_diagram(centroids, np.array([0.0, 0.2, 0.0]), UNIT).starts).tolist() == [
+        4,
+        0,
+        4,
+    ]
 
 
 def test_a_dear_cell_may_leave_its_own_centroid_outside():
@@ -113,7 +122,9 @@ def test_a_cell_outside_the_box_is_empty():
     assert np.diff(clip_diagram(centroids, np.zeros(2), UNIT).starts).tolist() == [4, 0]
 
 
-@pytest.mark.parametrize("costs, kept", [([0.0, 0.0, 0.0], 0), ([0.1, 0.0, 0.0], 1), ([0.1, 0.1, 0.0], 2)])
+@pytest.mark.parametrize(
+    "costs, kept", [([0.0, 0.0, 0.0], 0), ([0.1, 0.0, 0.0], 1), ([0.1, 0.1, 0.0], 2)]
+)
 def test_of_cells_in_one_place_the_cheapest_is_kept_then_the_first(costs, kept):
     centroids = np.array([[0.3, 0.3]] * 3 + [[0.7, 0.7]])
     found = clip_diagram(centroids, np.array([*costs, 0.0]), UNIT)
@@ -147,7 +158,9 @@ def test_a_square_lattice_gives_squares():
 def test_a_cell_may_have_very_many_neighbours():
     angles = np.linspace(0, 2 * np.pi, 500, endpoint=False)
     ring = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    found = clip_diagram(np.vstack([ring, [[0.0, 0.0]]]), np.zeros(501), np.array([-2.0, -2.0, 2.0, 2.0]))
+    found = clip_diagram(
+        np.vstack([ring, [[0.0, 0.0]]]), np.zeros(501), np.array([-2.0, -2.0, 2.0, 2.0])
+    )
     assert len(shapes(found)[-1]) == 500
     assert total(found) == pytest.approx(16)
 
@@ -182,7 +195,9 @@ def test_hulls_hold_their_points():
 
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
 def test_hulls_of_few_points(scale):
-    points = np.array([[1, 1], [0, 0], [2, 2], [3, 3], [5, 5], [5, 5], [7, 8], [9, 9], [8, 9.0]]) * scale
+    points = (
+        np.array([[1, 1], [0, 0], [2, 2], [3, 3], [5, 5], [5, 5], [7, 8], [9, 9], [8, 9.0]]) * scale
+    )
     found = shapes(hulls(points, np.array([0, 0, 0, 0, 2, 2, 3, 3, 3])))
     assert [len(shape) for shape in found] == [2, 0, 1, 3]
     assert found[0].tolist() == (np.array([[0, 0], [3, 3]]) * scale).tolist()
@@ -192,7 +207,9 @@ def test_hulls_of_few_points(scale):
 def test_hulls_of_points_that_repeat():
     square = np.array([[0, 0], [1, 0], [1, 1], [0, 1.0]])
     points = np.repeat(np.vstack([square, square / 2, [[0.5, 0.0]]]), 3, axis=0)
-    assert shapes(hulls(points, np.zeros(len(points), dtype=np.int64)))[0].tolist() == square.tolist()
+    assert (
+        shapes(hulls(points, np.zeros(len(points), dtype=np.int64)))[0].tolist() == square.tolist()
+    )
 
 
 def test_hulls_of_nothing():

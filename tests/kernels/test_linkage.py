@@ -97,12 +97,22 @@ def test_distances_equal_but_for_rounding_tie(dimensions):
 
 def test_one_point_no_dimension_and_no_record():
     assert (
-        count_links(np.ones((2, 1)), np.zeros((1, 1)), np.array([4]), np.array([0, 0])).expected.tolist() == [0.25] * 2
+        count_links(
+            np.ones((2, 1)), np.zeros((1, 1)), np.array([4]), np.array([0, 0])
+        ).expected.tolist()
+        == [0.25] * 2
     )
     assert (
-        count_links(np.ones((2, 0)), np.zeros((1, 0)), np.array([2]), np.array([0, 0])).expected.tolist() == [0.5] * 2
+        count_links(
+            np.ones((2, 0)), np.zeros((1, 0)), np.array([2]), np.array([0, 0])
+        ).expected.tolist()
+        == [0.5] * 2
     )
-    assert not len(count_links(np.ones((0, 1)), np.zeros((1, 1)), np.array([2]), np.zeros(0, dtype=int)).expected)
+    assert not len(
+        count_links(
+            np.ones((0, 1)), np.zeros((1, 1)), np.array([2]), np.zeros(0, dtype=int)
+        ).expected
+    )
 
 
 def test_distinct_rows_without_rows_or_columns():

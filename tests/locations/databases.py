@@ -39,20 +39,40 @@ class Server:
 
     def __init__(self, programs):
         self.programs, self.user, self.count = programs, other_user(), 0
-        self.folder = Path(tempfile.mkdtemp(prefix="mcpg", dir=QUICK or "/tmp"))  # a socket's path must be short
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="mcpg", dir=QUICK or "/tmp")
+        )  # a socket's path must be short
         if self.user is not None:
             os.chown(self.folder, self.user.pw_uid, self.user.pw_gid)
         self._run("initdb", "-D", "data", "-U", "tester", "-A", "trust", "--no-sync", "-E", "UTF8")
-        self._run("pg_ctl", "-D", "data", "-l", "log", "-w", "-t", "60", "-o", f"-F -k {self.folder} -h ''", "start")
+        self._run(
+            "pg_ctl",
+            "-D",
+            "data",
+            "-l",
+            "log",
+            "-w",
+            "-t",
+            "60",
+            "-o",
+            f"-F -k {self.folder} -h ''",
+            "start",
+        )
 
     def restart(self):
         """End all connections and begin again."""
         self._run("pg_ctl", "-D", "data", "-l", "log", "-w", "-t", "60", "-m", "fast", "restart")
 
     def _run(self, program, *arguments):
-        as_user = {} if self.user is None else {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
+        as_user = (
+            {}
+            if self.user is None
+            else {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
+        )
         command = [str(self.programs / program), *arguments]
-        return subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.DEVNULL, **as_user)
+        return subprocess.run(
+            command, cwd=self.folder, check=True, stdout=subprocess.DEVNULL, **as_user
+        )
 
     def new_database(self):
         """The address of an empty database."""

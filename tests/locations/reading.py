@@ -18,13 +18,19 @@ class Seen:
 
 def read_database(database):
     address = (
-        database.replace("postgresql://", "postgresql+psycopg://") if "://" in database else f"sqlite:///{database}"
+        database.replace("postgresql://", "postgresql+psycopg://")
+        if "://" in database
+        else f"sqlite:///{database}"
     )
     engine = sa.create_engine(address, poolclass=sa.pool.NullPool)
     try:
         with engine.connect() as connection:
-            devices = connection.exec_driver_sql("SELECT pseudonym, cell, sealed FROM location_devices").all()
-            cells = connection.exec_driver_sql("SELECT id, latitude, longitude FROM location_cells").all()
+            devices = connection.exec_driver_sql(
+                "SELECT pseudonym, cell, sealed FROM location_devices"
+            ).all()
+            cells = connection.exec_driver_sql(
+                "SELECT id, latitude, longitude FROM location_cells"
+            ).all()
             sites = connection.exec_driver_sql("SELECT cell FROM location_sites").all()
             k = connection.exec_driver_sql("SELECT k FROM location_state").scalar_one_or_none()
     finally:

@@ -10,7 +10,7 @@ import numpy as np
 
 from microcell.locations import Anonymizer
 from microcell.locations.web import Settings, create_app, listen_on
-from microcell.locations.web._serving import make_server
+from microcell.locations.web.serving import make_server
 
 OPERATOR = "the operator of these tests"
 KEY = bytes(range(32))
@@ -40,7 +40,9 @@ class InProcess(httpx.BaseTransport):
         async def ask():
             answer = await self._transport.handle_async_request(request)
             return httpx.Response(
-                answer.status_code, headers=answer.headers, content=b"".join([part async for part in answer.stream])
+                answer.status_code,
+                headers=answer.headers,
+                content=b"".join([part async for part in answer.stream]),
             )
 
         return self._runner.run(ask())

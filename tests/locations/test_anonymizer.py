@@ -13,9 +13,9 @@ import pytest
 
 from microcell.errors import DataError, OptionError, ServiceError, UnknownDeviceError
 from microcell.locations import Anonymizer, Place, new_key
-from microcell.locations import _anonymizer as module
-from microcell.locations._population import WAITS, Served
-from microcell.locations._sphere import great_circle, to_points
+from microcell.locations import anonymizer as module
+from microcell.locations.clustering import great_circle, to_points
+from microcell.locations.population import WAITS, Served
 from tests.locations.reading import read_database
 
 KEY = bytes(range(32))
@@ -56,10 +56,16 @@ def test_devices_wait_until_there_are_k(service):
     accounts = [service.sign_up(41.0, 2.0 + number / 10) for number in range(3)]
     assert [account.location for account in accounts] == [None] * 3
     assert service.overview().waiting == 3
-    assert (service.overview().cells, service.overview().least_size, service.clustering()) == ((), None, None)
+    assert (service.overview().cells, service.overview().least_size, service.clustering()) == (
+        (),
+        None,
+        None,
+    )
     last = service.sign_up(41.0, 2.3)
     assert last.location.longitude == pytest.approx(2.15)
-    assert {service.look_up(account.pseudonym, account.token) for account in accounts} == {last.location}
+    assert {service.look_up(account.pseudonym, account.token) for account in accounts} == {
+        last.location
+    }
     assert service.overview().waiting == 0
 
 
@@ -100,7 +106,9 @@ def test_a_cell_that_falls_under_k_is_merged_at_once(merging_only):
     after = service.status()
     assert (after.cells, after.merges, after.least_size, after.rebuilds) == (2, 1, 4, 1)
     near, far = accounts[4], accounts[8]
-    assert service.look_up(near.pseudonym, near.token) == service.look_up(accounts[1].pseudonym, accounts[1].token)
+    assert service.look_up(near.pseudonym, near.token) == service.look_up(
+        accounts[1].pseudonym, accounts[1].token
+    )
     assert service.look_up(far.pseudonym, far.token) == far.location
     assert after.generation == before.generation + 1
 
@@ -141,17 +149,30 @@ def test_a_place_is_the_mean_of_its_cell_after_a_rebuild(service):
     places = scatter(40)
     accounts = sign_up(service, places)
     service.rebuild(wait=True)
-    own = np.array([[a.latitude, a.longitude] for a in (service.look_up(x.pseudonym, x.token) for x in accounts)])
+    own = np.array(
+        [
+            [a.latitude, a.longitude]
+            for a in (service.look_up(x.pseudonym, x.token) for x in accounts)
+        ]
+    )
     for place in np.unique(own, axis=0):
         members = to_points(*places[(own == place).all(axis=1)].T)
         assert len(members) >= 4
-        assert great_circle(members.mean(axis=0, keepdims=True), to_points(*place[:, np.newaxis]))[0] < 1e-6
+        assert (
+            great_circle(members.mean(axis=0, keepdims=True), to_points(*place[:, np.newaxis]))[0]
+            < 1e-6
+        )
 
 
 def test_unknown_devices_and_wrong_tokens_are_refused_alike(service):
     account = service.sign_up(41.0, 2.0)
     said = set()
-    for name, token in [(account.pseudonym, "x"), ("nobody", account.token), ("", ""), ("\ud800", "\udfff")]:
+    for name, token in [
+        (account.pseudonym, "x"),
+        ("nobody", account.token),
+        ("", ""),
+        ("\ud800", "\udfff"),
+    ]:
         for action in (service.look_up, service.cancel, lambda *who: service.move(*who, 1.0, 2.0)):
             with pytest.raises(UnknownDeviceError) as caught:
                 action(name, token)
@@ -160,7 +181,9 @@ def test_unknown_devices_and_wrong_tokens_are_refused_alike(service):
     assert service.look_up(account.pseudonym, account.token) is None
 
 
-@pytest.mark.parametrize("latitude", [np.nan, np.inf, -np.inf, 90.001, -1e300, "41.123", None, 1j, [41.123]])
+@pytest.mark.parametrize(
+    "latitude", [np.nan, np.inf, -np.inf, 90.001, -1e300, "41.123", None, 1j, [41.123]]
+)
 def test_what_is_no_latitude_is_refused_without_showing_it(service, latitude):
     account = service.sign_up(0.0, 0.0)
     for action in (
@@ -168,7 +191,9 @@ def test_what_is_no_latitude_is_refused_without_showing_it(service, latitude):
         lambda: service.move(account.pseudonym, account.token, latitude, 2.0),
         lambda: service.sign_up_many([1.0, latitude], [2.0, 2.0]),
     ):
-        with pytest.raises(DataError, match="latitude must be a number of degrees, from -90 to 90") as caught:
+        with pytest.raises(
+            DataError, match="latitude must be a number of degrees, from -90 to 90"
+        ) as caught:
             action()
         assert "41.123" not in str(caught.value)
         assert "90.001" not in str(caught.value)
@@ -186,7 +211,8 @@ def test_many_places_are_checked_as_a_whole(service):
 
 def test_two_sides_of_the_antimeridian_and_a_pole(service):
     accounts = sign_up(
-        service, [(0, 180), (0, -180), (0, 179.9), (0, -179.9), (90, 0), (90, 77), (89.9, 180), (89.9, 0)]
+        service,
+        [(0, 180), (0, -180), (0, 179.9), (0, -179.9), (90, 0), (90, 77), (89.9, 180), (89.9, 0)],
     )
     locations = [account.location for account in accounts]
     assert len(set(locations[:4])) == len(set(locations[4:])) == 1
@@ -243,7 +269,9 @@ def test_a_restart_serves_the_same(database):
     assert dict(service.placements()) == before
     assert service.overview() == view
     assert service.status() == status
-    assert service.look_up(accounts[0].pseudonym, accounts[0].token) == before[accounts[0].pseudonym]
+    assert (
+        service.look_up(accounts[0].pseudonym, accounts[0].token) == before[accounts[0].pseudonym]
+    )
     service.close()
 
 
@@ -289,7 +317,10 @@ def test_a_closed_service_says_so(database):
     account = service.sign_up(1.0, 2.0)
     service.close()
     service.close()
-    for action in (lambda: service.look_up(account.pseudonym, account.token), lambda: service.sign_up(1.0, 2.0)):
+    for action in (
+        lambda: service.look_up(account.pseudonym, account.token),
+        lambda: service.sign_up(1.0, 2.0),
+    ):
         with pytest.raises(ServiceError, match="closed"):
             action()
 
@@ -317,7 +348,9 @@ def test_look_ups_and_changes_go_on_during_a_rebuild(database, monkeypatch):
     service.rebuild()
     assert going.wait(120)
     assert service.status().rebuilding
-    old = {account.pseudonym: service.look_up(account.pseudonym, account.token) for account in accounts}
+    old = {
+        account.pseudonym: service.look_up(account.pseudonym, account.token) for account in accounts
+    }
     assert old == {account.pseudonym: account.location for account in accounts}
     newcomer = service.sign_up(41.4, 2.2)
     service.move(accounts[0].pseudonym, accounts[0].token, 60.0, 60.0)
@@ -458,13 +491,24 @@ def test_exact_places_are_readable_nowhere(tmp_path, caplog):
     content = b"".join(file.read_bytes() for file in files)
     service.close()
     content += path.read_bytes()
-    said = caplog.text + repr(service) + repr(service._population) + repr(accounts) + repr(service._store)
+    said = (
+        caplog.text
+        + repr(service)
+        + repr(service._population)
+        + repr(accounts)
+        + repr(service._store)
+    )
     logging.getLogger("sqlalchemy.engine").setLevel(logging.NOTSET)
     for account in accounts:
         assert account.token.encode() not in content
         assert account.token not in said
     for value in {value for place in places for value in place}:
-        for form in (struct.pack("<d", value), struct.pack(">d", value), str(value).encode(), f"{value:.5f}".encode()):
+        for form in (
+            struct.pack("<d", value),
+            struct.pack(">d", value),
+            str(value).encode(),
+            f"{value:.5f}".encode(),
+        ):
             assert form not in content
         assert f"{value:.5f}" not in said
     for coordinate in to_points(*np.array(places).T).ravel():

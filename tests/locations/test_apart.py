@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from microcell.errors import MicrocellError, ServiceError
-from microcell.locations._apart import Apart
-from microcell.locations._sphere import to_points
+from microcell.locations.clustering import to_points
+from microcell.locations.worker import Apart
 
 NOISY = """
 import os
-import microcell.locations._apart as apart
+import microcell.locations.worker as apart
 
 def add(one, other):
     print("noise")
@@ -27,7 +27,9 @@ apart.main()
 
 def test_what_a_task_prints_does_not_damage_its_outcome():
     task = pickle.dumps(("add", (1,), {"other": 2}))
-    done = subprocess.run([sys.executable, "-c", NOISY], input=task, capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", NOISY], input=task, capture_output=True, check=True
+    )
     assert pickle.loads(done.stdout) == 3
     assert b"more noise" in done.stderr
 

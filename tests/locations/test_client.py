@@ -3,9 +3,15 @@
 import httpx
 import pytest
 
-from microcell.errors import DataError, OptionError, ServiceError, TooFewRecordsError, UnknownDeviceError
+from microcell.errors import (
+    DataError,
+    OptionError,
+    ServiceError,
+    TooFewRecordsError,
+    UnknownDeviceError,
+)
 from microcell.locations import Client, Place
-from microcell.locations._nouns import WhatIf
+from microcell.locations.records import WhatIf
 from tests.locations.serving import OPERATOR, InProcess, make_app, open_anonymizer, running, scatter
 
 
@@ -18,7 +24,9 @@ def anonymizer():
 
 @pytest.fixture
 def client(anonymizer):
-    with Client("http://service", operator=OPERATOR, transport=InProcess(make_app(anonymizer))) as made:
+    with Client(
+        "http://service", operator=OPERATOR, transport=InProcess(make_app(anonymizer))
+    ) as made:
         yield made
 
 
@@ -31,7 +39,12 @@ def answering(status, content=b"", **headers):
         return httpx.Response(status, content=content, headers=headers)
 
     pauses = []
-    made = Client("http://service", operator=OPERATOR, transport=httpx.MockTransport(handle), pause=pauses.append)
+    made = Client(
+        "http://service",
+        operator=OPERATOR,
+        transport=httpx.MockTransport(handle),
+        pause=pauses.append,
+    )
     return made, asked, pauses
 
 
@@ -81,7 +94,8 @@ def test_no_such_device(client, pseudonym):
 
 
 @pytest.mark.parametrize(
-    "place", [(91.987654, 0), (0, 181), (float("nan"), 0), (0, float("inf")), ("x987654", 0), (None, 0)]
+    "place",
+    [(91.987654, 0), (0, 181), (float("nan"), 0), (0, float("inf")), ("x987654", 0), (None, 0)],
 )
 def test_places_that_are_none_are_refused_without_being_repeated(client, place):
     with pytest.raises(DataError) as caught:
@@ -91,10 +105,17 @@ def test_places_that_are_none_are_refused_without_being_repeated(client, place):
 
 def test_the_operators_token_is_needed(anonymizer):
     transport = InProcess(make_app(anonymizer))
-    with Client("http://service", transport=transport) as client, pytest.raises(OptionError, match="operator"):
+    with (
+        Client("http://service", transport=transport) as client,
+        pytest.raises(OptionError, match="operator"),
+    ):
         client.status()
     with (
-        Client("http://service", operator="not the operator's", transport=InProcess(make_app(anonymizer))) as client,
+        Client(
+            "http://service",
+            operator="not the operator's",
+            transport=InProcess(make_app(anonymizer)),
+        ) as client,
         pytest.raises(OptionError, match="does not take this token"),
     ):
         client.rebuild()
@@ -113,7 +134,9 @@ def test_too_many_requests_are_asked_again_after_the_time_named():
     assert (len(asked), pauses) == (4, [7.0, 7.0, 7.0])
 
 
-@pytest.mark.parametrize(("after", "waited"), [("3600", []), ("soon", [1.0] * 3), ("-5", [0.0] * 3)])
+@pytest.mark.parametrize(
+    ("after", "waited"), [("3600", []), ("soon", [1.0] * 3), ("-5", [0.0] * 3)]
+)
 def test_odd_times_to_wait(after, waited):
     client, _, pauses = answering(429, **{"Retry-After": after})
     with pytest.raises(ServiceError):
@@ -122,7 +145,8 @@ def test_odd_times_to_wait(after, waited):
 
 
 @pytest.mark.parametrize(
-    ("status", "content"), [(500, b"41.987654"), (502, b"<html>41.987654"), (200, b"<p>41.987654"), (200, b"[1]")]
+    ("status", "content"),
+    [(500, b"41.987654"), (502, b"<html>41.987654"), (200, b"<p>41.987654"), (200, b"[1]")],
 )
 def test_a_service_that_fails_is_told_without_its_words(status, content):
     client, _, _ = answering(status, content)

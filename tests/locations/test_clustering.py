@@ -8,8 +8,13 @@ from hypothesis import strategies as st
 import microcell as mc
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.locations import Clustering, cluster, merge
-from microcell.locations._clustering import merge_small
-from microcell.locations._sphere import EARTH_RADIUS, great_circle, to_degrees, to_points
+from microcell.locations.clustering import (
+    EARTH_RADIUS,
+    great_circle,
+    merge_small,
+    to_degrees,
+    to_points,
+)
 
 
 def make_city(n, seed=0):
@@ -17,7 +22,9 @@ def make_city(n, seed=0):
     chance = np.random.default_rng(seed)
     towns, weights = chance.uniform([36, -9], [60, 30], size=(40, 2)), 1 / np.arange(1, 41)
     town = chance.choice(40, size=n, p=weights / weights.sum())
-    places = towns[town] + chance.normal(scale=0.05, size=(n, 2)) * np.sqrt(chance.exponential(size=(n, 1)))
+    places = towns[town] + chance.normal(scale=0.05, size=(n, 2)) * np.sqrt(
+        chance.exponential(size=(n, 1))
+    )
     rural = chance.random(n) < 0.1
     places[rural] = chance.uniform([36, -9], [60, 30], size=(int(rural.sum()), 2))
     return to_points(*places.T)
@@ -26,13 +33,17 @@ def make_city(n, seed=0):
 def distortion(points, labels):
     """Mean squared kilometres to the mean of the cell, plainly."""
     return sum(
-        ((points[labels == cell] - points[labels == cell].mean(axis=0)) ** 2).sum() for cell in set(labels)
+        ((points[labels == cell] - points[labels == cell].mean(axis=0)) ** 2).sum()
+        for cell in set(labels)
     ) / len(points)
 
 
 def plain_cell(clustering, point):
     """The rule, written out."""
-    totals = [sum((point - site) ** 2) + cost for site, cost in zip(clustering.sites, clustering.costs, strict=True)]
+    totals = [
+        sum((point - site) ** 2) + cost
+        for site, cost in zip(clustering.sites, clustering.costs, strict=True)
+    ]
     return clustering.cell_of[totals.index(min(totals))]
 
 
@@ -48,7 +59,9 @@ def check(clustering, labels, points, k):
             place = to_points(*clustering.places[[cell]].T)
             assert great_circle(place, mean)[0] < 1e-3
             far = great_circle(own, np.repeat(mean, len(own), axis=0))
-            assert clustering.radius[cell] == pytest.approx(np.sqrt((far**2).mean()), rel=1e-6, abs=1e-4)
+            assert clustering.radius[cell] == pytest.approx(
+                np.sqrt((far**2).mean()), rel=1e-6, abs=1e-4
+            )
     assert np.isfinite(clustering.places).all()
     assert (np.abs(clustering.places) <= [90, 180]).all()
 
@@ -65,7 +78,9 @@ def test_cells_have_their_sizes_and_are_a_rule():
 def test_distortion_is_at_least_15_percent_under_mdav():
     points = make_city(4_000)
     labels = cluster(points, 40)[1]
-    assert distortion(points, labels) < 0.85 * distortion(points, mc.partition(points, 40, method="mdav").labels)
+    assert distortion(points, labels) < 0.85 * distortion(
+        points, mc.partition(points, 40, method="mdav").labels
+    )
 
 
 def test_the_same_seed_gives_the_same_cells():
@@ -104,7 +119,9 @@ def test_more_cells_than_are_made_at_once_are_one_diagram():
 @pytest.mark.parametrize("start", [False, True])
 def test_the_antimeridian_is_no_border(start):
     chance = np.random.default_rng(0)
-    longitude = np.concatenate([chance.uniform(179.9, 180, 20), chance.uniform(-180, -179.9, 20), np.full(40, 100.0)])
+    longitude = np.concatenate(
+        [chance.uniform(179.9, 180, 20), chance.uniform(-180, -179.9, 20), np.full(40, 100.0)]
+    )
     latitude = np.concatenate([chance.uniform(-0.1, 0.1, 40), chance.uniform(50, 50.1, 40)])
     points = to_points(latitude, longitude)
     warm = cluster(points, 40)[0] if start else None
@@ -146,7 +163,9 @@ def test_fewer_devices_than_k_make_no_cell():
 @settings(max_examples=30, deadline=None)
 def test_any_places_make_cells_of_k(seed, k, n):
     chance = np.random.default_rng(seed)
-    places = chance.uniform([-90, -180], [90, 180], size=(max(k, n), 2)).round(int(chance.integers(-1, 3)))
+    places = chance.uniform([-90, -180], [90, 180], size=(max(k, n), 2)).round(
+        int(chance.integers(-1, 3))
+    )
     points = to_points(*np.clip(places, [-90, -180], [90, 180]).T)
     clustering, labels = cluster(points, k)
     check(clustering, labels, points, k)
@@ -169,7 +188,9 @@ def test_two_cells_become_one_at_their_weighted_mean():
     assert after.places.round(2).tolist() == [[0, 1.0], [0, 90], [0, -60]]
     assert after.cell_of.tolist() == [0, 1, 0, 2]
     degree = np.pi / 180 * EARTH_RADIUS
-    assert after.radius[0] == pytest.approx(np.sqrt(1 + (30 * 1**2 + 10 * 3**2) / 40 * degree**2), rel=1e-3)
+    assert after.radius[0] == pytest.approx(
+        np.sqrt(1 + (30 * 1**2 + 10 * 3**2) / 40 * degree**2), rel=1e-3
+    )
     assert after.assign(before.sites).tolist() == numbers[before.assign(before.sites)].tolist()
 
 
@@ -239,12 +260,19 @@ def test_a_clustering_shows_no_numbers():
 @pytest.mark.parametrize("across", [False, True])
 def test_tables_with_locations_get_the_same_kind_of_cells(across):
     chance = np.random.default_rng(0)
-    latitude, longitude = chance.uniform(-1, 1, 60), chance.uniform(-1, 1, 60) + (180 if across else 0)
+    latitude, longitude = (
+        chance.uniform(-1, 1, 60),
+        chance.uniform(-1, 1, 60) + (180 if across else 0),
+    )
     longitude = np.where(longitude > 180, longitude - 360, longitude)
     table = {"latitude": latitude, "longitude": longitude}
-    schema = mc.Schema(quasi=[mc.Column("home", kind="location", latitude="latitude", longitude="longitude")])
+    schema = mc.Schema(
+        quasi=[mc.Column("home", kind="location", latitude="latitude", longitude="longitude")]
+    )
     release = mc.anonymize(table, schema, k=6, method="pcl")
-    places = np.column_stack([np.asarray(release.table[name], dtype=float) for name in ("latitude", "longitude")])
+    places = np.column_stack(
+        [np.asarray(release.table[name], dtype=float) for name in ("latitude", "longitude")]
+    )
     assert np.unique(places, axis=0, return_counts=True)[1].min() >= 6
     points = to_points(latitude, longitude)
     ours = cluster(points, 6)[1]

@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from microcell.errors import DataError, SchemaError, TableError
-from microcell.locations import _exchange as exchange
-from microcell.locations import export_places, import_people
+from microcell.locations import exchange, export_places, import_people
 from tests.locations.serving import open_anonymizer, scatter
 
 
@@ -72,7 +71,10 @@ def test_only_the_owner_may_read_the_accounts(anonymizer, tmp_path, monkeypatch)
 def test_nothing_is_overwritten_unless_forced(anonymizer, tmp_path):
     target = tmp_path / "a.csv"
     target.write_text("old")
-    for write in (lambda: import_people(anonymizer, people(), target), lambda: export_places(anonymizer, target)):
+    for write in (
+        lambda: import_people(anonymizer, people(), target),
+        lambda: export_places(anonymizer, target),
+    ):
         with pytest.raises(TableError, match="there already"):
             write()
     assert target.read_text() == "old"
@@ -100,8 +102,16 @@ def test_outputs_that_cannot_be_are_refused_at_once(anonymizer, tmp_path, name):
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"latitude": [41.0, 91.987654, 41.0, -90.5]}, DataError, "'latitude' is not within -90 and 90 .* rows 2, 4"),
-        ({"longitude": [2.0, 2.0, 180.987654, 2.0]}, DataError, "'longitude' is not within -180 and 180 .* row 3"),
+        (
+            {"latitude": [41.0, 91.987654, 41.0, -90.5]},
+            DataError,
+            "'latitude' is not within -90 and 90 .* rows 2, 4",
+        ),
+        (
+            {"longitude": [2.0, 2.0, 180.987654, 2.0]},
+            DataError,
+            "'longitude' is not within -180 and 180 .* row 3",
+        ),
         ({"latitude": [41.0, None, 41.0, 41.0]}, DataError, "'latitude' has no value in row 2"),
         ({"latitude": [41.0, float("nan"), 41.0, 41.0]}, DataError, "'latitude' .* row 2"),
         ({"latitude": [41.0, float("inf"), 41.0, 41.0]}, DataError, "'latitude' .* row 2"),
@@ -135,7 +145,9 @@ def test_a_table_of_nobody_and_one_column_for_both(anonymizer, tmp_path):
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_if_tokens_cannot_be_written_nobody_stays_signed_up(anonymizer, tmp_path, monkeypatch, error):
+def test_if_tokens_cannot_be_written_nobody_stays_signed_up(
+    anonymizer, tmp_path, monkeypatch, error
+):
     def fail(*_):
         raise error
 
@@ -151,10 +163,15 @@ def test_export_gives_what_look_ups_give(anonymizer, tmp_path):
     assert (done.devices, done.waiting) == (9, 0)
     rows = rows_of(tmp_path / "places.csv")
     tokens = {row["pseudonym"]: row["token"] for row in rows_of(tmp_path / "accounts.csv")}
-    assert [row["pseudonym"] for row in rows] == sorted(tokens)  # and not the order in which they signed up
+    assert [row["pseudonym"] for row in rows] == sorted(
+        tokens
+    )  # and not the order in which they signed up
     for row in rows:
         found = anonymizer.look_up(row["pseudonym"], tokens[row["pseudonym"]])
-        assert (float(row["latitude"]), float(row["longitude"])) == (found.latitude, found.longitude)
+        assert (float(row["latitude"]), float(row["longitude"])) == (
+            found.latitude,
+            found.longitude,
+        )
     shared = {(row["latitude"], row["longitude"]) for row in rows}
     for place in shared:
         assert sum((row["latitude"], row["longitude"]) == place for row in rows) >= 3

@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from microcell.errors import ServiceError
-from microcell.locations import Anonymizer, _store, _watching
-from microcell.locations._records import BrokenStoreError
-from microcell.locations._store import Store
+from microcell.locations import Anonymizer, anonymizer
+from microcell.locations import store as _store
+from microcell.locations.store import BrokenStoreError, Store
 from tests.locations.reading import read_database
 from tests.locations.serving import asking, bearer, make_app, scatter
 
@@ -37,7 +37,9 @@ def accounts(service):
 
 
 def look_all_up(service, accounts):
-    return {account.pseudonym: service.look_up(account.pseudonym, account.token) for account in accounts}
+    return {
+        account.pseudonym: service.look_up(account.pseudonym, account.token) for account in accounts
+    }
 
 
 def refuse(*_):
@@ -114,7 +116,9 @@ def test_the_web_answers_look_ups_and_503_to_changes(service, accounts, monkeypa
     path, token = f"/devices/{accounts[0].pseudonym}/location", bearer(accounts[0].token)
     with asking(make_app(service)) as http:
         for _ in range(2):
-            assert http.post("/devices", json={"latitude": 41.0, "longitude": 2.0}).status_code == 503
+            assert (
+                http.post("/devices", json={"latitude": 41.0, "longitude": 2.0}).status_code == 503
+            )
             assert http.delete(path, headers=token).status_code == 503
             assert http.get(path, headers=token).status_code == 200
             assert http.get("/cells").json()["devices"] == 13
@@ -129,7 +133,9 @@ def test_a_full_disk(tmp_path):
     with pytest.raises(ServiceError, match=r"cannot be written \(OperationalError\)"):
         service.sign_up_many(*np.array(scatter(2000)).T)
     assert look_all_up(service, accounts) == before
-    assert service.sign_up(41.4, 2.2).location is not None  # the limit is the connection's, and that is a new one
+    assert (
+        service.sign_up(41.4, 2.2).location is not None
+    )  # the limit is the connection's, and that is a new one
     service.close()
     assert len(read_database(database).cell_of) == 14
 
@@ -171,7 +177,7 @@ def test_a_service_whose_database_another_took_serves_nothing_more(postgresql, m
 
 
 def test_a_service_that_only_looks_up_notices_that_its_database_was_taken(postgresql, monkeypatch):
-    monkeypatch.setattr(_watching, "BEAT", 0.02)
+    monkeypatch.setattr(anonymizer, "BEAT", 0.02)
     monkeypatch.setattr(_store, "PATIENCE", 0.1)
     database = postgresql.new_database()
     service = Anonymizer.open(database, K, key=KEY)
@@ -192,7 +198,7 @@ def test_a_service_that_only_looks_up_notices_that_its_database_was_taken(postgr
 
 
 def test_a_server_that_is_restarted_is_found_again(postgresql, monkeypatch):
-    monkeypatch.setattr(_watching, "BEAT", 0.02)
+    monkeypatch.setattr(anonymizer, "BEAT", 0.02)
     service = Anonymizer.open(postgresql.new_database(), K, key=KEY)
     accounts = service.sign_up_many(*np.array(scatter(13)).T)
     before = look_all_up(service, accounts)

@@ -54,7 +54,10 @@ while True:
 def live_and_die(database, seed, known, lines, seconds):
     """Run a service that tells what it acknowledged, kill it, and return what it told."""
     child = subprocess.Popen(
-        [sys.executable, "-c", LIVE, database, str(seed)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", LIVE, database, str(seed)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     child.stdin.write(json.dumps(known) + "\n")
     child.stdin.flush()

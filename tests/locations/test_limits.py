@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.errors import OptionError
-from microcell.locations._limits import Limit, client_of
+from microcell.locations.web.shield import Limit, client_of
 
 
 class Clock:

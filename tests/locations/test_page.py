@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from tests.reporting.browser import Browser, find_browser
+from tests.report.browser import Browser, find_browser
 
 pytest.importorskip("fastapi", reason="the extra locations is not installed")
 
@@ -44,7 +44,9 @@ def service():
 def wait_for(browser, expression):
     limit = time.monotonic() + PATIENCE
     while not (found := browser.run(expression)):
-        assert time.monotonic() < limit, f"never true: {expression}\n{browser.run('document.body.innerText')}"
+        assert time.monotonic() < limit, (
+            f"never true: {expression}\n{browser.run('document.body.innerText')}"
+        )
         time.sleep(0.05)
     return found
 
@@ -75,7 +77,9 @@ def colours_on_map(browser, step=7):
 
 
 def press(browser, key):
-    browser.run(f"document.getElementById('map').dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
+    browser.run(
+        f"document.getElementById('map').dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))"
+    )
     time.sleep(0.2)
 
 
@@ -104,7 +108,9 @@ def troubles(browser, *, url):
 def test_the_page_needs_nothing_from_elsewhere():
     for name in FILES:
         addresses = set(re.findall(r"(?:https?:)?//[\w.]+\.\w+", text_of(name)))
-        assert addresses <= {"http://www.w3.org"}, name  # the name of a namespace, which nobody asks
+        assert addresses <= {"http://www.w3.org"}, (
+            name
+        )  # the name of a namespace, which nobody asks
 
 
 def test_the_page_has_no_script_or_style_of_its_own():
@@ -125,7 +131,9 @@ def test_every_field_has_a_label():
 def test_the_wheel_ships_the_page(tmp_path):
     wheels = pytest.importorskip("hatchling.builders.wheel", reason="hatchling is not installed")
     root = files("microcell").joinpath("..", "..")
-    built = next(iter(wheels.WheelBuilder(str(root)).build(directory=str(tmp_path), versions=["standard"])))
+    built = next(
+        iter(wheels.WheelBuilder(str(root)).build(directory=str(tmp_path), versions=["standard"]))
+    )
     with zipfile.ZipFile(built) as wheel:
         assert {f"microcell/locations/page/{name}" for name in FILES} <= set(wheel.namelist())
 
@@ -259,15 +267,23 @@ def test_what_if(browser, service):
     enter(browser, OPERATOR)
     wait_for(browser, "!document.getElementById('inside').hidden")
     assert "Sign-ups\n300" in words(browser, "status")
-    browser.run("document.getElementById('k-number').value = '30'; document.getElementById('ask-button').click(); true")
-    wait_for(browser, "!document.getElementById('chart').hidden || document.querySelector('#answer .wrong')")
+    browser.run(
+        "document.getElementById('k-number').value = '30'; document.getElementById('ask-button').click(); true"
+    )
+    wait_for(
+        browser,
+        "!document.getElementById('chart').hidden || document.querySelector('#answer .wrong')",
+    )
     expected = anonymizer.what_if(30)
     said = words(browser, "answer")
     assert f"With k = 30 there would be {expected.cells} cells." in said
     assert f"{expected.mean:.1f} km from the location they use on average" in said
     assert re.search(r"[\d.]+ times as far as with the k of now, 5", said)
     assert browser.run("document.querySelectorAll('#chart svg path').length") == 2
-    assert browser.run("document.querySelectorAll('#chart tr').length") == 1 + len(expected.quantiles) + 1
+    assert (
+        browser.run("document.querySelectorAll('#chart tr').length")
+        == 1 + len(expected.quantiles) + 1
+    )
     assert browser.run("document.documentElement.scrollWidth") <= 400
     assert troubles(browser, url=url) == ([], [])
     browser.run("document.getElementById('leave').click(); true")
@@ -286,5 +302,7 @@ def test_the_operator_rebuilds(browser, service):
     while anonymizer.status().rebuilds == before:
         assert time.monotonic() < limit
         time.sleep(0.1)
-    wait_for(browser, "document.getElementById('rebuild-note').textContent.startsWith('Rebuilt at')")
+    wait_for(
+        browser, "document.getElementById('rebuild-note').textContent.startsWith('Rebuilt at')"
+    )
     assert troubles(browser, url=url) == ([], [])

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microcell.locations._clustering import Clustering, cluster
-from microcell.locations._polygons import geometries
-from microcell.locations._sphere import EARTH_RADIUS, to_degrees, to_points
+from microcell.locations.clustering import EARTH_RADIUS, Clustering, cluster, to_degrees, to_points
+from microcell.locations.polygons import geometries
 
 # ------------------------------------------------------------------------------------------------ plain oracles
 
@@ -31,7 +30,9 @@ def are_inside(geometry, latitude, longitude):
     for ring in rings_of(geometry):
         for (x0, y0), (x1, y1) in pairwise(ring):
             if y0 != y1:
-                odd ^= ((y0 > latitude) != (y1 > latitude)) & (x0 + (latitude - y0) * (x1 - x0) / (y1 - y0) > longitude)
+                odd ^= ((y0 > latitude) != (y1 > latitude)) & (
+                    x0 + (latitude - y0) * (x1 - x0) / (y1 - y0) > longitude
+                )
     return odd
 
 
@@ -60,9 +61,9 @@ def crosses(a, b, c, d):
         return (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0])
 
     slack = 1e-12
-    return min(turn(a, b, c), turn(a, b, d)) < -slack < slack < max(turn(a, b, c), turn(a, b, d)) and min(
-        turn(c, d, a), turn(c, d, b)
-    ) < -slack < slack < max(turn(c, d, a), turn(c, d, b))
+    return min(turn(a, b, c), turn(a, b, d)) < -slack < slack < max(
+        turn(a, b, c), turn(a, b, d)
+    ) and min(turn(c, d, a), turn(c, d, b)) < -slack < slack < max(turn(c, d, a), turn(c, d, b))
 
 
 def check_form(found):
@@ -130,7 +131,11 @@ def around(latitude, longitude, kilometres, count, seed):
     east = np.cross([0.0, 0.0, 1.0], middle) if abs(latitude) < 89 else np.array([1.0, 0.0, 0.0])
     north = np.cross(middle, east)
     steps = rng.normal(size=(count, 2)) * kilometres
-    points = middle + steps[:, :1] * east / np.linalg.norm(east) + steps[:, 1:] * north / np.linalg.norm(north)
+    points = (
+        middle
+        + steps[:, :1] * east / np.linalg.norm(east)
+        + steps[:, 1:] * north / np.linalg.norm(north)
+    )
     return to_degrees(points)
 
 
@@ -152,16 +157,22 @@ def over_the_earth(count, seed):
     ],
 )
 def test_places_in_a_polygon_go_to_its_cell(latitude, longitude):
-    clustering = make(*around(latitude, longitude, 20, 40, 0), costs=np.random.default_rng(1).uniform(0, 40, 40))
+    clustering = make(
+        *around(latitude, longitude, 20, 40, 0), costs=np.random.default_rng(1).uniform(0, 40, 40)
+    )
     found = geometries(clustering)
     check_form(found)
-    checked, inside = check_places(clustering, found, *around(latitude, longitude, 20, 600, 2), slack=2e-3)
+    checked, inside = check_places(
+        clustering, found, *around(latitude, longitude, 20, 600, 2), slack=2e-3
+    )
     assert checked > 500
     assert inside.any(axis=1).mean() > 0.95
 
 
 def test_borders_of_cells_all_over_the_earth():
-    clustering = make(*over_the_earth(60, 0), radius=500, costs=np.random.default_rng(1).uniform(0, 5e5, 60))
+    clustering = make(
+        *over_the_earth(60, 0), radius=500, costs=np.random.default_rng(1).uniform(0, 5e5, 60)
+    )
     found = geometries(clustering)
     check_form(found)
     checked, inside = check_places(clustering, found, *over_the_earth(600, 2), slack=1e-2)
@@ -179,7 +190,11 @@ def test_merged_cells_have_no_border_inside():
     assert check_places(merged, found, *around(41.4, 2.2, 20, 400, 1), slack=2e-3)[0] > 300
     for cell, geometry in enumerate(found):
         whole = sum(area_of(ring) for ring in rings_of(geometry))
-        pieces = sum(area_of(ring) for site in np.flatnonzero(cell_of == cell) for ring in rings_of(parts[site]))
+        pieces = sum(
+            area_of(ring)
+            for site in np.flatnonzero(cell_of == cell)
+            for ring in rings_of(parts[site])
+        )
         assert whole == pytest.approx(pieces, rel=1e-5)
     assert any(geometry["type"] == "MultiPolygon" for geometry in found)
     everything = geometries(make(latitude, longitude, cell_of=np.zeros(60, dtype=int)))
@@ -209,7 +224,9 @@ def test_a_cell_with_holes():
     """Two caps about the poles, where 2 z 5000 > 5000^2 + 1.5e7, and the rest, whose site is the Earth's centre."""
     sites = np.array([[0.0, 0.0, 5000.0], [0.0, 0.0, -5000.0], [0.0, 0.0, 0.0]])
     places = np.array([[90.0, 0.0], [-90.0, 0.0], [0.0, 0.0]])
-    clustering = Clustering(2, sites, np.array([0.0, 0.0, -1.5e7]), np.arange(3), places, np.full(3, 3000.0))
+    clustering = Clustering(
+        2, sites, np.array([0.0, 0.0, -1.5e7]), np.arange(3), places, np.full(3, 3000.0)
+    )
     found = geometries(clustering)
     check_form(found)
     checked, inside = check_places(clustering, found, *over_the_earth(400, 1), slack=1e-2)
@@ -233,7 +250,9 @@ def test_a_hole_lies_in_a_polygon():
 def test_a_single_cell_is_a_disc_of_three_radii():
     found = geometries(make([48.0], [11.0], radius=5.0))
     check_form(found)
-    assert sum(area_of(ring) for ring in rings_of(found[0])) == pytest.approx(np.pi * 15**2, rel=0.05)
+    assert sum(area_of(ring) for ring in rings_of(found[0])) == pytest.approx(
+        np.pi * 15**2, rel=0.05
+    )
     whole = geometries(make([48.0], [11.0], radius=5000.0))
     assert area_in_all(whole) == pytest.approx(4 * np.pi * EARTH_RADIUS**2, rel=1e-9)
 
@@ -254,7 +273,9 @@ def test_cells_on_a_line_and_very_near_each_other():
         found = geometries(clustering)
         check_form(found)
         at = 20.0 + step * np.arange(5)
-        assert [is_inside(geometry, 10.0, place) for geometry, place in zip(found, at, strict=True)] == [True] * 5
+        assert [
+            is_inside(geometry, 10.0, place) for geometry, place in zip(found, at, strict=True)
+        ] == [True] * 5
 
 
 def test_opposite_cells_share_the_earth():

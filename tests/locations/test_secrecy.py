@@ -6,7 +6,15 @@ import sqlite3
 import pytest
 
 from microcell.locations import Settings
-from tests.locations.serving import NO_LIMITS, OPERATOR, asking, bearer, make_app, open_anonymizer, running
+from tests.locations.serving import (
+    NO_LIMITS,
+    OPERATOR,
+    asking,
+    bearer,
+    make_app,
+    open_anonymizer,
+    running,
+)
 
 SECRET = (41.38765432, 2.16987654)
 TRACES = ("38765432", "16987654")
@@ -30,7 +38,9 @@ def place(latitude=SECRET[0], longitude=SECRET[1]):
 def use_all(http):
     """A device's life, and all that can be asked; the texts of all answers."""
     steps = (0.0, 0.1234567, 0.3456789, 0.5432109, 0.7654321, 0.8765432, 0.9999999)
-    accounts = [http.post("/devices", json=place(SECRET[0] + step, SECRET[1] - step**2)) for step in steps]
+    accounts = [
+        http.post("/devices", json=place(SECRET[0] + step, SECRET[1] - step**2)) for step in steps
+    ]
     told = [answer.text for answer in accounts]
     account = accounts[0].json()
     device, token = f"/devices/{account['pseudonym']}", bearer(account["token"])
@@ -41,7 +51,11 @@ def use_all(http):
         ("PUT", f"{device}/location", {"headers": bearer("wrong"), "json": place()}),
         ("POST", "/devices", {"json": place(latitude=SECRET[0] + 100)}),
         ("POST", "/devices", {"json": {str(SECRET[0]): SECRET[1]}}),
-        ("POST", "/devices", {"content": str(SECRET), "headers": {"Content-Type": "application/json"}}),
+        (
+            "POST",
+            "/devices",
+            {"content": str(SECRET), "headers": {"Content-Type": "application/json"}},
+        ),
         ("POST", f"/devices?latitude={SECRET[0]}&longitude={SECRET[1]}", {"json": place()}),
         ("GET", f"/devices/{SECRET[0]},{SECRET[1]}/location", {"headers": token}),
         ("GET", f"/{SECRET[0]}/{SECRET[1]}", {}),
@@ -59,7 +73,11 @@ def use_all(http):
 
 def test_no_answer_log_or_metric_holds_a_location(anonymizer, caplog, capfd):
     caplog.set_level(logging.DEBUG)
-    for name in ("httpx", "httpcore", "asyncio"):  # of the client, which here is in the same process
+    for name in (
+        "httpx",
+        "httpcore",
+        "asyncio",
+    ):  # of the client, which here is in the same process
         logging.getLogger(name).setLevel(logging.WARNING)
     with asking(make_app(anonymizer)) as http:
         answers = use_all(http)
@@ -160,7 +178,10 @@ def test_the_database_holds_neither_locations_nor_tokens(tmp_path):
     import struct
 
     with sqlite3.connect(tmp_path / "locations.db") as database:
-        names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        names = [
+            name
+            for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
         devices = next(name for name in names if "device" in name)
         kept = repr(list(database.execute(f"SELECT * FROM {devices}"))).encode() + stored
     database.close()

@@ -7,10 +7,9 @@ import pytest
 
 import microcell as mc
 from microcell.errors import GuaranteeError, OptionError
-from microcell.locations import Client, make_city, simulate
-from microcell.locations import _simulation as simulation
-from microcell.locations._nouns import Place
-from microcell.locations._sphere import great_circle, to_points
+from microcell.locations import Client, make_city, simulate, simulation
+from microcell.locations.clustering import great_circle, to_points
+from microcell.locations.records import Place
 from tests.locations.serving import OPERATOR, make_app, open_anonymizer, running
 
 
@@ -52,7 +51,9 @@ def test_a_simulation_tells_what_happened(anonymizer):
     assert found.least_shared >= found.k == 10
     assert (found.rebuilds, found.merges) == (status.rebuilds, status.merges)
     assert 0 < found.mean <= found.root_mean_square
-    assert found.distortion_ratio == pytest.approx((found.root_mean_square / found.mdav_root_mean_square) ** 2)
+    assert found.distortion_ratio == pytest.approx(
+        (found.root_mean_square / found.mdav_root_mean_square) ** 2
+    )
 
 
 def test_distances_are_those_of_the_devices(anonymizer, monkeypatch):
@@ -65,7 +66,10 @@ def test_distances_are_those_of_the_devices(anonymizer, monkeypatch):
     def many(latitudes, longitudes):
         accounts = real_many(latitudes, longitudes)
         homes.update(
-            {a.pseudonym: (a, p) for a, p in zip(accounts, np.stack([latitudes, longitudes], axis=1), strict=True)}
+            {
+                a.pseudonym: (a, p)
+                for a, p in zip(accounts, np.stack([latitudes, longitudes], axis=1), strict=True)
+            }
         )
         return accounts
 
@@ -154,7 +158,9 @@ def test_without_the_operators_token_less_is_known():
         outside.close()
 
 
-@pytest.mark.parametrize("wrong", [{"devices": 0}, {"days": -1}, {"changes": 1.5}, {"changes": float("nan")}])
+@pytest.mark.parametrize(
+    "wrong", [{"devices": 0}, {"days": -1}, {"changes": 1.5}, {"changes": float("nan")}]
+)
 def test_wrong_options_are_refused(anonymizer, wrong):
     with pytest.raises(OptionError):
         simulate(anonymizer, **{"devices": 5, **wrong})

@@ -20,7 +20,15 @@ from microcell.locations import Anonymizer, Place
 from tests.locations.reading import read_database
 
 KEY = bytes(range(32))
-SPOTS = [(90.0, 0.0), (-90.0, 12.0), (0.0, 180.0), (0.0, -180.0), (0.01, 179.99), (0.01, -179.99), (41.4, 2.2)]
+SPOTS = [
+    (90.0, 0.0),
+    (-90.0, 12.0),
+    (0.0, 180.0),
+    (0.0, -180.0),
+    (0.01, 179.99),
+    (0.01, -179.99),
+    (41.4, 2.2),
+]
 places = st.one_of(
     st.sampled_from(SPOTS),
     st.tuples(st.floats(41.0, 42.0), st.floats(2.0, 3.0)),
@@ -41,7 +49,9 @@ class Service(RuleBasedStateMachine):
         self.open()
 
     def open(self):
-        self.service = Anonymizer.open(self.database, self.k, key=KEY, share=self.share, background=False)
+        self.service = Anonymizer.open(
+            self.database, self.k, key=KEY, share=self.share, background=False
+        )
 
     def pick(self, number):
         """One in the order of sign-ups: that of pseudonyms differs from run to run, and nothing could be replayed."""
@@ -80,7 +90,11 @@ class Service(RuleBasedStateMachine):
     @rule(number=st.integers(0, 999))
     def try_another_token(self, number):
         name, token = self.pick(number)
-        for action in (self.service.look_up, self.service.cancel, lambda *who: self.service.move(*who, 1.0, 2.0)):
+        for action in (
+            self.service.look_up,
+            self.service.cancel,
+            lambda *who: self.service.move(*who, 1.0, 2.0),
+        ):
             with pytest.raises(UnknownDeviceError):
                 action(name, token + "x")
 
@@ -124,7 +138,10 @@ class Service(RuleBasedStateMachine):
         assert sorted(cell.size for cell in view.cells) == sorted(sizes.values())
         assert (view.devices, view.waiting, view.k) == (len(self.devices), waiting, self.k)
         assert view.least_size == min(sizes.values(), default=None)
-        assert all(np.isfinite([cell.place.latitude, cell.place.longitude, cell.radius]).all() for cell in view.cells)
+        assert all(
+            np.isfinite([cell.place.latitude, cell.place.longitude, cell.radius]).all()
+            for cell in view.cells
+        )
         assert dict(self.service.placements()).keys() == self.devices.keys()
 
     def teardown(self):
@@ -139,6 +156,9 @@ def test_no_history_serves_a_cell_under_k(new_database):
     run_state_machine_as_test(
         OnThisDatabase,
         settings=settings(
-            max_examples=12, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=12,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
         ),
     )

@@ -9,9 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from microcell.errors import OptionError, ServiceError, TableError
-from microcell.locations._clustering import Clustering
-from microcell.locations._records import Change, DeviceRow, Merged, State, Switched
-from microcell.locations._store import Store
+from microcell.locations.clustering import Clustering
+from microcell.locations.store import Change, DeviceRow, Merged, State, Store, Switched
 
 STATE = State(b"check", 2)
 
@@ -19,12 +18,20 @@ STATE = State(b"check", 2)
 def clustering_of(count):
     places = np.column_stack([np.arange(count) * 10.0, np.zeros(count)])
     return Clustering(
-        2, np.arange(count * 3.0).reshape(count, 3), np.arange(count * 1.0), np.arange(count), places, np.ones(count)
+        2,
+        np.arange(count * 3.0).reshape(count, 3),
+        np.arange(count * 1.0),
+        np.arange(count),
+        places,
+        np.ones(count),
     )
 
 
 def devices_of(count):
-    return [DeviceRow(number + 1, f"name{number}", bytes([number]) * 32, b"sealed", None) for number in range(count)]
+    return [
+        DeviceRow(number + 1, f"name{number}", bytes([number]) * 32, b"sealed", None)
+        for number in range(count)
+    ]
 
 
 @pytest.fixture
@@ -66,14 +73,24 @@ def test_cells_merge_and_switch_and_end(store):
     first = Switched(np.array([1, 2, 3]), clustering_of(3), everyone, np.array([0, 1, 1, 2, 2]))
     store.write(Change(STATE, added=devices_of(5), switched=first))
     after = Clustering(
-        2, clustering_of(3).sites, np.zeros(3), np.array([0, 0, 1]), np.array([[5.0, 6.0], [20.0, 0.0]]), np.ones(2)
+        2,
+        clustering_of(3).sites,
+        np.zeros(3),
+        np.array([0, 0, 1]),
+        np.array([[5.0, 6.0], [20.0, 0.0]]),
+        np.ones(2),
     )
     store.write(Change(STATE, merged=Merged([2], [1], np.array([1, 3]), after)))
     stored = store.load()
     assert [row.cell for row in stored.devices] == [1, 1, 1, 3, 3]
     assert stored.clustering.cell_of.tolist() == [0, 0, 1]
     assert stored.clustering.places.tolist() == [[5.0, 6.0], [20.0, 0.0]]
-    store.write(Change(STATE, switched=Switched(np.array([4]), clustering_of(1), everyone, np.zeros(5, dtype=int))))
+    store.write(
+        Change(
+            STATE,
+            switched=Switched(np.array([4]), clustering_of(1), everyone, np.zeros(5, dtype=int)),
+        )
+    )
     assert {row.cell for row in store.load().devices} == {4}
     none = np.empty(0, dtype=np.int64)
     store.write(Change(STATE, switched=Switched(none, None, none, none)))
@@ -83,7 +100,10 @@ def test_cells_merge_and_switch_and_end(store):
 
 def test_a_change_that_fails_leaves_nothing(store):
     store.write(Change(STATE, added=devices_of(2)))
-    again = [DeviceRow(9, "new", b"", b"", None), DeviceRow(1, "old id", b"", b"hidden value", None)]
+    again = [
+        DeviceRow(9, "new", b"", b"", None),
+        DeviceRow(1, "old id", b"", b"hidden value", None),
+    ]
     with pytest.raises(ServiceError, match="cannot be written") as caught:
         store.write(Change(STATE, added=again))
     assert "hidden" not in str(caught.value)
@@ -100,8 +120,10 @@ def test_a_second_process_is_refused(new_database):
     store = Store.open(database)
     with pytest.raises(OptionError, match="served by another process"):
         Store.open(database)
-    code = f"from microcell.locations._store import Store; Store.open({database!r})"
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    code = f"from microcell.locations.store import Store; Store.open({database!r})"
+    other = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
     assert "served by another process" in other.stderr
     store.close()
     Store.open(database).close()
@@ -113,7 +135,12 @@ def test_a_second_process_is_refused_by_whatever_way_it_comes(tmp_path, monkeypa
     (tmp_path / "also").symlink_to(tmp_path)
     store = Store.open(str(tmp_path / "link.db"))
     monkeypatch.chdir(tmp_path / "folder")
-    ways = ["../devices.db", "sqlite:///../link.db", f"{tmp_path}/also/devices.db", f"sqlite:///{tmp_path}/devices.db"]
+    ways = [
+        "../devices.db",
+        "sqlite:///../link.db",
+        f"{tmp_path}/also/devices.db",
+        f"sqlite:///{tmp_path}/devices.db",
+    ]
     for way in ways:
         with pytest.raises(OptionError, match="served by another process"):
             Store.open(way)
@@ -123,7 +150,12 @@ def test_a_second_process_is_refused_by_whatever_way_it_comes(tmp_path, monkeypa
 
 @pytest.mark.parametrize(
     "database",
-    ["sqlite:///file:devices.db?uri=true", "sqlite:///file:devices.db", "file:devices.db", "sqlite:///a.db?mode=ro"],
+    [
+        "sqlite:///file:devices.db?uri=true",
+        "sqlite:///file:devices.db",
+        "file:devices.db",
+        "sqlite:///a.db?mode=ro",
+    ],
 )
 def test_files_of_sqlite_are_given_by_path_alone(database, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from microcell.errors import DataError, OptionError
 from microcell.locations import new_key, read_key
-from microcell.locations._vault import Vault, digest_of, new_pseudonym, new_token, same_digest
+from microcell.locations.store import Vault, digest_of, new_pseudonym, new_token, same_digest
 
 KEY = bytes(range(32))
 
@@ -62,7 +62,9 @@ def test_keys_are_read_from_base64():
     assert read_key(base64.urlsafe_b64encode(key).decode()) == key
 
 
-@pytest.mark.parametrize("text", ["", "secret", base64.b64encode(bytes(31)).decode(), "ä" * 44, "!" * 44])
+@pytest.mark.parametrize(
+    "text", ["", "secret", base64.b64encode(bytes(31)).decode(), "ä" * 44, "!" * 44]
+)
 def test_what_is_no_key_is_refused_without_showing_it(text):
     with pytest.raises(OptionError, match="MICROCELL_LOCATIONS_KEY") as caught:
         read_key(text)
@@ -71,7 +73,11 @@ def test_what_is_no_key_is_refused_without_showing_it(text):
 
 def test_secrets_differ_and_a_vault_shows_none():
     assert (
-        len({new_key() for _ in range(50)} | {new_token() for _ in range(50)} | {new_pseudonym() for _ in range(50)})
+        len(
+            {new_key() for _ in range(50)}
+            | {new_token() for _ in range(50)}
+            | {new_pseudonym() for _ in range(50)}
+        )
         == 150
     )
     assert repr(KEY)[2:-1] not in repr(Vault(KEY))

@@ -10,11 +10,18 @@ import httpx
 import pytest
 
 from microcell.errors import OptionError, ServiceError, TooFewRecordsError
-from microcell.locations._nouns import WhatIf
-from microcell.locations.web import Settings, listen_on
-from microcell.locations.web import _shield as shield
-from microcell.locations.web._page import page_files
-from tests.locations.serving import OPERATOR, asking, bearer, make_app, open_anonymizer, running, scatter
+from microcell.locations.records import WhatIf
+from microcell.locations.web import Settings, listen_on, shield
+from microcell.locations.web.app import page_files
+from tests.locations.serving import (
+    OPERATOR,
+    asking,
+    bearer,
+    make_app,
+    open_anonymizer,
+    running,
+    scatter,
+)
 
 PLACE = {"latitude": 41.4, "longitude": 2.2}
 
@@ -73,7 +80,9 @@ def test_looking_up_gives_what_the_anonymizer_gives(http, anonymizer):
 def test_a_device_moves(http, anonymizer):
     account = fill(http)[0]
     path = f"/devices/{account['pseudonym']}/location"
-    moved = http.put(path, json={"latitude": 50.0, "longitude": 3}, headers=bearer(account["token"]))
+    moved = http.put(
+        path, json={"latitude": 50.0, "longitude": 3}, headers=bearer(account["token"])
+    )
     assert moved.status_code == 200
     assert anonymizer.status().moves == 1
     assert location_of(http, account).json() == moved.json()
@@ -115,7 +124,9 @@ def test_unknown_pseudonyms_and_wrong_tokens_are_answered_alike(http):
         assert answers[0].status_code == 404
 
 
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Basic eA=="}, {"Authorization": "Bearer"}])
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Basic eA=="}, {"Authorization": "Bearer"}]
+)
 def test_without_a_token_nothing_is_told(http, headers):
     account = fill(http)[0]
     for pseudonym in (account["pseudonym"], "unknown"):
@@ -125,11 +136,18 @@ def test_without_a_token_nothing_is_told(http, headers):
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/status"), ("POST", "/rebuild"), ("GET", "/what-if?k=5"), ("GET", "/metrics")]
+    ("method", "path"),
+    [("GET", "/status"), ("POST", "/rebuild"), ("GET", "/what-if?k=5"), ("GET", "/metrics")],
 )
 def test_the_operators_routes_need_the_operators_token(http, method, path):
     account = fill(http)[0]
-    for headers in ({}, bearer("wrong"), bearer(account["token"]), bearer(OPERATOR + "x"), bearer(OPERATOR[:-1])):
+    for headers in (
+        {},
+        bearer("wrong"),
+        bearer(account["token"]),
+        bearer(OPERATOR + "x"),
+        bearer(OPERATOR[:-1]),
+    ):
         assert http.request(method, path, headers=headers).status_code == 401
 
 
@@ -160,12 +178,17 @@ def test_the_operators_routes_need_the_operators_token(http, method, path):
     ],
 )
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-def test_wrong_content_is_refused_and_never_repeated(http, anonymizer, caplog, method, content, fields):
+def test_wrong_content_is_refused_and_never_repeated(
+    http, anonymizer, caplog, method, content, fields
+):
     caplog.set_level(logging.DEBUG)
     path, headers = "/devices", {"Content-Type": "application/json"}
     if method == "PUT":
         account = sign_up(http)
-        path, headers = f"/devices/{account['pseudonym']}/location", {**headers, **bearer(account["token"])}
+        path, headers = (
+            f"/devices/{account['pseudonym']}/location",
+            {**headers, **bearer(account["token"])},
+        )
     before = anonymizer.overview().devices
     answer = http.request(method, path, content=content, headers=headers)
     assert answer.status_code in (400, 422), answer.text
@@ -192,7 +215,9 @@ def test_large_bodies_are_refused_before_they_are_read(anonymizer):
     app = make_app(anonymizer)
     with asking(app) as http:
         for content in (b" " * 5000, b'{"latitude": 1, "longitude": 2}' + b" " * 5000):
-            answer = http.post("/devices", content=content, headers={"Content-Type": "application/json"})
+            answer = http.post(
+                "/devices", content=content, headers={"Content-Type": "application/json"}
+            )
             assert (answer.status_code, answer.headers["connection"]) == (413, "close")
         assert http.request("GET", "/health", content=b"x" * 5000).status_code == 413
     with running(app) as url, httpx.Client(base_url=url, trust_env=False) as http:
@@ -237,7 +262,8 @@ def test_a_client_that_leaves_in_the_middle_does_no_harm(anonymizer, caplog):
 
 
 @pytest.mark.parametrize(
-    "path", ["/nothing", "/devices/", "/devices/a/b/c", "/page/../_vault.py", "/page/%2e%2e/_vault.py"]
+    "path",
+    ["/nothing", "/devices/", "/devices/a/b/c", "/page/../_vault.py", "/page/%2e%2e/_vault.py"],
 )
 def test_other_paths_are_not_found(http, path):
     answer = http.get(path)
@@ -294,7 +320,12 @@ def test_a_client_cannot_name_another_address_unless_a_proxy_is_trusted(anonymiz
 
 def test_cells_are_geojson_without_members(http, anonymizer):
     empty = http.get("/cells").json()
-    assert (empty["features"], empty["least_size"], empty["rebuilt"], empty["k"]) == ([], None, None, 3)
+    assert (empty["features"], empty["least_size"], empty["rebuilt"], empty["k"]) == (
+        [],
+        None,
+        None,
+        3,
+    )
     fill(http)
     answer = http.get("/cells")
     assert answer.headers["content-type"] == "application/geo+json"
@@ -341,7 +372,10 @@ def test_the_operator_sees_the_status_and_rebuilds(http, anonymizer):
 def test_cells_cannot_be_rebuilt_of_fewer_devices_than_k(http, anonymizer):
     sign_up(http)
     answer = http.post("/rebuild", headers=bearer(OPERATOR))
-    assert (answer.status_code, answer.json()) == (409, {"detail": "There are fewer devices than k."})
+    assert (answer.status_code, answer.json()) == (
+        409,
+        {"detail": "There are fewer devices than k."},
+    )
     assert anonymizer.status().last_failure is None
 
 
@@ -389,7 +423,10 @@ def test_too_few_devices_are_a_conflict(http, anonymizer, monkeypatch):
     monkeypatch.setattr(anonymizer, "rebuild", refuse)
     for method, path in (("GET", "/what-if?k=5"), ("POST", "/rebuild")):
         answer = http.request(method, path, headers=bearer(OPERATOR))
-        assert (answer.status_code, answer.json()) == (409, {"detail": "There are fewer devices than k."})
+        assert (answer.status_code, answer.json()) == (
+            409,
+            {"detail": "There are fewer devices than k."},
+        )
 
 
 def test_a_database_that_fails_is_told_and_what_was_served_goes_on(http, anonymizer, monkeypatch):
@@ -410,8 +447,14 @@ def test_metrics_count_requests_by_route(http):
     location_of(http, account)
     location_of(http, account | {"token": "wrong"})
     text = http.get("/metrics", headers=bearer(OPERATOR)).text
-    assert 'requests_total{method="GET",route="/devices/{pseudonym}/location",status="200"} 1.0' in text
-    assert 'requests_total{method="GET",route="/devices/{pseudonym}/location",status="404"} 1.0' in text
+    assert (
+        'requests_total{method="GET",route="/devices/{pseudonym}/location",status="200"} 1.0'
+        in text
+    )
+    assert (
+        'requests_total{method="GET",route="/devices/{pseudonym}/location",status="404"} 1.0'
+        in text
+    )
     assert 'requests_total{method="POST",route="/devices",status="201"} 9.0' in text
     assert "microcell_locations_devices 9.0" in text
     assert "microcell_locations_least_size" in text
@@ -441,7 +484,12 @@ def test_the_page_and_its_files_are_served_as_they_are(http):
 
 
 def test_every_answer_has_the_headers_of_safety(http):
-    for answer in (http.get("/cells"), http.get("/nothing"), http.post("/devices", json={}), http.get("/status")):
+    for answer in (
+        http.get("/cells"),
+        http.get("/nothing"),
+        http.post("/devices", json={}),
+        http.get("/status"),
+    ):
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["x-frame-options"] == "DENY"
         assert answer.headers["referrer-policy"] == "no-referrer"
@@ -450,7 +498,9 @@ def test_every_answer_has_the_headers_of_safety(http):
     assert http.post("/devices", json=PLACE).headers["cache-control"] == "no-store"
 
 
-@pytest.mark.parametrize("token", ["", "short", "fifteen letters", "ü" * 20, " " + "x" * 20, "x" * 20 + "\n"])
+@pytest.mark.parametrize(
+    "token", ["", "short", "fifteen letters", "ü" * 20, " " + "x" * 20, "x" * 20 + "\n"]
+)
 def test_operators_tokens_must_be_usable(token):
     with pytest.raises(OptionError, match="operator's token"):
         Settings(operator=token)

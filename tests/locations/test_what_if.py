@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microcell.errors import DataError, MicrocellError, OptionError, TooFewRecordsError
-from microcell.locations import _what_if
-from microcell.locations._sphere import to_points
-from microcell.locations._what_if import what_if
-from microcell.partitioning import pcl
+from microcell.locations import scenarios
+from microcell.locations.clustering import to_points
+from microcell.locations.scenarios import what_if
+from microcell.methods import pcl
 
 
 def scatter(count, *, seed=0, kilometres=10.0, latitude=48.0, longitude=11.0):
@@ -27,7 +27,10 @@ def plain_distances(points, labels):
         members = [point for point, label in zip(points, labels, strict=True) if label == cell]
         middle = sum(members) / len(members)
         middle = middle / math.sqrt(middle @ middle)
-        out += [6371.0088 * math.acos(min(1.0, float(point @ middle) / math.sqrt(point @ point))) for point in members]
+        out += [
+            6371.0088 * math.acos(min(1.0, float(point @ middle) / math.sqrt(point @ point)))
+            for point in members
+        ]
     return sorted(out)
 
 
@@ -45,17 +48,21 @@ def test_small_populations_are_measured_as_they_are():
     distances = plain_distances(points, pcl(points, 20, shakes=0).labels)
     assert found.cells == 30
     assert found.mean == pytest.approx(sum(distances) / 600, abs=1e-4)
-    assert found.root_mean_square == pytest.approx(math.sqrt(sum(d * d for d in distances) / 600), abs=1e-4)
+    assert found.root_mean_square == pytest.approx(
+        math.sqrt(sum(d * d for d in distances) / 600), abs=1e-4
+    )
     quantiles = dict(found.quantiles)
     assert quantiles[0.5] == pytest.approx(sum(distances[290:310]) / 20, abs=1e-4)
     assert quantiles[0.99] == pytest.approx(sum(distances[580:]) / 20, abs=1e-4)
     check_histogram(found, 600)
-    for low, high, count in zip(found.edges[:-2], found.edges[1:-1], found.counts[:-1], strict=False):
+    for low, high, count in zip(
+        found.edges[:-2], found.edges[1:-1], found.counts[:-1], strict=False
+    ):
         assert sum(low <= d < high for d in distances) == count
 
 
 def test_a_sample_is_near_the_truth(monkeypatch):
-    monkeypatch.setattr(_what_if, "_LARGE", 1000)
+    monkeypatch.setattr(scenarios, "_LARGE", 1000)
     points = scatter(3000)
     truth = plain_distances(points, pcl(points, 100, adjust="newton", shakes=0).labels)
     found = what_if(points, 100)
@@ -69,8 +76,8 @@ def test_regions_are_near_the_truth(monkeypatch):
     rng = np.random.default_rng(0)
     points = to_points(rng.uniform(0, 1, 3000), rng.uniform(0, 1, 3000))
     everything = what_if(points, 5, seed=1)
-    monkeypatch.setattr(_what_if, "_CELLS", 100)
-    monkeypatch.setattr(_what_if, "_REGIONS", 8)
+    monkeypatch.setattr(scenarios, "_CELLS", 100)
+    monkeypatch.setattr(scenarios, "_REGIONS", 8)
     some = what_if(points, 5, seed=1)
     assert some.mean == pytest.approx(everything.mean, rel=0.08)
     assert some.cells == everything.cells == 600
@@ -116,7 +123,7 @@ def test_across_the_antimeridian_and_a_pole_as_elsewhere():
 
 
 def test_the_same_seed_gives_the_same_answer(monkeypatch):
-    monkeypatch.setattr(_what_if, "_LARGE", 500)
+    monkeypatch.setattr(scenarios, "_LARGE", 500)
     points = scatter(1000)
     assert what_if(points, 100, seed=3) == what_if(points, 100, seed=3)
     assert what_if(points, 100, seed=3) != what_if(points, 100, seed=4)
@@ -144,7 +151,10 @@ def test_what_makes_no_sense_is_refused_without_a_value(points, k, error):
 
 @settings(max_examples=25, deadline=None)
 @given(
-    count=st.integers(2, 60), k=st.integers(2, 60), scale=st.sampled_from([1e-7, 1.0, 3000.0]), seed=st.integers(0, 99)
+    count=st.integers(2, 60),
+    k=st.integers(2, 60),
+    scale=st.sampled_from([1e-7, 1.0, 3000.0]),
+    seed=st.integers(0, 99),
 )
 def test_histograms_hold_everyone(count, k, scale, seed):
     points = scatter(count, seed=seed, kilometres=scale)

@@ -74,7 +74,9 @@ def vmdav(X, k, gamma):
 
 
 def sse(X, labels):
-    return sum(((X[labels == c] - X[labels == c].mean(axis=0)) ** 2).sum() for c in np.unique(labels))
+    return sum(
+        ((X[labels == c] - X[labels == c].mean(axis=0)) ** 2).sum() for c in np.unique(labels)
+    )
 
 
 def best_univariate_sse(x, k):

@@ -22,7 +22,9 @@ SCHEMA = mc.Schema(
 def make_people(n=420, seed=0):
     """Candidates without confidential columns; two towns and some codes are rarer than any k."""
     chance = np.random.default_rng(seed)
-    towns = np.array(["Lleida", "Vic", "Reus", "Olot"])[chance.choice(4, n, p=[0.5, 0.3, 0.17, 0.03])]
+    towns = np.array(["Lleida", "Vic", "Reus", "Olot"])[
+        chance.choice(4, n, p=[0.5, 0.3, 0.17, 0.03])
+    ]
     towns[:2] = ["Prats", "Taradell"]
     return {
         "name": np.array([f"person {i}" for i in range(n)]),
@@ -32,7 +34,9 @@ def make_people(n=420, seed=0):
         "school": np.array(["none", "some", "much"])[chance.integers(0, 3, n)],
         "born": np.datetime64("1940-01-01") + chance.integers(0, 20000, n),
         "member": chance.random(n) < 0.4,
-        "postal": np.array([f"{code:05d}" for code in chance.choice([8001, 8002, 8750, 25001, 43002], n)]),
+        "postal": np.array(
+            [f"{code:05d}" for code in chance.choice([8001, 8002, 8750, 25001, 43002], n)]
+        ),
         "chance": chance.choice([0.3, 0.5, 0.85, 1.0], n),
     }
 

@@ -17,6 +17,10 @@ def designs(people):
     made = {}
     for kind, options in WAYS.items():
         how = {} if kind == "boxes" else {"method": "mdav"}
-        made[kind, "common"] = mc.design_survey(people, SCHEMA, K, 0.7, FAILURE, **options, **how)
-        made[kind, "uneven"] = mc.design_survey(people, SCHEMA, K, "chance", FAILURE, **options)
+        made[kind, "common"] = mc.surveys.design_survey(
+            people, SCHEMA, K, 0.7, FAILURE, **options, **how
+        )
+        made[kind, "uneven"] = mc.surveys.design_survey(
+            people, SCHEMA, K, "chance", FAILURE, **options
+        )
     return made

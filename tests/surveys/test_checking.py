@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import microcell as mc
-from microcell.cells._files import _seal
+from microcell.cells.base import _seal
 from tests.surveys.candidates import WAYS, K
 
 
@@ -25,11 +25,11 @@ def forge(design, folder, change):
 @pytest.mark.parametrize("how", ["common", "uneven"])
 def test_designs_hold(kind, how, people, designs, tmp_path):
     design = designs[kind, how]
-    assert mc.check_survey(design.cells).holds
+    assert mc.surveys.check_survey(design.cells).holds
     column = "chance" if how == "uneven" else None
-    found = mc.check_survey(design.cells, people, participation=column).require()
+    found = mc.surveys.check_survey(design.cells, people, participation=column).require()
     assert "frame" in [item.name for item in found.findings]
-    assert mc.check_survey(forge(design, tmp_path, dict.copy), people).holds
+    assert mc.surveys.check_survey(forge(design, tmp_path, dict.copy), people).holds
 
 
 def set_survey(name, value):
@@ -70,7 +70,7 @@ def shift_size(content):
     ],
 )
 def test_lies_are_found(change, bad, designs, tmp_path):
-    found = mc.check_survey(forge(designs["power", "common"], tmp_path, change))
+    found = mc.surveys.check_survey(forge(designs["power", "common"], tmp_path, change))
     assert not found.holds
     assert bad in [item.name for item in found.findings if not item.holds]
     with pytest.raises(mc.GuaranteeError):
@@ -83,25 +83,27 @@ def test_sizes_that_are_not_true_are_found_with_the_frame(people, designs, tmp_p
         failures = content["survey"]["cell_failures"]
         for cell in (0, 1):
             size = content["cells"]["sizes"][cell]
-            failures[cell] = float(mc.cell_failures(np.zeros(size, dtype=int), 0.7, K)[0])
+            failures[cell] = float(mc.surveys.cell_failures(np.zeros(size, dtype=int), 0.7, K)[0])
 
     # Cells large enough that the lie about their sizes stays within the limit.
-    design = mc.design_survey(people, mc.Schema(quasi=["age"]), K, 0.7, 0.3, method="mdav")
+    design = mc.surveys.design_survey(people, mc.Schema(quasi=["age"]), K, 0.7, 0.3, method="mdav")
     path = forge(design, tmp_path, change)
-    found = mc.check_survey(path, people)
+    found = mc.surveys.check_survey(path, people)
     assert "frame" in [item.name for item in found.findings if not item.holds]
 
 
 def test_a_frame_of_others_is_found(people, designs):
     others = {name: column[::-1][:-3] for name, column in people.items()}
-    assert not mc.check_survey(designs["power", "common"].cells, others).holds
+    assert not mc.surveys.check_survey(designs["power", "common"].cells, others).holds
 
 
 def test_probabilities_that_are_not_true_are_found(people, designs):
     swapped = {**people, "chance": people["chance"][::-1]}
-    found = mc.check_survey(designs["power", "uneven"].cells, swapped, participation="chance")
+    found = mc.surveys.check_survey(
+        designs["power", "uneven"].cells, swapped, participation="chance"
+    )
     assert [item.name for item in found.findings if not item.holds] == ["participation"]
-    unnamed = mc.check_survey(designs["power", "uneven"].cells, people)
+    unnamed = mc.surveys.check_survey(designs["power", "uneven"].cells, people)
     assert "not compared" in unnamed.findings[-1].words
 
 
@@ -128,14 +130,16 @@ def test_probabilities_that_are_not_true_are_found(people, designs):
     ],
 )
 def test_damaged_survey_parts_are_refused(change, designs, tmp_path):
-    with pytest.raises(mc.TableError):
-        mc.check_survey(forge(designs["power", "common"], tmp_path, change))
+    with pytest.raises(mc.errors.TableError):
+        mc.surveys.check_survey(forge(designs["power", "common"], tmp_path, change))
 
 
-@pytest.mark.parametrize("change", [lambda pairs: pairs.reverse(), lambda pairs: pairs[0].__setitem__(1, 99)])
+@pytest.mark.parametrize(
+    "change", [lambda pairs: pairs.reverse(), lambda pairs: pairs[0].__setitem__(1, 99)]
+)
 def test_participation_by_cell_must_be_sorted_and_complete(change, designs, tmp_path):
-    with pytest.raises(mc.TableError):
-        mc.check_survey(
+    with pytest.raises(mc.errors.TableError):
+        mc.surveys.check_survey(
             forge(
                 designs["power", "uneven"],
                 tmp_path,
@@ -148,17 +152,17 @@ def test_an_altered_file_is_refused(designs, tmp_path):
     path = tmp_path / "cells.json"
     designs["power", "common"].cells.save(path)
     path.write_text(path.read_text().replace('"trust": "local"', '"trust": "none"'))
-    with pytest.raises(mc.TableError, match="altered"):
-        mc.check_survey(path)
+    with pytest.raises(mc.errors.TableError, match="altered"):
+        mc.surveys.check_survey(path)
 
 
 def test_cells_of_no_survey_are_refused(people):
     release = mc.anonymize({"age": people["age"]}, mc.Schema(quasi=["age"]), k=5, cells=True)
     assert json.loads(release.cells.to_json())["version"] == 1
-    with pytest.raises(mc.OptionError, match="not designed for a survey"):
-        mc.check_survey(release.cells)
-    with pytest.raises(mc.OptionError, match="not designed for a survey"):
-        mc.answer_survey(release.cells, {"age": 5})
+    with pytest.raises(mc.errors.OptionError, match="not designed for a survey"):
+        mc.surveys.check_survey(release.cells)
+    with pytest.raises(mc.errors.OptionError, match="not designed for a survey"):
+        mc.surveys.answer_survey(release.cells, {"age": 5})
 
 
 def test_files_of_surveys_are_of_version_2_and_come_back_equal(designs, tmp_path):
@@ -173,12 +177,12 @@ def test_files_of_surveys_are_of_version_2_and_come_back_equal(designs, tmp_path
 
 def test_wrong_options_are_refused(people, designs):
     cells = designs["power", "uneven"].cells
-    with pytest.raises(mc.OptionError, match="give the frame"):
-        mc.check_survey(cells, participation="chance")
-    with pytest.raises(mc.SchemaError, match="'name'"):
-        mc.check_survey(cells, people, participation="name")
-    with pytest.raises(mc.OptionError, match="missing"):
-        mc.check_survey(cells, people, missing="guess")
+    with pytest.raises(mc.errors.OptionError, match="give the frame"):
+        mc.surveys.check_survey(cells, participation="chance")
+    with pytest.raises(mc.errors.SchemaError, match="'name'"):
+        mc.surveys.check_survey(cells, people, participation="name")
+    with pytest.raises(mc.errors.OptionError, match="missing"):
+        mc.surveys.check_survey(cells, people, missing="guess")
     holes = np.where(np.arange(len(people["age"])) < 5, np.nan, people["height"])
-    with pytest.raises(mc.OptionError, match="5 candidates lack"):
-        mc.check_survey(cells, {**people, "height": holes})
+    with pytest.raises(mc.errors.OptionError, match="5 candidates lack"):
+        mc.surveys.check_survey(cells, {**people, "height": holes})

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import microcell as mc
-from microcell.partitioning.participating import expected_distortion, participating_cells
-from microcell.surveys._making import Task, make_cells
+from microcell.methods.candidates import expected_distortion, participating_cells
+from microcell.surveys.make_cells import Task, make_cells
 from tests.surveys.candidates import FAILURE, SCHEMA, WAYS, K, failure_of, make_people
 
 BOTH = [(kind, how) for kind in WAYS for how in ("common", "uneven")]
@@ -47,7 +47,9 @@ def test_every_cell_holds_as_the_file_assigns_the_candidates(kind, how, people, 
 @pytest.mark.parametrize("how", ["common", "uneven"])
 def test_the_figures_come_out_when_participation_is_drawn(how, people, designs):
     design = designs["power", how]
-    found = mc.simulate_participation(chances_of(people, how), K, labels=design.labels, trials=4000)
+    found = mc.surveys.simulate_participation(
+        chances_of(people, how), K, labels=design.labels, trials=4000
+    )
     stated = design.cells.survey
     for name in ("table_failure", "record_failure", "participant_failure", "unprotected"):
         estimate = getattr(found, name)
@@ -55,14 +57,14 @@ def test_the_figures_come_out_when_participation_is_drawn(how, people, designs):
 
 
 def test_a_common_participation_gives_cells_of_the_size_that_it_needs(designs):
-    size = mc.effective_anonymity(K, 0.7, FAILURE).size
+    size = mc.surveys.effective_anonymity(K, 0.7, FAILURE).size
     for kind in ("power", "balls", "lookup"):
         assert designs[kind, "common"].cells.sizes.min() >= size
         assert designs[kind, "common"].manifest["cells"]["least_size"] == size
 
 
 def test_certain_participation_needs_k_and_costs_nothing(people):
-    design = mc.design_survey(people, SCHEMA, K, 1.0, FAILURE, method="mdav")
+    design = mc.surveys.design_survey(people, SCHEMA, K, 1.0, FAILURE, method="mdav")
     assert design.manifest["cells"]["least_size"] == K
     assert design.figures.table_failure == 0
     assert design.manifest["certainty"]["ratio"] == pytest.approx(1.0)
@@ -70,8 +72,8 @@ def test_certain_participation_needs_k_and_costs_nothing(people):
 
 def test_a_column_of_equal_probabilities_is_a_common_one(people):
     same = {**people, "chance": np.full(len(people["age"]), 0.7)}
-    by_column = mc.design_survey(same, SCHEMA, K, "chance", FAILURE, method="mdav")
-    by_number = mc.design_survey(same, SCHEMA, K, 0.7, FAILURE, method="mdav")
+    by_column = mc.surveys.design_survey(same, SCHEMA, K, "chance", FAILURE, method="mdav")
+    by_number = mc.surveys.design_survey(same, SCHEMA, K, 0.7, FAILURE, method="mdav")
     assert np.array_equal(by_column.labels, by_number.labels)
     assert by_column.cells.survey["participation"] == {"common": 0.7}
 
@@ -83,9 +85,11 @@ def test_uncertainty_costs_distortion(designs):
 
 def test_what_participation_costs_is_found_on_some_of_many(people, monkeypatch):
     schema = mc.Schema(quasi=["age", "height"])
-    whole = mc.design_survey(people, schema, K, 0.7, FAILURE, method="mdav").manifest["certainty"]
-    monkeypatch.setattr("microcell.surveys.designing._COMPARED", 200)
-    manifest = mc.design_survey(people, schema, K, 0.7, FAILURE, method="mdav").manifest
+    whole = mc.surveys.design_survey(people, schema, K, 0.7, FAILURE, method="mdav").manifest[
+        "certainty"
+    ]
+    monkeypatch.setattr("microcell.surveys.designs._COMPARED", 200)
+    manifest = mc.surveys.design_survey(people, schema, K, 0.7, FAILURE, method="mdav").manifest
     some = manifest["certainty"]
     assert (whole["candidates"], some["candidates"]) == (420, 200)
     assert some["distortion"] == pytest.approx(manifest["distortion"] / some["ratio"])
@@ -93,10 +97,10 @@ def test_what_participation_costs_is_found_on_some_of_many(people, monkeypatch):
 
 
 def test_a_design_stands_where_too_few_lie_together_to_compare(people, monkeypatch):
-    monkeypatch.setattr("microcell.surveys.designing._COMPARED", 4)
-    design = mc.design_survey(people, mc.Schema(quasi=["age"]), K, "chance", FAILURE)
+    monkeypatch.setattr("microcell.surveys.designs._COMPARED", 4)
+    design = mc.surveys.design_survey(people, mc.Schema(quasi=["age"]), K, "chance", FAILURE)
     assert design.manifest["certainty"] == {"distortion": None, "ratio": None, "candidates": 0}
-    assert "or nobody" in mc.render_survey(design)
+    assert "or nobody" in mc.surveys.render_survey(design)
 
 
 def test_means_are_weighed_by_participation(people, designs):
@@ -112,16 +116,18 @@ def test_refinement_gains_five_percent_on_cells_grown_by_the_stopping_rule():
     X, chances = chance.normal(size=(1500, 4)), chance.uniform(0.3, 0.95, 1500)
     start = participating_cells(X, 5, chances, 1e-3, refine=False)
     made = make_cells(Task(X, chances, 5, 1e-3, None), "power")
-    gained = expected_distortion(X, made.assign(X), chances) / expected_distortion(X, start, chances)
+    gained = expected_distortion(X, made.assign(X), chances) / expected_distortion(
+        X, start, chances
+    )
     assert gained <= 0.95
 
 
 def test_macrocells_hold_too(monkeypatch):
-    monkeypatch.setattr("microcell.surveys._making._MANY", 1000)
-    monkeypatch.setattr("microcell.surveys._making._MACROCELL", 500)
+    monkeypatch.setattr("microcell.surveys.make_cells._MANY", 1000)
+    monkeypatch.setattr("microcell.surveys.make_cells._MACROCELL", 500)
     chance = np.random.default_rng(4)
     X, chances = chance.normal(size=(3000, 3)), chance.uniform(0.2, 1.0, 3000)
-    for size in (None, mc.effective_anonymity(4, 0.6, 1e-3).size):
+    for size in (None, mc.surveys.effective_anonymity(4, 0.6, 1e-3).size):
         own = chances if size is None else np.full(3000, 0.6)
         made = make_cells(Task(X, own, 4, 1e-3, size), "power")
         labels = made.assign(X)
@@ -145,15 +151,17 @@ def test_cells_hold_whatever_the_points(rows, values, dimensions, k, kind, even,
     chance = np.random.default_rng(seed)
     X = chance.integers(0, values, (rows, dimensions)).astype(float)
     chances = np.full(rows, 0.8) if even else chance.choice([0.4, 0.7, 1.0], rows)
-    size = mc.effective_anonymity(k, 0.8, 0.05).size if even else None
+    size = mc.surveys.effective_anonymity(k, 0.8, 0.05).size if even else None
     try:
         made = make_cells(Task(X, chances, k, 0.05, size, method="mdav"), kind)
-    except mc.TooFewRecordsError:
+    except mc.errors.TooFewRecordsError:
         assert failure_of(chances, k) > 0.05 or (size or 0) > rows
         return
     labels = made.assign(X)
     assert np.array_equal(np.bincount(labels, minlength=len(made)), made.sizes)
-    assert all(failure_of(chances[labels == cell], k) <= 0.05 * (1 + 1e-9) for cell in range(len(made)))
+    assert all(
+        failure_of(chances[labels == cell], k) <= 0.05 * (1 + 1e-9) for cell in range(len(made))
+    )
     assert made.sizes.min() >= k
 
 
@@ -171,20 +179,28 @@ def numbers_in(data):
 @pytest.fixture(scope="module")
 def continuous():
     chance = np.random.default_rng(9)
-    return {"x": chance.normal(size=300), "y": chance.normal(size=300) * 1e6, "chance": chance.choice([0.4, 0.9], 300)}
+    return {
+        "x": chance.normal(size=300),
+        "y": chance.normal(size=300) * 1e6,
+        "chance": chance.choice([0.4, 0.9], 300),
+    }
 
 
 @pytest.mark.parametrize("kind", WAYS)
 @pytest.mark.parametrize("who", [0.7, "chance"])
 def test_files_hold_no_candidates_record(kind, who, continuous, tmp_path):
-    design = mc.design_survey(continuous, mc.Schema(quasi=["x", "y"]), 3, who, 0.01, **WAYS[kind])
+    design = mc.surveys.design_survey(
+        continuous, mc.Schema(quasi=["x", "y"]), 3, who, 0.01, **WAYS[kind]
+    )
     path = tmp_path / "cells.json"
     design.cells.save(path, confidential=kind == "lookup")
     found = numbers_in(json.loads(path.read_text()))
     values = set(continuous["x"].tolist()) | set(continuous["y"].tolist())
     for name in ("x", "y"):
         encoded = design.cells.encoding.columns["xy".index(name)]
-        values |= set(((continuous[name] - encoded.origin - encoded.centre[0]) / encoded.scale[0]).tolist())
+        values |= set(
+            ((continuous[name] - encoded.origin - encoded.centre[0]) / encoded.scale[0]).tolist()
+        )
     assert bool(found & values) == (kind == "lookup")
 
 
@@ -209,87 +225,101 @@ def test_the_manifest_is_json_and_tells_digests(people, designs):
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"k": 1}, mc.OptionError, "k must be"),
-        ({"k": True}, mc.OptionError, "k must be"),
-        ({"failure": 0.0}, mc.OptionError, "failure"),
-        ({"failure": 1.0}, mc.OptionError, "failure"),
-        ({"failure": np.nan}, mc.OptionError, "failure"),
-        ({"participation": 0.0}, mc.OptionError, "participation"),
-        ({"participation": 1.5}, mc.OptionError, "participation"),
-        ({"participation": np.nan}, mc.OptionError, "participation"),
-        ({"participation": None}, mc.OptionError, "participation"),
-        ({"participation": "nowhere"}, mc.SchemaError, "'nowhere'"),
-        ({"participation": "name"}, mc.DataError, "not probabilities"),
-        ({"participation": "age"}, mc.OptionError, "quasi-identifier"),
-        ({"trust": "remote"}, mc.OptionError, "trust"),
-        ({"cells": "boxes"}, mc.OptionError, "power"),
-        ({"trust": "none", "cells": "power"}, mc.OptionError, "boxes"),
-        ({"boxes": 9}, mc.OptionError, "trust='none'"),
-        ({"method": "nonsense"}, mc.OptionError, "nonsense"),
-        ({"method": "mdav", "participation": "chance"}, mc.OptionError, "uneven"),
-        ({"seed": -1}, mc.OptionError, "seed"),
-        ({"missing": "guess"}, mc.OptionError, "missing"),
-        ({"k": 300}, mc.TooFewRecordsError, "candidates"),
-        ({"k": 300, "participation": "chance"}, mc.TooFewRecordsError, "candidates"),
-        ({"k": 300, "trust": "none", "participation": "chance"}, mc.TooFewRecordsError, "candidates"),
-        ({"k": 5000}, mc.TooFewRecordsError, "records"),
+        ({"k": 1}, mc.errors.OptionError, "k must be"),
+        ({"k": True}, mc.errors.OptionError, "k must be"),
+        ({"failure": 0.0}, mc.errors.OptionError, "failure"),
+        ({"failure": 1.0}, mc.errors.OptionError, "failure"),
+        ({"failure": np.nan}, mc.errors.OptionError, "failure"),
+        ({"participation": 0.0}, mc.errors.OptionError, "participation"),
+        ({"participation": 1.5}, mc.errors.OptionError, "participation"),
+        ({"participation": np.nan}, mc.errors.OptionError, "participation"),
+        ({"participation": None}, mc.errors.OptionError, "participation"),
+        ({"participation": "nowhere"}, mc.errors.SchemaError, "'nowhere'"),
+        ({"participation": "name"}, mc.errors.DataError, "not probabilities"),
+        ({"participation": "age"}, mc.errors.OptionError, "quasi-identifier"),
+        ({"trust": "remote"}, mc.errors.OptionError, "trust"),
+        ({"cells": "boxes"}, mc.errors.OptionError, "power"),
+        ({"trust": "none", "cells": "power"}, mc.errors.OptionError, "boxes"),
+        ({"boxes": 9}, mc.errors.OptionError, "trust='none'"),
+        ({"method": "nonsense"}, mc.errors.OptionError, "nonsense"),
+        ({"method": "mdav", "participation": "chance"}, mc.errors.OptionError, "uneven"),
+        ({"seed": -1}, mc.errors.OptionError, "seed"),
+        ({"missing": "guess"}, mc.errors.OptionError, "missing"),
+        ({"k": 300}, mc.errors.TooFewRecordsError, "candidates"),
+        ({"k": 300, "participation": "chance"}, mc.errors.TooFewRecordsError, "candidates"),
+        (
+            {"k": 300, "trust": "none", "participation": "chance"},
+            mc.errors.TooFewRecordsError,
+            "candidates",
+        ),
+        ({"k": 5000}, mc.errors.TooFewRecordsError, "records"),
     ],
 )
 def test_wrong_requests_are_refused(options, error, said, people):
     given = {"k": K, "participation": 0.7, "failure": FAILURE, **options}
     with pytest.raises(error, match=said):
-        mc.design_survey(people, SCHEMA, **given)
+        mc.surveys.design_survey(people, SCHEMA, **given)
 
 
 @pytest.mark.parametrize("wrong", [0.0, -0.5, 1.01, np.nan, np.inf])
 def test_a_wrong_probability_is_told_by_row(wrong, people):
     chances = people["chance"].copy()
     chances[[6, 9]] = wrong
-    with pytest.raises(mc.DataError, match=r"2 rows are not, the first is row 7"):
-        mc.design_survey({**people, "chance": chances}, SCHEMA, K, "chance", FAILURE)
+    with pytest.raises(mc.errors.DataError, match=r"2 rows are not, the first is row 7"):
+        mc.surveys.design_survey({**people, "chance": chances}, SCHEMA, K, "chance", FAILURE)
 
 
 def test_strata_and_weights_are_refused(people):
-    for schema in (replace(SCHEMA, quasi=SCHEMA.quasi[1:], strata=("age",)), replace(SCHEMA, weight="chance")):
-        with pytest.raises(mc.SchemaError):
-            mc.design_survey(people, schema, K, 0.7, FAILURE)
+    for schema in (
+        replace(SCHEMA, quasi=SCHEMA.quasi[1:], strata=("age",)),
+        replace(SCHEMA, weight="chance"),
+    ):
+        with pytest.raises(mc.errors.SchemaError):
+            mc.surveys.design_survey(people, schema, K, 0.7, FAILURE)
 
 
 @pytest.mark.parametrize("name", ["cell", "design"])
 def test_names_that_answers_use_are_refused(name, people):
-    with pytest.raises(mc.OptionError, match=name):
-        mc.design_survey({name: people["age"]}, mc.Schema(quasi=[name]), K, 0.7, FAILURE)
+    with pytest.raises(mc.errors.OptionError, match=name):
+        mc.surveys.design_survey({name: people["age"]}, mc.Schema(quasi=[name]), K, 0.7, FAILURE)
 
 
 def test_constant_columns_alone_are_refused():
-    with pytest.raises(mc.OptionError, match="varies"):
-        mc.design_survey({"x": [1] * 50}, mc.Schema(quasi=["x"]), 2, 0.9, 0.1)
+    with pytest.raises(mc.errors.OptionError, match="varies"):
+        mc.surveys.design_survey({"x": [1] * 50}, mc.Schema(quasi=["x"]), 2, 0.9, 0.1)
 
 
 @pytest.mark.parametrize("scale", [1e-90, 1e90])
 def test_huge_and_tiny_scales_are_designed_for(scale):
     x = np.random.default_rng(1).normal(size=200) * scale
-    design = mc.design_survey({"x": x, "y": np.ones(200)}, mc.Schema(quasi=["x", "y"]), 3, 0.8, 0.01, method="mdav")
-    assert mc.check_survey(design.cells, {"x": x, "y": np.ones(200)}).holds
+    design = mc.surveys.design_survey(
+        {"x": x, "y": np.ones(200)}, mc.Schema(quasi=["x", "y"]), 3, 0.8, 0.01, method="mdav"
+    )
+    assert mc.surveys.check_survey(design.cells, {"x": x, "y": np.ones(200)}).holds
 
 
 def test_missing_values_are_refused_dropped_or_imputed(people):
-    holes = {**people, "height": np.where(np.arange(len(people["age"])) < 5, np.nan, people["height"])}
-    with pytest.raises(mc.DataError, match=r"'height' \(5\)"):
-        mc.design_survey(holes, SCHEMA, K, 0.7, FAILURE, method="mdav")
+    holes = {
+        **people,
+        "height": np.where(np.arange(len(people["age"])) < 5, np.nan, people["height"]),
+    }
+    with pytest.raises(mc.errors.DataError, match=r"'height' \(5\)"):
+        mc.surveys.design_survey(holes, SCHEMA, K, 0.7, FAILURE, method="mdav")
     for missing, designed in (("drop", 415), ("impute", 420)):
-        design = mc.design_survey(holes, SCHEMA, K, "chance", FAILURE, missing=missing)
+        design = mc.surveys.design_survey(holes, SCHEMA, K, "chance", FAILURE, missing=missing)
         assert design.manifest["candidates"] == {"in": 420, "designed": designed}
-        assert mc.check_survey(design.cells, holes, missing=missing, participation="chance").holds
+        assert mc.surveys.check_survey(
+            design.cells, holes, missing=missing, participation="chance"
+        ).holds
 
 
 def test_boxes_keep_to_their_limit(people):
-    design = mc.design_survey(people, SCHEMA, K, 0.7, FAILURE, trust="none", boxes=6)
+    design = mc.surveys.design_survey(people, SCHEMA, K, 0.7, FAILURE, trust="none", boxes=6)
     assert len(design.cells) == 6
 
 
 def test_the_same_seed_gives_the_same_design(people, designs):
-    again = mc.design_survey(make_people(), SCHEMA, K, "chance", FAILURE)
+    again = mc.surveys.design_survey(make_people(), SCHEMA, K, "chance", FAILURE)
     assert again.cells.digest == designs["power", "uneven"].cells.digest
 
 
@@ -298,13 +328,18 @@ def test_a_failure_just_attained_is_a_limit_like_any_other(kind):
     chance = np.random.default_rng(0)
     frame = {"x": chance.normal(size=120), "y": chance.integers(18, 90, 120)}
     for share in (0.6, 0.7, 0.9):
-        limit = mc.effective_anonymity(3, share, 1e-3).cell_failure
+        limit = mc.surveys.effective_anonymity(3, share, 1e-3).cell_failure
         made, looser = (
-            mc.design_survey(frame, mc.Schema(quasi=["x", "y"]), 3, share, value, **WAYS[kind])
+            mc.surveys.design_survey(
+                frame, mc.Schema(quasi=["x", "y"]), 3, share, value, **WAYS[kind]
+            )
             for value in (limit, limit * (1 + 1e-9))
         )
         assert made.figures.failures.max() <= limit
-        assert made.manifest["cells"]["least_size"] - looser.manifest["cells"]["least_size"] in (0, 1)
+        assert made.manifest["cells"]["least_size"] - looser.manifest["cells"]["least_size"] in (
+            0,
+            1,
+        )
         assert len(made.cells) >= 0.6 * len(looser.cells)
 
 
@@ -313,10 +348,14 @@ def test_all_in_one_cell_at_the_limit_is_a_design_or_too_few_candidates(kind):
     for seed in range(12):
         chance = np.random.default_rng(seed)
         frame = {"x": chance.normal(size=12), "p": chance.uniform(0.3, 0.9, 12)}
-        limit = float(mc.cell_failures(np.zeros(12, dtype=int), frame["p"], 3)[0])  # in the order of the frame
+        limit = float(
+            mc.surveys.cell_failures(np.zeros(12, dtype=int), frame["p"], 3)[0]
+        )  # in the order of the frame
         try:
-            design = mc.design_survey(frame, mc.Schema(quasi=["x"]), 3, "p", limit, **WAYS[kind])
-        except mc.TooFewRecordsError:
+            design = mc.surveys.design_survey(
+                frame, mc.Schema(quasi=["x"]), 3, "p", limit, **WAYS[kind]
+            )
+        except mc.errors.TooFewRecordsError:
             continue
         assert design.figures.failures.max() <= limit
 
@@ -324,7 +363,13 @@ def test_all_in_one_cell_at_the_limit_is_a_design_or_too_few_candidates(kind):
 @pytest.mark.parametrize("kind", ["power", "balls", "lookup"])
 def test_no_candidate_is_the_weighted_mean_of_a_cell(kind):
     chance = np.random.default_rng(0)
-    hardly = np.where(np.arange(400) % 8 == 0, 1e-5, 1e-12)  # hardly anybody comes, so that all cells hold
-    frame = {"x": np.round(chance.normal(size=400), 4), "y": np.round(chance.normal(size=400), 4), "p": hardly}
+    hardly = np.where(
+        np.arange(400) % 8 == 0, 1e-5, 1e-12
+    )  # hardly anybody comes, so that all cells hold
+    frame = {
+        "x": np.round(chance.normal(size=400), 4),
+        "y": np.round(chance.normal(size=400), 4),
+        "p": hardly,
+    }
     with pytest.raises(mc.GuaranteeError, match="one candidate"):
-        mc.design_survey(frame, mc.Schema(quasi=["x", "y"]), 3, "p", 1e-4, **WAYS[kind])
+        mc.surveys.design_survey(frame, mc.Schema(quasi=["x", "y"]), 3, "p", 1e-4, **WAYS[kind])

@@ -15,37 +15,39 @@ SIZES = {
 @pytest.mark.parametrize("given", SIZES)
 def test_the_sizes_of_the_paper(given):
     for failure, size in zip((1e-4, 1e-5, 1e-6), SIZES[given], strict=True):
-        assert mc.survey_size(*given, failure).anonymity.size == size
+        assert mc.surveys.survey_size(*given, failure).anonymity.size == size
 
 
 def test_a_table_of_such_cells_fails_as_its_cells_do():
-    found = mc.survey_size(10, 0.75, 1e-5, 27 * 40)
+    found = mc.surveys.survey_size(10, 0.75, 1e-5, 27 * 40)
     assert found.cells == 40
-    assert found.table_failure == pytest.approx(mc.table_failure([found.anonymity.cell_failure] * 40), rel=1e-9)
-    assert mc.survey_size(10, 1.0, 1e-5).anonymity.size == 10
+    assert found.table_failure == pytest.approx(
+        mc.surveys.table_failure([found.anonymity.cell_failure] * 40), rel=1e-9
+    )
+    assert mc.surveys.survey_size(10, 1.0, 1e-5).anonymity.size == 10
 
 
 @pytest.mark.parametrize("failure", [0.5, 1e-5, 1e-300])
 def test_the_figure_is_drawn_and_the_same_each_time(failure):
-    found = mc.survey_size(5, 0.6, failure)
-    assert mc.draw_size(found, "svg") == mc.draw_size(found, "svg")
-    assert b"mathdefault" not in mc.draw_size(found, "svg")
-    assert mc.draw_size(found, "pdf").startswith(b"%PDF-")
-    with pytest.raises(mc.OptionError, match="form"):
-        mc.draw_size(found, "gif")
+    found = mc.surveys.survey_size(5, 0.6, failure)
+    assert mc.plot.draw_size(found, "svg") == mc.plot.draw_size(found, "svg")
+    assert b"mathdefault" not in mc.plot.draw_size(found, "svg")
+    assert mc.plot.draw_size(found, "pdf").startswith(b"%PDF-")
+    with pytest.raises(mc.errors.OptionError, match="form"):
+        mc.plot.draw_size(found, "gif")
 
 
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ((1, 0.5, 0.1), mc.OptionError),
-        ((5, 0.0, 0.1), mc.OptionError),
-        ((5, 1.1, 0.1), mc.OptionError),
-        ((5, 0.5, 1.0), mc.OptionError),
-        ((5, 0.5, 0.1, 0), mc.OptionError),
-        ((5, 0.5, 1e-9, 6), mc.TooFewRecordsError),
+        ((1, 0.5, 0.1), mc.errors.OptionError),
+        ((5, 0.0, 0.1), mc.errors.OptionError),
+        ((5, 1.1, 0.1), mc.errors.OptionError),
+        ((5, 0.5, 1.0), mc.errors.OptionError),
+        ((5, 0.5, 0.1, 0), mc.errors.OptionError),
+        ((5, 0.5, 1e-9, 6), mc.errors.TooFewRecordsError),
     ],
 )
 def test_wrong_numbers_are_refused(given, error):
     with pytest.raises(error):
-        mc.survey_size(*given)
+        mc.surveys.survey_size(*given)

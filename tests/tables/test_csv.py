@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from microcell.errors import OptionError, TableError
-from microcell.tables import _inference, read, write
+from microcell.tables import csv, read, write
 
 
 def _read(folder: Path, text: str | bytes, suffix: str = ".csv", **options: object) -> pl.DataFrame:
@@ -131,7 +131,8 @@ def test_what_is_given_goes_before_what_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "encoding, found", [("utf-8", "utf-8"), ("utf-8-sig", "utf-8"), ("utf-16", "utf-16"), ("cp1252", "windows-1252")]
+    "encoding, found",
+    [("utf-8", "utf-8"), ("utf-8-sig", "utf-8"), ("utf-16", "utf-16"), ("cp1252", "windows-1252")],
 )
 def test_the_encoding_is_found(tmp_path: Path, encoding: str, found: str) -> None:
     path = tmp_path / "table.csv"
@@ -150,7 +151,9 @@ def test_bytes_outside_windows_1252_are_latin_1(tmp_path: Path) -> None:
 
 def test_an_encoding_can_be_given(tmp_path: Path) -> None:
     assert _read(tmp_path, "a,b\nŁ,1\n".encode("cp1250"), encoding="cp1250")["a"].to_list() == ["Ł"]
-    assert _read(tmp_path, "a,b\nŁ,1\n".encode("utf-16-le"), encoding="utf-16-le")["a"].to_list() == ["Ł"]
+    assert _read(tmp_path, "a,b\nŁ,1\n".encode("utf-16-le"), encoding="utf-16-le")[
+        "a"
+    ].to_list() == ["Ł"]
     assert _read(tmp_path, "a,b\nŁ,1\n".encode("utf-8-sig"), encoding="UTF8").columns == ["a", "b"]
 
 
@@ -171,13 +174,20 @@ def test_an_encoding_can_be_given(tmp_path: Path) -> None:
         (b"a,b\n1,2\n\n3,4\n", {}, "Row 2 is blank"),
     ],
 )
-def test_bad_files_are_refused(tmp_path: Path, text: bytes, options: dict[str, object], said: str) -> None:
+def test_bad_files_are_refused(
+    tmp_path: Path, text: bytes, options: dict[str, object], said: str
+) -> None:
     with pytest.raises(TableError, match=said):
         _read(tmp_path, text, **options)
 
 
 def test_no_error_about_a_header_shows_it(tmp_path: Path) -> None:
-    for header in (b"Quirinus,Zacharias,Quirinus", b"Quirinus,", b'Quirinus,"Zacharias', b'Quirinus,Za"charias'):
+    for header in (
+        b"Quirinus,Zacharias,Quirinus",
+        b"Quirinus,",
+        b'Quirinus,"Zacharias',
+        b'Quirinus,Za"charias',
+    ):
         with pytest.raises(TableError) as caught:
             _read(tmp_path, header + b"\n1,2,3\n")
         assert "Quirinus" not in str(caught.value)
@@ -196,7 +206,9 @@ def test_no_error_about_a_header_shows_it(tmp_path: Path) -> None:
         (["2024/02/29", "1999/1/5"], [date(2024, 2, 29), date(1999, 1, 5)]),
     ],
 )
-def test_dates_of_a_certain_order_are_read(tmp_path: Path, fields: list[str], expected: list[date | None]) -> None:
+def test_dates_of_a_certain_order_are_read(
+    tmp_path: Path, fields: list[str], expected: list[date | None]
+) -> None:
     column = _column(tmp_path, *fields)
     assert column.dtype == pl.Date
     assert column.to_list() == expected
@@ -227,7 +239,11 @@ def test_dates_of_no_certain_order_stay_text(tmp_path: Path, fields: list[str]) 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(1, 33), st.integers(1, 33), st.integers(1000, 2999)), min_size=1, max_size=4),
+    st.lists(
+        st.tuples(st.integers(1, 33), st.integers(1, 33), st.integers(1000, 2999)),
+        min_size=1,
+        max_size=4,
+    ),
     st.sampled_from("/-"),
 )
 def test_day_and_month_are_told_apart_as_a_person_would(
@@ -261,17 +277,27 @@ def test_names_that_look_like_patterns_are_names(tmp_path: Path) -> None:
 def test_columns_are_read_alike_however_many_at_once(
     tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_inference, "_AT_ONCE", at_once)
+    monkeypatch.setattr(csv, "_AT_ONCE", at_once)
     frame = _read(tmp_path, "a;b;c;d;e\n1;1,5;x;;31/1/2024\n2;2;y;;1/1/2024\n")
-    assert frame.rows() == [(1, 1.5, "x", None, date(2024, 1, 31)), (2, 2.0, "y", None, date(2024, 1, 1))]
+    assert frame.rows() == [
+        (1, 1.5, "x", None, date(2024, 1, 31)),
+        (2, 2.0, "y", None, date(2024, 1, 1)),
+    ]
 
 
-def test_ten_thousand_columns_take_no_ten_thousand_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ten_thousand_columns_take_no_ten_thousand_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[object] = []
     select = pl.DataFrame.select
-    monkeypatch.setattr(pl.DataFrame, "select", lambda *given, **named: asked.append(0) or select(*given, **named))
+    monkeypatch.setattr(
+        pl.DataFrame, "select", lambda *given, **named: asked.append(0) or select(*given, **named)
+    )
     width = 3000
-    text = "\n".join(",".join(fields) for fields in ([f"c{at}" for at in range(width)], *[["1", "x", ".5"] * 1000] * 2))
+    text = "\n".join(
+        ",".join(fields)
+        for fields in ([f"c{at}" for at in range(width)], *[["1", "x", ".5"] * 1000] * 2)
+    )
     frame = _read(tmp_path, text)
     assert frame.dtypes == [pl.Int64, pl.String, pl.Float64] * 1000
     assert len(asked) < 100
@@ -301,7 +327,9 @@ def test_bad_options_are_refused(tmp_path: Path, options: dict[str, object]) -> 
 
 def test_the_dialect_goes_out_as_it_came_in(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
-    path.write_bytes('a;b;c\n1,5;x, y;2024-05-01T09:30\n2,25;"z;w";2024-05-02 10:00:00.25\n'.encode("utf-16"))
+    path.write_bytes(
+        'a;b;c\n1,5;x, y;2024-05-01T09:30\n2,25;"z;w";2024-05-02 10:00:00.25\n'.encode("utf-16")
+    )
     write(read(path), tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_bytes() == (
         b'a;b;c\n1,5;x, y;2024-05-01T09:30:00\n2,25;"z;w";2024-05-02T10:00:00.250\n'
@@ -311,7 +339,10 @@ def test_the_dialect_goes_out_as_it_came_in(tmp_path: Path) -> None:
 
 
 TEXTS = st.text(
-    st.one_of(st.sampled_from(",;\t|\"'\n\r .0a-"), st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
+    st.one_of(
+        st.sampled_from(",;\t|\"'\n\r .0a-"),
+        st.characters(exclude_categories=["Cs"], exclude_characters="\0"),
+    ),
     min_size=1,
     max_size=8,
 ).map(lambda text: "t" + text)
@@ -321,7 +352,9 @@ TEXTS = st.text(
 @given(
     st.integers(1, 3).flatmap(
         lambda width: st.lists(
-            st.lists(st.one_of(st.none(), TEXTS), min_size=width, max_size=width), min_size=1, max_size=6
+            st.lists(st.one_of(st.none(), TEXTS), min_size=width, max_size=width),
+            min_size=1,
+            max_size=6,
         )
     ),
     st.sampled_from([".csv", ".tsv", ".txt"]),
@@ -332,7 +365,10 @@ def test_text_comes_back_as_it_was(
 ) -> None:
     width = len(rows[0])
     names = data.draw(st.lists(TEXTS, min_size=width, max_size=width, unique=True))
-    frame = pl.DataFrame(dict(zip(names, zip(*rows, strict=True), strict=True)), schema=dict.fromkeys(names, pl.String))
+    frame = pl.DataFrame(
+        dict(zip(names, zip(*rows, strict=True), strict=True)),
+        schema=dict.fromkeys(names, pl.String),
+    )
     path = tmp_path / f"table{suffix}"
     write(read(frame), path)
     # Short texts full of delimiters leave no way to find the right one out.

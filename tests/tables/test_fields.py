@@ -7,14 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.errors import TableError
-from microcell.tables import _fields
-from microcell.tables._fields import Marks, Shape, count_fields, measure
+from microcell.tables import csv as _fields
+from microcell.tables.csv import Marks, Shape, count_fields, measure
 
 COMMA = Marks(ord(","))
 
 
 def test_the_shape_counts_records_with_quoted_newlines_once() -> None:
-    assert measure(b'a,b\n"1\n2",x\n3,"y ""z"""\n', COMMA) == Shape(records=3, fields=2, header_end=3)
+    assert measure(b'a,b\n"1\n2",x\n3,"y ""z"""\n', COMMA) == Shape(
+        records=3, fields=2, header_end=3
+    )
 
 
 def test_quotes_may_mean_nothing() -> None:
@@ -38,7 +40,9 @@ def test_quotes_may_mean_nothing() -> None:
     ],
 )
 @pytest.mark.parametrize("block", [1, 3, 1 << 23])
-def test_wrong_records_are_named(text: bytes, said: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_records_are_named(
+    text: bytes, said: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_fields, "_BLOCK", block)
     with pytest.raises(TableError, match=said):
         measure(text, COMMA)
@@ -53,7 +57,9 @@ def test_messages_hold_no_value() -> None:
 @given(
     st.integers(1, 4).flatmap(
         lambda width: st.lists(
-            st.lists(st.text(st.sampled_from('a,"\n\r ;é'), max_size=5), min_size=width, max_size=width),
+            st.lists(
+                st.text(st.sampled_from('a,"\n\r ;é'), max_size=5), min_size=width, max_size=width
+            ),
             min_size=1,
             max_size=8,
         )

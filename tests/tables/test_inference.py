@@ -1,13 +1,25 @@
 import polars as pl
 
-from microcell.tables._inference import convert_dates, find_decimal
+from microcell.tables.csv import convert_dates, find_decimal
 
 
 def test_text_that_looks_like_numbers_stays_text_where_only_dates_are_sought() -> None:
     frame = pl.DataFrame(
-        {"a": ["1", "2"], "b": ["2024-01-02"] * 2, "c": [1, 2], "d": ["31/12/2024"] * 2, "e": [[1], []]}
+        {
+            "a": ["1", "2"],
+            "b": ["2024-01-02"] * 2,
+            "c": [1, 2],
+            "d": ["31/12/2024"] * 2,
+            "e": [[1], []],
+        }
     )
-    assert convert_dates(frame).dtypes == [pl.String, pl.Date, pl.Int64, pl.String, pl.List(pl.Int64)]
+    assert convert_dates(frame).dtypes == [
+        pl.String,
+        pl.Date,
+        pl.Int64,
+        pl.String,
+        pl.List(pl.Int64),
+    ]
     assert convert_dates(pl.DataFrame()).is_empty()
 
 

@@ -30,9 +30,9 @@ def _frame(column: Any) -> Any:
         others = {"id": [1, 2, 3, 4], "x": column.array, "z": ["p", "q", "r", "s"]}
         return pd.DataFrame(others, index=INDEX)
     if isinstance(column, (pa.Array, pa.ChunkedArray)):
-        return pa.table({"id": [1, 2, 3, 4], "x": column, "z": ["p", "q", "r", "s"]}).replace_schema_metadata(
-            {"k": "v"}
-        )
+        return pa.table(
+            {"id": [1, 2, 3, 4], "x": column, "z": ["p", "q", "r", "s"]}
+        ).replace_schema_metadata({"k": "v"})
     return {"id": [1, 2, 3, 4], "x": column, "z": ["p", "q", "r", "s"]}
 
 
@@ -83,7 +83,10 @@ INTEGERS: list[Any] = [
 ]  # fmt: skip
 FLOATS: list[Any] = [
     *[pl.Series([1, 2, 3, 4], dtype=kind) for kind in (pl.Float32, pl.Float64, pl.Decimal(10, 2))],
-    *[pd.Series([1, 2, 3, 4], dtype=kind) for kind in ("float32", "float64", "Float32", "Float64", "double[pyarrow]")],
+    *[
+        pd.Series([1, 2, 3, 4], dtype=kind)
+        for kind in ("float32", "float64", "Float32", "Float64", "double[pyarrow]")
+    ],
     pd.Series([1, 2, 3, 4], dtype=pd.ArrowDtype(pa.decimal128(10, 2))),
     *[pa.array([1.0, 2, 3, 4], kind) for kind in (pa.float32(), pa.float64())],
     pa.array([1, 2, 3, 4], pa.int64()).cast(pa.decimal128(22, 2)),
@@ -131,7 +134,12 @@ def test_missing_numbers_in_integers(column: Any) -> None:
 
 def test_integers_are_exact_and_stay_in_range() -> None:
     big = 2**62 + 1
-    for column in (pl.Series([big] * 4), pd.Series([big] * 4), np.array([big] * 4), pa.array([big] * 4)):
+    for column in (
+        pl.Series([big] * 4),
+        pd.Series([big] * 4),
+        np.array([big] * 4),
+        pa.array([big] * 4),
+    ):
         out = publish(read(_frame(column)), LABELS, {"x": _given("number", [big, big + 2])}, ["id"])
         assert out.columns["x"].data.tolist() == [big + 2, big, big + 2, big]
     top = np.array([2**64 - 1] * 4, np.uint64)
@@ -175,7 +183,9 @@ def test_times_keep_the_type_unit_and_zone(column: Any, as_float: bool) -> None:
     _check_frame(table, out)
     assert out.columns["x"].unit == table.columns["x"].unit
     assert out.columns["x"].data.tolist() == [2000, 1000, 2000, 1000]
-    gone = publish(table, LABELS, {"x": Representatives("number", counts, np.array([True, False]))}, ["id"])
+    gone = publish(
+        table, LABELS, {"x": Representatives("number", counts, np.array([True, False]))}, ["id"]
+    )
     _check_frame(table, gone)
     assert gone.columns["x"].missing.tolist() == [False, True, False, True]
 
@@ -209,7 +219,9 @@ ANY: list[Any] = [
     pd.Series(["a", "b", "c", "d"], dtype="string"),
     pd.Series(["a", "b", "c", "d"], dtype=pd.ArrowDtype(pa.string())),
     pd.Series(["a", "b", "c", "d"], dtype="category"),
-    pd.Series(["a", "b", "c", "d"], dtype=pd.CategoricalDtype(["d", "c", "b", "a", "z"], ordered=True)),
+    pd.Series(
+        ["a", "b", "c", "d"], dtype=pd.CategoricalDtype(["d", "c", "b", "a", "z"], ordered=True)
+    ),
     pd.Series(pd.Categorical([4, 3, 2, 1])),
     pd.Series([True, False, True, True]),
     pd.Series([True, False, True, True], dtype="boolean"),
@@ -246,7 +258,9 @@ def test_an_arrow_field_becomes_nullable_only_if_it_must() -> None:
     schema = pa.schema([pa.field("x", pa.int64(), nullable=False, metadata={"note": "kept"})])
     table = read(pa.table({"x": [1, 2, 3, 4]}, schema=schema))
     for missing in (False, True):
-        field = publish(table, LABELS, {"x": _given("number", [5, 6], (missing, False))}, []).native.schema.field("x")
+        field = publish(
+            table, LABELS, {"x": _given("number", [5, 6], (missing, False))}, []
+        ).native.schema.field("x")
         assert field.nullable is missing
         assert field.metadata == {b"note": b"kept"}
 
@@ -285,11 +299,18 @@ def test_text_has_the_usual_type_of_the_frame(column: Any, dtype: Any) -> None:
 
 def test_a_text_column_of_objects_stays_one_that_reads_as_text() -> None:
     frame = pd.DataFrame({"x": pd.Series(["a", "b"], dtype=object)})
-    out = publish(read(frame), np.array([0, 0]), {"x": Representatives("text", np.array(["*"]), np.array([False]))}, [])
+    out = publish(
+        read(frame),
+        np.array([0, 0]),
+        {"x": Representatives("text", np.array(["*"]), np.array([False]))},
+        [],
+    )
     assert out.native["x"].tolist() == ["*", "*"]
 
 
-@pytest.mark.parametrize("column", [pl.Series(["a"] * 4), pd.Series(["a"] * 4), pa.array([True] * 4)])
+@pytest.mark.parametrize(
+    "column", [pl.Series(["a"] * 4), pd.Series(["a"] * 4), pa.array([True] * 4)]
+)
 def test_numbers_for_text_are_refused(column: Any) -> None:
     with pytest.raises(TableError, match="'x'"):
         publish(read(_frame(column)), LABELS, {"x": _given("number", [1, 2])}, [])
@@ -331,7 +352,9 @@ def test_rows_are_taken_in_the_order_given(column: Any) -> None:
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=30), st.data())
-def test_all_records_of_a_cell_get_the_very_same_value(labels: list[int], data: st.DataObject) -> None:
+def test_all_records_of_a_cell_get_the_very_same_value(
+    labels: list[int], data: st.DataObject
+) -> None:
     numbers = data.draw(st.lists(st.floats(-1e6, 1e6), min_size=5, max_size=5))
     columns = {"x": np.linspace(0, 1, len(labels))}
     given = {"x": Representatives("number", np.array(numbers), np.zeros(5, bool))}

@@ -111,9 +111,15 @@ SAME = [
 
 @pytest.mark.parametrize(
     "storage, expected, unit, column",
-    [(storage, expected, unit, column) for storage, expected, unit, columns in SAME for column in columns],
+    [
+        (storage, expected, unit, column)
+        for storage, expected, unit, columns in SAME
+        for column in columns
+    ],
 )
-def test_columns_become_plain_arrays(storage: str, expected: list[Any], unit: str | None, column: Any) -> None:
+def test_columns_become_plain_arrays(
+    storage: str, expected: list[Any], unit: str | None, column: Any
+) -> None:
     values = _values(column)
     assert (values.storage, values.unit, values.ordered) == (storage, unit, False)
     assert _plain(values) == expected
@@ -137,18 +143,27 @@ def test_the_digest_does_not_depend_on_the_frame(columns: list[Any]) -> None:
     [
         pl.Series(["mid", None, "low"], dtype=pl.Enum(["low", "mid", "high"])),
         pd.Series(["mid", None, "low"], dtype=ORDERED),
-        pa.DictionaryArray.from_arrays(pa.array([1, None, 0]), ["low", "mid", "high"], ordered=True),
+        pa.DictionaryArray.from_arrays(
+            pa.array([1, None, 0]), ["low", "mid", "high"], ordered=True
+        ),
     ],
 )
 def test_declared_orders_are_kept(column: Any) -> None:
     values = _values(column)
-    assert (values.storage, values.ordered, values.categories) == ("text", True, ("low", "mid", "high"))
+    assert (values.storage, values.ordered, values.categories) == (
+        "text",
+        True,
+        ("low", "mid", "high"),
+    )
     assert _plain(values) == ["mid", None, "low"]
 
 
 def test_categories_that_are_not_text_are_spelled() -> None:
     assert _plain(_values(pd.Series(pd.Categorical([3, 1, 3])))) == ["3", "1", "3"]
-    assert _values(pd.Series(pd.Categorical([3, 1, 3], [3, 1], ordered=True))).categories == ("3", "1")
+    assert _values(pd.Series(pd.Categorical([3, 1, 3], [3, 1], ordered=True))).categories == (
+        "3",
+        "1",
+    )
 
 
 @pytest.mark.parametrize(
@@ -227,7 +242,10 @@ def test_columns_are_read_when_first_asked_for_and_once() -> None:
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "^Columns 1 and 2 have the same name"),
         (pa.table([[1], [2]], names=["a", "a"]), "^Columns 1 and 2 have the same name"),
         (pd.DataFrame([[1, 2]]), "name of type int"),
-        (pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])), "name of type tuple"),
+        (
+            pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])),
+            "name of type tuple",
+        ),
         ({1: [1]}, "name of type int"),
         ({}, "no columns"),
         (pl.DataFrame(), "no columns"),
@@ -257,7 +275,9 @@ def test_other_sources_of_frames() -> None:
     assert read(pa.record_batch({"x": [1, 2]})).native.rows() == [(1,), (2,)]
 
 
-@pytest.mark.parametrize("source", [pl.DataFrame({"x": []}), pd.DataFrame({"x": []}), {"x": []}, pa.table({"x": []})])
+@pytest.mark.parametrize(
+    "source", [pl.DataFrame({"x": []}), pd.DataFrame({"x": []}), {"x": []}, pa.table({"x": []})]
+)
 def test_no_rows_make_a_table_of_no_rows(source: Any) -> None:
     table = read(source)
     assert table.rows == 0
@@ -314,12 +334,16 @@ def test_digests_tell_tables_apart(tmp_path: Path) -> None:
     assert digest(read(base), key=b"order") != digest(read(base))
     assert digest(read({"x": [0.0, 1.0]})) == digest(read({"x": [-0.0, 1.0]}))
     gone = np.array([False, True])
-    under = [Table({"x": Values("integer", np.array([1, under]), gone)}, 2, None) for under in (0, 7)]
+    under = [
+        Table({"x": Values("integer", np.array([1, under]), gone)}, 2, None) for under in (0, 7)
+    ]
     assert digest(under[0]) == digest(under[1])
     days = [date(2024, 5, 1), None, date(1960, 1, 2)]
     moments = [item and datetime(item.year, item.month, item.day) for item in days]
     assert len({digest(read({"x": items})) for items in (days, moments, pd.Series(moments))}) == 1
-    assert digest(read({"x": moments})) != digest(read({"x": [datetime(2024, 5, 1, 1), *moments[1:]]}))
+    assert digest(read({"x": moments})) != digest(
+        read({"x": [datetime(2024, 5, 1, 1), *moments[1:]]})
+    )
     path = tmp_path / "table.csv"
     path.write_text("x,y\n1,a\n2,b\n,a\n")
     assert digest(read(path)) == digest(read(base))

@@ -60,14 +60,21 @@ def test_rows_follow_each_other_in_the_kind_of_the_first(kind, case):
 @settings(max_examples=60, deadline=None)
 @given(
     parts=st.lists(
-        st.lists(st.one_of(st.none(), st.integers(-(2**53), 2**53), st.floats(-1e300, 1e300)), min_size=1, max_size=6),
+        st.lists(
+            st.one_of(st.none(), st.integers(-(2**53), 2**53), st.floats(-1e300, 1e300)),
+            min_size=1,
+            max_size=6,
+        ),
         min_size=2,
         max_size=4,
     )
 )
 def test_numbers_of_several_parts_come_back(parts):
     frames = [pl.DataFrame({"v": pl.Series(part, dtype=pl.Float64)}) for part in parts]
-    whole = [pl.DataFrame({"v": part["v"].cast(pl.Int64)}) if is_whole(part["v"]) else part for part in frames]
+    whole = [
+        pl.DataFrame({"v": part["v"].cast(pl.Int64)}) if is_whole(part["v"]) else part
+        for part in frames
+    ]
     assert listed(stack(*whole))["v"] == listed(tables.read(pl.concat(frames)))["v"]
 
 
@@ -106,7 +113,9 @@ def test_whole_numbers_beyond_floats_are_not_rounded():
         stack({"a": [2**60 + 1]}, {"a": [0.5]})
     with pytest.raises(TableError, match="'a' has types"):  # NumPy would make floats of the two
         stack(*({"a": np.array([2**62 + 1], dtype=kind)} for kind in (np.int64, np.uint64)))
-    wide = stack(*(pl.DataFrame({"a": pl.Series([2**62 + 1], dtype=kind)}) for kind in (pl.Int64, pl.UInt64)))
+    wide = stack(
+        *(pl.DataFrame({"a": pl.Series([2**62 + 1], dtype=kind)}) for kind in (pl.Int64, pl.UInt64))
+    )
     assert wide.native["a"].to_list() == [2**62 + 1, 2**62 + 1]
 
 
@@ -126,7 +135,10 @@ def test_ordered_categories_are_those_of_the_first_then_new_ones():
 def test_times_are_kept_in_the_finer_unit():
     moment = dt.datetime(2024, 1, 1, 1, 2, 3, 456_789)
     coarse = pl.DataFrame({"t": pl.Series([dt.datetime(2024, 1, 1)]).cast(pl.Datetime("ms"))})
-    for one, other in ((coarse, pl.DataFrame({"t": [moment]})), (pl.DataFrame({"t": [moment]}), coarse)):
+    for one, other in (
+        (coarse, pl.DataFrame({"t": [moment]})),
+        (pl.DataFrame({"t": [moment]}), coarse),
+    ):
         assert moment in stack(one, other).native["t"].to_list()
     spans = [pl.DataFrame({"t": pl.Series([5]).cast(pl.Duration(unit))}) for unit in ("ms", "ns")]
     assert stack(*spans).native["t"].to_physical().to_list() == [5_000_000, 5]
@@ -144,7 +156,7 @@ def test_one_part_is_itself():
 
 def test_what_is_kept_is_refused_where_it_would_be_lost(monkeypatch):
     digests = iter(["one", "another"])
-    monkeypatch.setattr("microcell.tables._keeping.digest", lambda _: next(digests))
+    monkeypatch.setattr("microcell.tables.snapshot.digest", lambda _: next(digests))
     with pytest.raises(TableError, match="cannot be kept"):
         tables.to_parquet(tables.read({"a": [1]}))
 

@@ -33,7 +33,12 @@ FLOATS_ONLY = (".sav", ".zsav", ".dta", ".xpt")
 
 
 def _frames(frame: pl.DataFrame) -> list[Any]:
-    return [frame, frame.to_pandas(), frame.to_arrow(), frame.to_pandas(use_pyarrow_extension_array=True)]
+    return [
+        frame,
+        frame.to_pandas(),
+        frame.to_arrow(),
+        frame.to_pandas(use_pyarrow_extension_array=True),
+    ]
 
 
 @pytest.mark.parametrize("suffix", EVERY)
@@ -41,7 +46,9 @@ def test_values_come_back_from_every_format(tmp_path: Path, suffix: str) -> None
     path = tmp_path / f"table{suffix}"
     write(read(FULL), path)
     back = read(path)
-    expected = FULL.with_columns(pl.col("whole").cast(pl.Float64)) if suffix in FLOATS_ONLY else FULL
+    expected = (
+        FULL.with_columns(pl.col("whole").cast(pl.Float64)) if suffix in FLOATS_ONLY else FULL
+    )
     assert back.native.rows() == expected.rows()
     assert digest(back) == digest(read(expected))
     assert (back.origin.source, back.origin.suffix) == ("file", suffix)
@@ -108,8 +115,14 @@ MIDNIGHTS = [datetime(1998, 12, 2), None, datetime(2024, 2, 29)]
 
 @pytest.mark.parametrize("position", range(4))
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
-def test_text_has_no_clock_where_every_moment_is_midnight(tmp_path: Path, position: int, suffix: str) -> None:
-    frame = _frames(pl.DataFrame({"born": MIDNIGHTS, "seen": [datetime(2024, 5, 1), datetime(2024, 5, 1, 9), None]}))
+def test_text_has_no_clock_where_every_moment_is_midnight(
+    tmp_path: Path, position: int, suffix: str
+) -> None:
+    frame = _frames(
+        pl.DataFrame(
+            {"born": MIDNIGHTS, "seen": [datetime(2024, 5, 1), datetime(2024, 5, 1, 9), None]}
+        )
+    )
     write(read(frame[position]), tmp_path / f"table{suffix}")
     written = (tmp_path / f"table{suffix}").read_text()
     assert written.count("T") == 2
@@ -118,7 +131,9 @@ def test_text_has_no_clock_where_every_moment_is_midnight(tmp_path: Path, positi
     assert digest(read(tmp_path / f"table{suffix}")) == digest(read(frame[position]))
 
 
-def test_midnights_are_written_in_full_in_a_zone_and_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_midnights_are_written_in_full_in_a_zone_and_where_that_is_asked_for(
+    tmp_path: Path,
+) -> None:
     zoned = pl.DataFrame({"at": [datetime(2024, 1, 1, tzinfo=UTC)]})
     write(read(zoned), tmp_path / "table.csv")
     assert (tmp_path / "table.csv").read_text() == "at\n2024-01-01T00:00:00+00:00\n"
@@ -154,15 +169,20 @@ def test_an_arrow_stream_is_read_too(tmp_path: Path) -> None:
 
 
 def test_spreadsheets_hold_no_formulas_and_lose_no_rows(tmp_path: Path) -> None:
-    frame = pl.DataFrame({"a": ["=1+1", None, "@x", "http://a.b"], "b": [1.23456789, None, 2.0, 3.0]})
+    frame = pl.DataFrame(
+        {"a": ["=1+1", None, "@x", "http://a.b"], "b": [1.23456789, None, 2.0, 3.0]}
+    )
     write(read(frame), tmp_path / "table.xlsx")
     assert read(tmp_path / "table.xlsx").native.rows() == frame.rows()
 
 
 @pytest.mark.parametrize(
-    "header, said", [(["a", "a"], "^Columns 1 and 2 have the same name"), (["a", None], "Column 2 of 2")]
+    "header, said",
+    [(["a", "a"], "^Columns 1 and 2 have the same name"), (["a", None], "Column 2 of 2")],
 )
-def test_headers_of_spreadsheets_are_checked(tmp_path: Path, header: list[str | None], said: str) -> None:
+def test_headers_of_spreadsheets_are_checked(
+    tmp_path: Path, header: list[str | None], said: str
+) -> None:
     import xlsxwriter
 
     with xlsxwriter.Workbook(tmp_path / "table.xlsx") as book:
@@ -182,7 +202,9 @@ def test_an_empty_spreadsheet_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "table.xlsx")
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".jsonl", ".xlsx", ".sav", ".dta", ".xpt", ".sas7bdat"])
+@pytest.mark.parametrize(
+    "suffix", [".parquet", ".arrow", ".jsonl", ".xlsx", ".sav", ".dta", ".xpt", ".sas7bdat"]
+)
 @pytest.mark.parametrize("share", [0.0, 0.31, 0.7, 0.95])
 def test_a_file_cut_in_the_middle_is_refused(tmp_path: Path, suffix: str, share: float) -> None:
     whole = tmp_path / "whole.sav" if suffix == ".sas7bdat" else tmp_path / f"whole{suffix}"
@@ -218,10 +240,12 @@ def test_open_document_spreadsheets_are_read(tmp_path: Path) -> None:
         return f'<table:table-cell office:value-type="float" office:value="{value}"/>'
 
     rows = "".join(
-        f"<table:table-row>{cell(a)}{cell(b)}</table:table-row>" for a, b in [("a", "b"), (1, "x"), (2, "y")]
+        f"<table:table-row>{cell(a)}{cell(b)}</table:table-row>"
+        for a, b in [("a", "b"), (1, "x"), (2, "y")]
     )
     names = "".join(
-        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "table", "text")
+        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for name in ("office", "table", "text")
     )
     content = (
         f'<?xml version="1.0"?><office:document-content{names}><office:body><office:spreadsheet>'
@@ -236,7 +260,18 @@ def test_open_document_spreadsheets_are_read(tmp_path: Path) -> None:
 
 
 def test_damaged_files_of_any_kind_are_refused(tmp_path: Path) -> None:
-    for suffix in (".parquet", ".arrow", ".xlsx", ".xls", ".ods", ".sav", ".dta", ".xpt", ".sas7bdat", ".jsonl"):
+    for suffix in (
+        ".parquet",
+        ".arrow",
+        ".xlsx",
+        ".xls",
+        ".ods",
+        ".sav",
+        ".dta",
+        ".xpt",
+        ".sas7bdat",
+        ".jsonl",
+    ):
         path = tmp_path / f"table{suffix}"
         path.write_bytes(b"no such format, " * 100)
         with pytest.raises(TableError) as caught:
@@ -246,11 +281,22 @@ def test_damaged_files_of_any_kind_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".sav", ".dta"])
 def test_labels_are_kept_where_they_still_fit(tmp_path: Path, suffix: str) -> None:
-    frame = pl.DataFrame({"sex": [1, 2, 1, 2], "grade": [1, 2, 3, 3], "age": [20, 30, 40, 50], "name": list("abcd")})
-    labels = {"sex": {1: "male", 2: "female"}, "grade": {1: "low", 2: "mid", 3: "high"}, "age": {20: "twenty"}}
+    frame = pl.DataFrame(
+        {"sex": [1, 2, 1, 2], "grade": [1, 2, 3, 3], "age": [20, 30, 40, 50], "name": list("abcd")}
+    )
+    labels = {
+        "sex": {1: "male", 2: "female"},
+        "grade": {1: "low", 2: "mid", 3: "high"},
+        "age": {20: "twenty"},
+    }
     writer = {".sav": pyreadstat.write_sav, ".dta": pyreadstat.write_dta}[suffix]
     path = tmp_path / f"in{suffix}"
-    writer(frame, path, column_labels={"sex": "Sex of person", "name": "Name"}, variable_value_labels=labels)
+    writer(
+        frame,
+        path,
+        column_labels={"sex": "Sex of person", "name": "Name"},
+        variable_value_labels=labels,
+    )
     table = read(path)
     assert table.origin.labels == {"sex": "Sex of person", "name": "Name"}
     cells = np.array([0, 0, 1, 1])
@@ -304,7 +350,9 @@ def test_a_folder_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyP
         write(read({"a": [1]}), tmp_path / "table.csv")
 
 
-def test_without_the_extra_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "table.sav").write_bytes(b"x")
     monkeypatch.setitem(sys.modules, "pyreadstat", None)
     with pytest.raises(TableError, match=r'pip install "microcell\[stat\]"'):
@@ -351,9 +399,18 @@ def _is_told(path: Path, name: str) -> bool:
     if path.suffix == ".parquet":
         table = pq.read_table(path)
         chunks = [chunk for column in table.columns for chunk in column.chunks]
-        names = [chunk.dictionary.to_pylist() for chunk in chunks if isinstance(chunk, pa.DictionaryArray)]
+        names = [
+            chunk.dictionary.to_pylist()
+            for chunk in chunks
+            if isinstance(chunk, pa.DictionaryArray)
+        ]
         return name in repr(
-            (table.schema.metadata, [field.metadata for field in table.schema], table.to_pydict(), names)
+            (
+                table.schema.metadata,
+                [field.metadata for field in table.schema],
+                table.to_pydict(),
+                names,
+            )
         )
     if path.suffix == ".xlsx":
         with zipfile.ZipFile(path) as book:
@@ -363,10 +420,14 @@ def _is_told(path: Path, name: str) -> bool:
 
 @pytest.mark.parametrize("suffix", EVERY)
 @pytest.mark.parametrize("position", range(8))
-def test_categories_that_no_record_has_are_in_no_file(tmp_path: Path, suffix: str, position: int) -> None:
+def test_categories_that_no_record_has_are_in_no_file(
+    tmp_path: Path, suffix: str, position: int
+) -> None:
     path = tmp_path / f"table{suffix}"
     table = read(_categorical_frames()[position])
-    published = publish(table, np.arange(3), {"x": Representatives("row", np.arange(3), np.zeros(3, dtype=bool))})
+    published = publish(
+        table, np.arange(3), {"x": Representatives("row", np.arange(3), np.zeros(3, dtype=bool))}
+    )
     for item in (table, published, take(table, np.arange(3)[::-1])):
         write(item, path)
         assert not _is_told(path, UNUSED)
@@ -375,7 +436,9 @@ def test_categories_that_no_record_has_are_in_no_file(tmp_path: Path, suffix: st
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
 @pytest.mark.parametrize("position", [0, 3, 5, 7])
-def test_ordered_categories_stay_ordered_in_files_that_know_order(tmp_path: Path, suffix: str, position: int) -> None:
+def test_ordered_categories_stay_ordered_in_files_that_know_order(
+    tmp_path: Path, suffix: str, position: int
+) -> None:
     write(read(_categorical_frames()[position]), tmp_path / f"table{suffix}")
     assert read(tmp_path / f"table{suffix}").native["x"].dtype == pl.Enum(["mid", "low"])
 
@@ -396,7 +459,9 @@ def test_categories_of_missing_values_only(tmp_path: Path, suffix: str) -> None:
 
 @pytest.mark.parametrize("suffix", EVERY)
 @pytest.mark.parametrize("position", range(4))
-def test_text_that_is_no_longer_in_the_table_is_in_no_file(tmp_path: Path, suffix: str, position: int) -> None:
+def test_text_that_is_no_longer_in_the_table_is_in_no_file(
+    tmp_path: Path, suffix: str, position: int
+) -> None:
     texts = [f"the home of person number {row:04}" for row in range(60)]
     table = read(_frames(pl.DataFrame({"home": texts, "note": texts}))[position])
     kept = Representatives("row", np.arange(0, 60, 2), np.zeros(30, dtype=bool))

@@ -1,10 +1,10 @@
 """The outsider's view: what two tables and a schema show, with nothing else known of how the release was made."""
 
-from microcell.auditing.anonymity import class_labels, class_sizes
-from microcell.auditing.dependence import measure_dependence
-from microcell.auditing.distortion import average, distort_columns
-from microcell.auditing.dld import find_originals
-from microcell.auditing.measurement import audit
+from microcell.auditing.run import audit
+from microcell.measures.disclosure import measure_dependence
+from microcell.measures.linkage import find_originals
+from microcell.measures.risk import class_labels, class_sizes
+from microcell.measures.utility import average, distort_columns
 
 __all__ = [
     "audit",

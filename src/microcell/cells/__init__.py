@@ -1,10 +1,18 @@
 """A partition as a function: cells that assign points they have never seen, and that are saved as small files."""
 
-from microcell.cells._base import Cells
-from microcell.cells._files import load_cells
 from microcell.cells.balls import BallCells, ball_cells
+from microcell.cells.base import Cells, load_cells
 from microcell.cells.boxes import BoxCells
 from microcell.cells.lookup import LookupCells, lookup_cells
 from microcell.cells.power import PowerCells
 
-__all__ = ["BallCells", "BoxCells", "Cells", "LookupCells", "PowerCells", "ball_cells", "load_cells", "lookup_cells"]
+__all__ = [
+    "BallCells",
+    "BoxCells",
+    "Cells",
+    "LookupCells",
+    "PowerCells",
+    "ball_cells",
+    "load_cells",
+    "lookup_cells",
+]

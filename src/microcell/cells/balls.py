@@ -6,11 +6,11 @@ from hashlib import blake2b
 import numpy as np
 
 from microcell import progress
-from microcell.cells._arrays import NUMBERS_FROM_0, POINTS, RADII, read_points
-from microcell.cells._base import Cells
+from microcell._validation import NUMBERS_FROM_0, POINTS, RADII, read_points
+from microcell.cells.base import Cells
 from microcell.errors import DataError
+from microcell.kernels.arrays import centroids, squared_distances
 from microcell.kernels.balls import Balls, Carving, carve, find_balls
-from microcell.kernels.cells import centroids, squared_distances
 from microcell.kernels.scans import lay_out, make_scratch
 from microcell.kernels.trees import nearest_rows
 from microcell.model import Encoding, Floats, Integers, Partition
@@ -52,14 +52,18 @@ class BallCells(Cells, kind="balls", holds_records=False):
             )
         named = np.unique(np.append(self.cells, len(self) - 1))
         if not np.array_equal(named, np.arange(len(self))):
-            raise DataError(f"The balls must belong to the {len(self)} cells, each but the last with one or more.")
+            raise DataError(
+                f"The balls must belong to the {len(self)} cells, each but the last with one or more."
+            )
 
     def _place(self, points: Floats) -> Integers:
         cell = np.append(self.cells, len(self) - 1)
         return cell[find_balls(points, self.references.copy(), self.radii.copy())]
 
 
-def ball_cells(X: Floats, labels: Integers, k: int, *, encoding: Encoding | None = None) -> BallCells:
+def ball_cells(
+    X: Floats, labels: Integers, k: int, *, encoding: Encoding | None = None
+) -> BallCells:
     """The ball cells of a partition by MDAV or V-MDAV, numbered in order of creation; every cell has k or more.
 
     ``assign(X)`` gives the labels that result; sizes and centroids are theirs. For MDAV without macrocells, where no
@@ -81,8 +85,12 @@ def ball_cells(X: Floats, labels: Integers, k: int, *, encoding: Encoding | None
     points = read_points(X, np.shape(X)[1] if np.ndim(X) == 2 else 1)
     given = Partition(labels, k)
     if len(given.labels) != len(points):
-        raise DataError(f"{len(given.labels)} labels were given for {len(points)} rows of X, expected one a row.")
-    balls = _catch_strays(points, given.labels, k, _drop_short(points, k, _make_balls(points, given.labels.copy(), k)))
+        raise DataError(
+            f"{len(given.labels)} labels were given for {len(points)} rows of X, expected one a row."
+        )
+    balls = _catch_strays(
+        points, given.labels, k, _drop_short(points, k, _make_balls(points, given.labels.copy(), k))
+    )
     last = int(balls.cells.max(initial=-1)) + 1
     settled = np.append(balls.cells, last)[find_balls(points, balls.references, balls.radii)]
     return BallCells(
@@ -135,7 +143,9 @@ def _catch_strays(X: Floats, labels: Integers, k: int, balls: _Balls) -> _Balls:
     references, radii, cells = [balls.references], [balls.radii], [balls.cells]
     for cell in np.unique(nearest):
         limit = np.sqrt(squared_distances(X[left[stays]], means[cell]).min())
-        caught = distances[(nearest == cell) & (distances < limit * (1 - 1e-9))]  # no room for rounding otherwise
+        caught = distances[
+            (nearest == cell) & (distances < limit * (1 - 1e-9))
+        ]  # no room for rounding otherwise
         if len(caught):
             references.append(means[[cell]])
             radii.append(np.array([(caught.max() + limit) / 2]))

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from microcell.cells._arrays import COSTS, FARTHEST, NUMBERS_FROM_0
-from microcell.cells._base import Cells
+from microcell._validation import COSTS, FARTHEST, NUMBERS_FROM_0
+from microcell.cells.base import Cells
 from microcell.errors import DataError
 from microcell.model import EncodedColumn, Encoding, Floats, Integers
 
@@ -73,7 +73,9 @@ class BoxCells(Cells, kind="boxes", holds_records=False):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.encoding is None:
-            raise DataError("Boxes need the encoding of their points: bounds are in the units of its columns.")
+            raise DataError(
+                "Boxes need the encoding of their points: bounds are in the units of its columns."
+            )
         object.__setattr__(self, "encoding", self.encoding.published(self.k))
         object.__setattr__(self, "categories", _read_categories(self.categories))
         _check_tree(self)
@@ -87,7 +89,10 @@ class BoxCells(Cells, kind="boxes", holds_records=False):
 
     def contents(self) -> dict[str, Any]:
         """The arrays as plain lists."""
-        return {**super().contents(), "categories": [list(positions) for positions in self.categories]}
+        return {
+            **super().contents(),
+            "categories": [list(positions) for positions in self.categories],
+        }
 
     def column_of(self, split: int) -> EncodedColumn:
         """The column that a question is about."""
@@ -130,7 +135,10 @@ class BoxCells(Cells, kind="boxes", holds_records=False):
                 out[rows] = node - self.splits
             elif len(rows):
                 below = self._is_below(node, points[rows])
-                waiting += [(int(self.lower[node]), rows[below]), (int(self.upper[node]), rows[~below])]
+                waiting += [
+                    (int(self.lower[node]), rows[below]),
+                    (int(self.upper[node]), rows[~below]),
+                ]
         return out
 
     def _is_below(self, split: int, points: Floats) -> Any:
@@ -178,13 +186,17 @@ def _encoding_of(cells: BoxCells) -> Encoding:
 def _all_of(column: EncodedColumn) -> Side:
     if column.kind != "nominal":
         return Side()
-    return Side(names=frozenset(at for at, name in enumerate(column.names) if name is not None), others=True)
+    return Side(
+        names=frozenset(at for at, name in enumerate(column.names) if name is not None), others=True
+    )
 
 
 def _divide(side: Side, bound: float, positions: Sequence[int]) -> tuple[Side, Side]:
     if side.names is not None:
         chosen = frozenset(positions)
-        return replace(side, names=side.names & chosen, others=False), replace(side, names=side.names - chosen)
+        return replace(side, names=side.names & chosen, others=False), replace(
+            side, names=side.names - chosen
+        )
     return replace(side, high=min(side.high, bound)), replace(side, low=max(side.low, bound))
 
 
@@ -199,15 +211,17 @@ def _read_categories(given: Any) -> tuple[tuple[int, ...], ...]:
         for at in positions
     )
     if not whole:
-        raise DataError("categories must be a list, for each question, of positions of names from 0.")
+        raise DataError(
+            "categories must be a list, for each question, of positions of names from 0."
+        )
     return tuple(tuple(map(int, positions)) for positions in out)
 
 
 def _check_tree(cells: BoxCells) -> None:
     count = cells.splits
-    if {len(cells.bounds), len(cells.categories), len(cells.lower), len(cells.upper)} != {count} or count != len(
-        cells
-    ) - 1:
+    if {len(cells.bounds), len(cells.categories), len(cells.lower), len(cells.upper)} != {
+        count
+    } or count != len(cells) - 1:
         raise DataError(
             f"{len(cells)} boxes need {len(cells) - 1} questions, with one entry each of columns, bounds, categories, "
             "lower and upper."

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from microcell.cells._arrays import NUMBERS_FROM_0, POINTS, read_points
-from microcell.cells._base import Cells
+from microcell._validation import NUMBERS_FROM_0, POINTS, read_points
+from microcell.cells.base import Cells
 from microcell.errors import DataError
-from microcell.kernels.cells import centroids, squared_distances
+from microcell.kernels.arrays import centroids, squared_distances
 from microcell.kernels.trees import nearest_rows
 from microcell.model import Encoding, Floats, Integers, Partition
 
@@ -33,13 +33,17 @@ class LookupCells(Cells, kind="lookup", holds_records=True):
                 f"each of the {len(self.labels)} labels and the {self.dimensions} columns of the centroids."
             )
         if not np.array_equal(np.bincount(self.labels, minlength=len(self)), self.sizes):
-            raise DataError(f"The labels must name the {len(self)} cells as often as their sizes say.")
+            raise DataError(
+                f"The labels must name the {len(self)} cells as often as their sizes say."
+            )
 
     def _place(self, points: Floats) -> Integers:
         return self.labels[nearest_rows(self.records, points)]
 
 
-def lookup_cells(X: Floats, labels: Integers, k: int, *, encoding: Encoding | None = None) -> LookupCells:
+def lookup_cells(
+    X: Floats, labels: Integers, k: int, *, encoding: Encoding | None = None
+) -> LookupCells:
     """The lookup cells of a partition: each row of X is in its cell again, and every cell has k or more.
 
     Equal rows cannot be told apart: they go all to the cell of the first of them, and a cell that this leaves with
@@ -56,11 +60,15 @@ def lookup_cells(X: Floats, labels: Integers, k: int, *, encoding: Encoding | No
     points = read_points(X, np.shape(X)[1] if np.ndim(X) == 2 else 1)
     given = Partition(labels, k)
     if len(given.labels) != len(points):
-        raise DataError(f"{len(given.labels)} labels were given for {len(points)} rows of X, expected one a row.")
+        raise DataError(
+            f"{len(given.labels)} labels were given for {len(points)} rows of X, expected one a row."
+        )
     settled = _settle(points, given.labels, k)
     means = centroids(points, settled, np.ones(len(points)))
     sizes = np.bincount(settled)
-    return LookupCells(centroids=means, sizes=sizes, k=k, encoding=encoding, records=points, labels=settled)
+    return LookupCells(
+        centroids=means, sizes=sizes, k=k, encoding=encoding, records=points, labels=settled
+    )
 
 
 def _settle(points: Floats, labels: Integers, k: int) -> Integers:

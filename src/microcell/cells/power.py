@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from microcell.cells._arrays import COSTS, NUMBERS_FROM_0
-from microcell.cells._base import Cells
+from microcell._validation import COSTS, NUMBERS_FROM_0
+from microcell.cells.base import Cells
 from microcell.errors import DataError
 from microcell.kernels.transport import choose_cells
 from microcell.model import Floats, Integers
@@ -38,7 +38,9 @@ class PowerCells(Cells, kind="power", holds_records=False):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.costs) != len(self):
-            raise DataError(f"{len(self.costs)} costs were given for {len(self)} cells, expected one a cell.")
+            raise DataError(
+                f"{len(self.costs)} costs were given for {len(self)} cells, expected one a cell."
+            )
         if (self.group is None) != (self.chooser is None):
             raise DataError("group and chooser belong together: give both, or neither.")
         if self.group is not None and self.chooser is not None:
@@ -59,12 +61,17 @@ class PowerCells(Cells, kind="power", holds_records=False):
         array([1, 1, 2, 3])
         """
         if len(parts) != len(chooser):
-            raise DataError(f"{len(parts)} parts were given for {len(chooser)} macrocells, expected one for each.")
+            raise DataError(
+                f"{len(parts)} parts were given for {len(chooser)} macrocells, expected one for each."
+            )
         group = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         if any(part.chooser is not None for part in parts):
             middle = [_as_one(part) if part.chooser is None else part.chooser for part in parts]
             firsts = np.cumsum([0, *(len(cells) for cells in middle)])
-            own = [np.zeros(len(part), dtype=np.int64) if part.group is None else part.group for part in parts]
+            own = [
+                np.zeros(len(part), dtype=np.int64) if part.group is None else part.group
+                for part in parts
+            ]
             group, chooser = firsts[group] + np.concatenate(own), cls.within(chooser, middle)
         return cls(
             centroids=np.concatenate([part.centroids for part in parts]),
@@ -97,7 +104,10 @@ class PowerCells(Cells, kind="power", holds_records=False):
         macrocells = self.chooser._place(points)
         out = np.empty(len(points), dtype=np.int64)
         for macrocell in np.unique(macrocells):
-            rows, cells = np.flatnonzero(macrocells == macrocell), np.flatnonzero(self.group == macrocell)
+            rows, cells = (
+                np.flatnonzero(macrocells == macrocell),
+                np.flatnonzero(self.group == macrocell),
+            )
             out[rows] = cells[choose_cells(points[rows], self.centroids[cells], self.costs[cells])]
         return out
 
@@ -106,12 +116,16 @@ def _as_one(cells: PowerCells) -> PowerCells:
     """The cells as a single macrocell."""
     size = int(cells.sizes.sum())
     mean = np.average(cells.centroids, axis=0, weights=cells.sizes)
-    return PowerCells(centroids=mean[np.newaxis], sizes=np.array([size]), k=cells.k, costs=np.zeros(1))
+    return PowerCells(
+        centroids=mean[np.newaxis], sizes=np.array([size]), k=cells.k, costs=np.zeros(1)
+    )
 
 
 def _check_chooser(cells: PowerCells, group: Integers, chooser: PowerCells) -> None:
     if not isinstance(chooser, PowerCells) or chooser.dimensions != cells.dimensions:
-        raise DataError(f"The chooser must be PowerCells of {cells.dimensions} dimensions, as the cells have.")
+        raise DataError(
+            f"The chooser must be PowerCells of {cells.dimensions} dimensions, as the cells have."
+        )
     if chooser.encoding is not None or chooser.representatives is not None:
         raise DataError("A chooser has no encoding and no representatives: give them to the cells.")
     if len(group) != len(cells) or not np.array_equal(np.unique(group), np.arange(len(chooser))):

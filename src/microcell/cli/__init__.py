@@ -13,7 +13,7 @@ def main() -> None:
     The commands are loaded here, so that Ctrl-C is heard while they load.
     """
     try:
-        import_module("microcell.cli._app").run()
+        import_module("microcell.cli.commands").run()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; nothing was written\n")
         sys.exit(130)
@@ -22,4 +22,4 @@ def main() -> None:
 def __getattr__(name: str) -> Any:
     if name != "app":
         raise AttributeError(f"module 'microcell.cli' has no attribute {name!r}")
-    return import_module("microcell.cli._app").app
+    return import_module("microcell.cli.commands").app

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import microcell as mc
-from microcell.cli._console import Words, print_data, print_facts, print_table
-from microcell.cli._failures import guarded
-from microcell.cli._options import Json, Quiet, figure_form, split_names, takes_reading
-from microcell.staging import Staging
+from microcell._atomic import Staging
+from microcell.cli.console import Words, guarded, print_data, print_facts, print_table
+from microcell.cli.options import Json, Quiet, figure_form, split_names, takes_reading
 
 if TYPE_CHECKING:
-    from microcell import Allocation
-    from microcell.allocating import Spread, Summary
+    from microcell.allocation import Allocation, Spread, Summary
 
 __all__ = ["EXAMPLES", "allocate"]
 
@@ -33,12 +31,20 @@ _TEXTS = (".csv", ".tsv", ".txt")
 def allocate(
     *,
     reading: Mapping[str, Any],
-    points: Annotated[Path, typer.Argument(metavar="POINTS", help="The file of who is to go.", show_default=False)],
+    points: Annotated[
+        Path, typer.Argument(metavar="POINTS", help="The file of who is to go.", show_default=False)
+    ],
     centres: Annotated[
-        Path, typer.Argument(metavar="CENTRES", help="The file of where to, and how many fit.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="CENTRES", help="The file of where to, and how many fit.", show_default=False
+        ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT", help="The points with their centre and distance.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="OUT", help="The points with their centre and distance."
+        ),
     ],
     columns: Annotated[
         str | None,
@@ -51,7 +57,9 @@ def allocate(
     location: Annotated[
         str | None,
         typer.Option(
-            metavar="LATITUDE,LONGITUDE", help="Two columns in degrees: measure in kilometres.", show_default=False
+            metavar="LATITUDE,LONGITUDE",
+            help="Two columns in degrees: measure in kilometres.",
+            show_default=False,
         ),
     ] = None,
     places: Annotated[
@@ -65,15 +73,20 @@ def allocate(
     name: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="What centres are called, a column of CENTRES. Default: 1, 2, ...", show_default=False
+            metavar="NAME",
+            help="What centres are called, a column of CENTRES. Default: 1, 2, ...",
+            show_default=False,
         ),
     ] = None,
     standardize: Annotated[
-        bool, typer.Option("--standardize", help="Divide columns by their deviation among the points.")
+        bool,
+        typer.Option("--standardize", help="Divide columns by their deviation among the points."),
     ] = False,
     figure: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw a map, or charts: .svg, .png or .pdf.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="Draw a map, or charts: .svg, .png or .pdf.", show_default=False
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -107,7 +120,7 @@ def allocate(
 def _check_files(output: Path, figure: Path | None, *, sources: tuple[Path, ...]) -> None:
     if figure is not None:
         figure_form(figure, "--figure")
-    mc.check_outputs(output, beside=[] if figure is None else [figure], sources=sources)
+    mc.api.check_outputs(output, beside=[] if figure is None else [figure], sources=sources)
 
 
 def _for_file(path: Path, reading: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -119,24 +132,40 @@ def _write(found: "Allocation", output: Path, figure: Path | None) -> None:
     """Write table and figure: both, whole, or none."""
     with Staging() as staging:
         if figure is not None:
-            staging.path(figure).write_bytes(mc.draw_allocation(found, figure_form(figure, "--figure")))
+            staging.path(figure).write_bytes(
+                mc.plot.draw_allocation(found, figure_form(figure, "--figure"))
+            )
         mc.write(found.allocated, staging.path(output))
 
 
 def _facts(summary: "Summary") -> Iterator[tuple[str, str]]:
     unit = summary.unit and f" {summary.unit}"
-    yield "allocated", f"{summary.points:,} points to {len(summary.centres):,} centres of {summary.places:,} places"
+    yield (
+        "allocated",
+        f"{summary.points:,} points to {len(summary.centres):,} centres of {summary.places:,} places",
+    )
     yield "measured in", ", ".join(summary.columns)
     yield "distance", _tell(summary.distances, unit)
     yield "nearest", _tell(summary.nearest, unit)
 
 
 def _tell(spread: "Spread", unit: str) -> str:
-    parts = {"mean": spread.mean, "median": spread.median, "90 % within": spread.p90, "largest": spread.max}
+    parts = {
+        "mean": spread.mean,
+        "median": spread.median,
+        "90 % within": spread.p90,
+        "largest": spread.max,
+    }
     return ", ".join(f"{name} {value:.4g}{unit}" for name, value in parts.items())
 
 
 def _rows(summary: "Summary") -> Iterator[list[str]]:
     for centre in summary.centres:
         mean = "" if centre.mean_distance is None else f"{centre.mean_distance:.4g}"
-        yield [str(centre.name), f"{centre.load:,}", f"{centre.places:,}", mean, f"{centre.price:.4g}"]
+        yield [
+            str(centre.name),
+            f"{centre.load:,}",
+            f"{centre.places:,}",
+            mean,
+            f"{centre.price:.4g}",
+        ]

@@ -1,4 +1,4 @@
-"""``microcell anonymize``: from a file to a k-anonymous file with its manifest and report."""
+"""``microcell assign``: further records to the cells of an earlier release."""
 
 import json as jsons
 import sys
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import microcell as mc
-from microcell.cli._console import Words, print_data
-from microcell.cli._failures import guarded
-from microcell.cli._options import (
+from microcell._atomic import Staging, check_target
+from microcell.cli.console import Words, guarded, print_data
+from microcell.cli.options import (
     Audience,
     Blocks,
     Effort,
@@ -32,14 +32,20 @@ from microcell.cli._options import (
 )
 from microcell.errors import OptionError
 from microcell.progress import report as report_progress
-from microcell.staging import Staging, check_target
 
 if TYPE_CHECKING:
     from microcell import Audit, Schema
+from typing import TYPE_CHECKING
 
-__all__ = ["EXAMPLES", "anonymize"]
+from microcell.cli.options import split_names
 
-EXAMPLES = (
+if TYPE_CHECKING:
+    from microcell import Cells
+    from microcell.api import Assigned
+
+__all__ = ["ANONYMIZE_EXAMPLES", "ASSIGN_EXAMPLES", "anonymize", "assign"]
+
+ANONYMIZE_EXAMPLES = (
     "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --report people_k5.html",
     "microcell anonymize people.csv -s schema.toml -k 3 --method vmdav --set gamma=0.2 -o people_k3.parquet",
     "microcell anonymize people.csv -s schema.toml -k 10 --effort 5 -o people_k10.csv",
@@ -60,35 +66,55 @@ def anonymize(
     on: Mapping[str, Any],
     table: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="TABLE", help="The file to anonymize; several with --engine.", show_default=False),
+        typer.Argument(
+            metavar="TABLE",
+            help="The file to anonymize; several with --engine.",
+            show_default=False,
+        ),
     ] = None,
     schema: Annotated[
         Path | None,
         typer.Option(
-            "--schema", "-s", metavar="FILE.toml", help="The role and kind of each column.", show_default=False
+            "--schema",
+            "-s",
+            metavar="FILE.toml",
+            help="The role and kind of each column.",
+            show_default=False,
         ),
     ] = None,
-    k: Annotated[int | None, typer.Option("-k", help="The least number of records in a cell.")] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", help="The least number of records in a cell.")
+    ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Where to write; the suffix tells the format."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where to write; the suffix tells the format."
+        ),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Write a page with the guarantee and figures.")
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write a page with the guarantee and figures."),
     ] = None,
     audience: Audience = "internal",
     cells: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.json", help="Write the cells as a function, for microcell assign.", show_default=False
+            metavar="FILE.json",
+            help="Write the cells as a function, for microcell assign.",
+            show_default=False,
         ),
     ] = None,
     cells_kind: Annotated[
         Literal["power", "balls"] | None,
-        typer.Option(help="What --cells writes: a power diagram (the default), or the balls of MDAV."),
+        typer.Option(
+            help="What --cells writes: a power diagram (the default), or the balls of MDAV."
+        ),
     ] = None,
     method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="How to make cells; see microcell methods. Default: auto.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="How to make cells; see microcell methods. Default: auto."
+        ),
     ] = None,
     require: Annotated[
         list[str] | None,
@@ -110,7 +136,8 @@ def anonymize(
     blocks: Blocks = None,
     effort: Effort = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of the method; repeatable.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="An option of the method; repeatable."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="For what chance decides. Default: 0.")] = None,
     missing: Annotated[
@@ -118,12 +145,16 @@ def anonymize(
         typer.Option(help="What to do with records that lack a quasi-identifier. Default: error."),
     ] = None,
     keep_order: Annotated[
-        bool | None, typer.Option("--keep-order/--shuffle", help="The order of rows. Default: --shuffle.")
+        bool | None,
+        typer.Option("--keep-order/--shuffle", help="The order of rows. Default: --shuffle."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="RUN.toml", help="A file that holds a whole run; flags override it.")
+        Path | None,
+        typer.Option(metavar="RUN.toml", help="A file that holds a whole run; flags override it."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Do all of it, but write nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Do all of it, but write nothing.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -148,7 +179,11 @@ def anonymize(
     words = Words(quiet)
     with words.progress():
         job = _plan(config, flags, cells_kind, audience, on, dry_run=dry_run)
-        done = _carry_out_on_engine(job, words, dry_run=dry_run) if on else _carry_out(job, dry_run=dry_run)
+        done = (
+            _carry_out_on_engine(job, words, dry_run=dry_run)
+            if on
+            else _carry_out(job, dry_run=dry_run)
+        )
     if json:
         print_data(jsons.dumps(done.release.manifest.as_dict(), indent=2, ensure_ascii=False))
     words.say(done.sentence)
@@ -177,13 +212,25 @@ class _Job:
         if self.output is None:
             return self.beside
         if self.on:
-            return {"folder": self.output, "manifest": self.output / "_manifest.json", **self.beside}
-        return {"table": self.output, "manifest": mc.manifest_path(self.output), **self.beside}
+            return {
+                "folder": self.output,
+                "manifest": self.output / "_manifest.json",
+                **self.beside,
+            }
+        return {
+            "table": self.output,
+            "manifest": mc.release.manifest_path(self.output),
+            **self.beside,
+        }
 
     @property
     def beside(self) -> dict[str, Path]:
         """The further files, by what they are."""
-        return {name: path for name, path in (("report", self.report), ("cells", self.cells)) if path is not None}
+        return {
+            name: path
+            for name, path in (("report", self.report), ("cells", self.cells))
+            if path is not None
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +251,7 @@ def _plan(
     dry_run: bool,
 ) -> _Job:
     """The run that the configuration and the flags describe, refused if a part is missing or could not be written."""
-    base = vars(mc.Run() if config is None else mc.load_run(config))
+    base = vars(mc.schema.Run() if config is None else mc.load_run(config))
     if flags["method"] not in (None, base["method"]):
         base = base | {"options": {}}  # they are for the method of the file
     merged = {name: {**base[name], **flags[name]} for name in ("options", "require", "read")}
@@ -231,23 +278,38 @@ def _plan(
     if on and job.report is not None:
         check_target(job.report, sources=sources)
         inside = job.output is not None and job.output.resolve() in job.report.resolve().parents
-        if inside or job.report.suffix.lower() in (".parquet", ".csv", ".tsv", ".txt"):  # it may be one of the source
-            raise OptionError("--report is a page (.html) outside the folder of the release. Choose another name.")
+        if inside or job.report.suffix.lower() in (
+            ".parquet",
+            ".csv",
+            ".tsv",
+            ".txt",
+        ):  # it may be one of the source
+            raise OptionError(
+                "--report is a page (.html) outside the folder of the release. Choose another name."
+            )
     elif job.output is not None and not on:
-        mc.check_outputs(job.output, beside=job.beside.values(), sources=sources)
+        mc.api.check_outputs(job.output, beside=job.beside.values(), sources=sources)
     return job
 
 
 def _check_engine(run: Mapping[str, Any], on: Mapping[str, Any]) -> None:
     """Refuse what goes only with an engine, or not with one."""
     if on and "engine" not in on:
-        raise OptionError(f"--{next(iter(on))} is for data sets of many files. Add --engine dask, or leave it out.")
+        raise OptionError(
+            f"--{next(iter(on))} is for data sets of many files. Add --engine dask, or leave it out."
+        )
     for name in ("cells", "keep_order", "blocks", "require") if on else ():
         if run[name]:
-            raise OptionError(f"--{name.replace('_', '-')} cannot be had with --engine {on['engine']}. Leave it out.")
+            raise OptionError(
+                f"--{name.replace('_', '-')} cannot be had with --engine {on['engine']}. Leave it out."
+            )
     path = run["input"]
-    if not on and (isinstance(path, list) or path.is_dir() or (has_magic(str(path)) and not path.exists())):
-        raise OptionError("A folder, a pattern or several files are a data set. Give one file, or add --engine dask.")
+    if not on and (
+        isinstance(path, list) or path.is_dir() or (has_magic(str(path)) and not path.exists())
+    ):
+        raise OptionError(
+            "A folder, a pattern or several files are a data set. Give one file, or add --engine dask."
+        )
 
 
 def _check_given(run: Mapping[str, Any], *, dry_run: bool) -> None:
@@ -258,20 +320,32 @@ def _check_given(run: Mapping[str, Any], *, dry_run: bool) -> None:
 
 def _making(run: Mapping[str, Any]) -> dict[str, Any]:
     """How to make cells, as the library's ``anonymize`` takes it; what was not given is left to its defaults."""
-    both = chain.from_iterable(signature(made).parameters.values() for made in (mc.anonymize, mc.anonymize_dataset))
+    both = chain.from_iterable(
+        signature(made).parameters.values() for made in (mc.anonymize, mc.dask.anonymize_dataset)
+    )
     own = {item.name for item in both if item.kind is not Parameter.VAR_KEYWORD}
     for name in run["options"]:
         if name in own:
-            raise OptionError(f"{name!r} is not an option of a method. Give it by its own flag, and not by --set.")
-    named = {name: run[name] for name in ("method", "seed", "missing", "dependence") if run[name] is not None}
+            raise OptionError(
+                f"{name!r} is not an option of a method. Give it by its own flag, and not by --set."
+            )
+    named = {
+        name: run[name]
+        for name in ("method", "seed", "missing", "dependence")
+        if run[name] is not None
+    }
     named |= {} if run["blocks"] is None else {"blocks": parse_blocks(str(run["blocks"]))}
     return {**named, **({"require": run["require"]} if run["require"] else {}), **run["options"]}
 
 
 def _carry_out_on_engine(job: _Job, words: Words, *, dry_run: bool) -> _Done:
-    given = {name: value for name, value in {**job.on, **job.making}.items() if name not in ("engine", "force")}
+    given = {
+        name: value
+        for name, value in {**job.on, **job.making}.items()
+        if name not in ("engine", "force")
+    }
     with _dashboard_shown(words):
-        release = mc.anonymize_dataset(
+        release = mc.dask.anonymize_dataset(
             job.table,
             job.schema,
             k=job.k,
@@ -282,8 +356,10 @@ def _carry_out_on_engine(job: _Job, words: Words, *, dry_run: bool) -> _Done:
         )
     if job.report is not None and not dry_run:
         with Staging() as staging:
-            staging.path(job.report).write_text(_page(job, release, release.audit), encoding="utf-8")
-    return _Done(release, mc.guarantee(release.audit))
+            staging.path(job.report).write_text(
+                _page(job, release, release.audit), encoding="utf-8"
+            )
+    return _Done(release, mc.report.guarantee(release.audit))
 
 
 @contextmanager
@@ -309,12 +385,12 @@ def _carry_out(job: _Job, *, dry_run: bool) -> _Done:
     release = mc.anonymize(original, job.schema, k=job.k, **job.making)
     found = mc.audit(original, release.published, job.schema, brief=job.report is None)
     if job.output is not None and not dry_run:
-        picture = None if job.report is None else mc.draw_release(original, release)
+        picture = None if job.report is None else mc.plot.draw_release(original, release)
         beside = {} if job.report is None else {job.report: _page(job, release, found, picture)}
         if job.cells is not None:
             beside[job.cells] = release.cells.to_json()
         release = mc.publish(release, job.output, keep_order=job.keep_order, beside=beside)
-    return _Done(release, mc.guarantee(found))
+    return _Done(release, mc.report.guarantee(found))
 
 
 def _page(job: _Job, release: Any, found: "Audit", picture: bytes | None = None) -> str:
@@ -337,7 +413,10 @@ def _summarize(job: _Job, release: Any, *, dry_run: bool) -> Iterator[tuple[str,
     cells, records, method = manifest.cells, manifest.records, manifest.method
     sizes = dict.fromkeys((cells["smallest"], cells["largest"]))
     several = "s" * (cells["largest"] != 1)
-    yield "cells", f"{cells['count']:,} of {' to '.join(f'{size:,}' for size in sizes)} record{several}"
+    yield (
+        "cells",
+        f"{cells['count']:,} of {' to '.join(f'{size:,}' for size in sizes)} record{several}",
+    )
     if "merged" in cells:
         yield "merged", _tell_merging(cells)
     if manifest.blocks is not None:
@@ -349,7 +428,10 @@ def _summarize(job: _Job, release: Any, *, dry_run: bool) -> Iterator[tuple[str,
     for role, names in _by_role(manifest.columns).items():
         yield role, ", ".join(names)
     if records["dropped"]:
-        yield "dropped", f"{records['dropped']:,} of {records['in']:,} records, which lack a quasi-identifier"
+        yield (
+            "dropped",
+            f"{records['dropped']:,} of {records['in']:,} records, which lack a quasi-identifier",
+        )
     if dry_run:
         yield "written", "nothing: a dry run"
         return
@@ -371,8 +453,14 @@ def _tell_merging(cells: Mapping[str, Any]) -> str:
 
 def _tell_blocks(blocks: Mapping[str, Any], k: int) -> str:
     """What blocks promise, and what not."""
-    promise = f"{blocks['k']}-anonymous in each of {len(blocks['columns'])} blocks of columns on its own"
-    return promise if blocks["jointly_k_anonymous"] else f"{promise}; NOT {blocks['k']}-anonymous as a whole: k is {k}"
+    promise = (
+        f"{blocks['k']}-anonymous in each of {len(blocks['columns'])} blocks of columns on its own"
+    )
+    return (
+        promise
+        if blocks["jointly_k_anonymous"]
+        else f"{promise}; NOT {blocks['k']}-anonymous as a whole: k is {k}"
+    )
 
 
 def _tell_dependence(told: Mapping[str, Any]) -> str:
@@ -387,7 +475,9 @@ def _by_role(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     out: dict[str, list[str]] = {}
     for name, facts in columns.items():
         if facts["role"] != "quasi":
-            out.setdefault("left out" if facts["role"] in ("identifier", "drop") else "unchanged", []).append(name)
+            out.setdefault(
+                "left out" if facts["role"] in ("identifier", "drop") else "unchanged", []
+            ).append(name)
     return out
 
 
@@ -398,3 +488,77 @@ _NEEDED = {
     "output": "Give the file to write with -o (or --dry-run to write nothing)",
 }
 """What a run cannot do without, and how to give it."""
+
+
+ASSIGN_EXAMPLES = (
+    "microcell assign cells.json newcomers.csv -o assigned.csv",
+    "microcell assign cells.json newcomers.csv -o assigned.csv --keep tsh",
+)
+
+
+@guarded
+@takes_reading
+def assign(
+    *,
+    reading: Mapping[str, Any],
+    cells: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CELLS", help="A file that anonymize --cells wrote.", show_default=False
+        ),
+    ],
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="The records to assign.", show_default=False)
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where to write; the suffix tells the format."
+        ),
+    ],
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME,...",
+            help="Columns to keep beside; others are left out.",
+            show_default=False,
+        ),
+    ] = None,
+    missing: Annotated[
+        Literal["error", "impute"],
+        typer.Option(help="What to do with records that lack a quasi-identifier."),
+    ] = "error",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Give further records the cells of an earlier release, and what these publish in place of their values."""
+    words = Words(quiet)
+    mc.api.check_outputs(output, sources=(cells, table))
+    names = [] if keep is None else split_names(keep)
+    with words.progress():
+        found = mc.load_cells(cells)
+        done = mc.assign(found, mc.read(table, **reading), keep=names, missing=missing)
+        mc.write(done.assigned, output)
+    if json:
+        print_data(jsons.dumps(_facts(found, done), indent=2))
+    words.say(
+        f"{len(done.labels):,} records are in {done.used:,} of {len(found):,} cells, the fewest "
+        f"{done.smallest:,} in one. This table is not k-anonymous by itself, only beside the release of its cells."
+    )
+    words.list(_remarks(done, output))
+
+
+def _facts(cells: "Cells", done: "Assigned") -> dict[str, Any]:
+    return {
+        "records": len(done.labels),
+        "cells": len(cells),
+        "cells_used": done.used,
+        "fewest": done.smallest,
+        "strange": dict(done.strange),
+    }
+
+
+def _remarks(done: "Assigned", output: Path) -> Iterator[tuple[str, str]]:
+    for name, count in done.strange.items():
+        yield "not known", f"{count:,} values of {name!r}: placed as near as can be told"
+    yield "table", str(output)

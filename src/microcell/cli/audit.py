@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 import microcell as mc
-from microcell.cli._console import Words, print_data
-from microcell.cli._failures import guarded
-from microcell.cli._options import (
+from microcell._atomic import Staging, check_target
+from microcell.cli.console import Words, guarded, print_data
+from microcell.cli.options import (
     Audience,
     Json,
     Quiet,
@@ -21,7 +21,6 @@ from microcell.cli._options import (
     takes_reading,
 )
 from microcell.errors import OptionError
-from microcell.staging import Staging, check_target
 
 __all__ = ["EXAMPLES", "audit"]
 
@@ -45,8 +44,12 @@ def audit(
     *,
     reading: Mapping[str, Any],
     on: Mapping[str, Any],
-    original: Annotated[Path, typer.Argument(metavar="ORIGINAL", help="The table as it was.", show_default=False)],
-    released: Annotated[Path, typer.Argument(metavar="RELEASED", help="The published table.", show_default=False)],
+    original: Annotated[
+        Path, typer.Argument(metavar="ORIGINAL", help="The table as it was.", show_default=False)
+    ],
+    released: Annotated[
+        Path, typer.Argument(metavar="RELEASED", help="The published table.", show_default=False)
+    ],
     schema: SchemaFile,
     require: Annotated[
         list[str] | None,
@@ -57,24 +60,35 @@ def audit(
         ),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Write a page with figures.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write a page with figures.", show_default=False),
     ] = None,
     certificate: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.pdf", help="Write a page to sign, for anyone to read.", show_default=False),
+        typer.Option(
+            metavar="FILE.pdf", help="Write a page to sign, for anyone to read.", show_default=False
+        ),
     ] = None,
     audience: Audience = "internal",
     manifest: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.json", help="The release's manifest, if not beside it.", show_default=False),
+        typer.Option(
+            metavar="FILE.json",
+            help="The release's manifest, if not beside it.",
+            show_default=False,
+        ),
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Match rows by this column, not by position.", show_default=False),
+        typer.Option(
+            metavar="COLUMN", help="Match rows by this column, not by position.", show_default=False
+        ),
     ] = None,
     population: Annotated[
         int | None,
-        typer.Option(metavar="N", help="How many people the records were sampled from.", show_default=False),
+        typer.Option(
+            metavar="N", help="How many people the records were sampled from.", show_default=False
+        ),
     ] = None,
     target: Annotated[
         str | None,
@@ -93,37 +107,59 @@ def audit(
     given: dict[str, Any] = {"key": key, "population": population, "target": target}
     _check_engine(on, {**given, **reading})
     inside = released / "_manifest.json"
-    account = mc.find_manifest(inside if on and manifest is None and inside.is_file() else manifest, released)
-    _check_targets((report, certificate), (original, released, schema, manifest or mc.manifest_path(released)))
+    account = mc.find_manifest(
+        inside if on and manifest is None and inside.is_file() else manifest, released
+    )
+    _check_targets(
+        (report, certificate),
+        (original, released, schema, manifest or mc.release.manifest_path(released)),
+    )
     with words.progress():
         if on:
             where = {name: value for name, value in on.items() if name != "engine"}
-            found = mc.audit_dataset(original, released, mc.load_schema(schema), manifest=account, **where)
+            found = mc.dask.audit_dataset(
+                original, released, mc.load_schema(schema), manifest=account, **where
+            )
         else:
-            before, after = mc.read(original, **reading), mc.read(released, **_as_written(reading, original, released))
+            before, after = (
+                mc.read(original, **reading),
+                mc.read(released, **_as_written(reading, original, released)),
+            )
             found = mc.audit(before, after, mc.load_schema(schema), manifest=account, **given)
     _check_directions(found, requirements)
     limits = {"k": _promised(account), **{item.measure: item.limit for item in requirements}}
-    told: dict[str, Any] = {"manifest": account, "title": f"Audit of {released.name}", "require": limits}
+    told: dict[str, Any] = {
+        "manifest": account,
+        "title": f"Audit of {released.name}",
+        "require": limits,
+    }
     with Staging() as staging:
         if report is not None:
             page = mc.render(found, "html", audience=audience, **told)
             staging.path(report).write_text(page, encoding="utf-8")
         if certificate is not None:
-            staging.path(certificate).write_bytes(mc.certify(found, **told))
+            staging.path(certificate).write_bytes(mc.report.certify(found, **told))
     print_data(mc.render(found, "json" if json else "text", audience=audience, **told))
-    written = [(name, str(path)) for name, path in (("report", report), ("certificate", certificate)) if path]
+    written = [
+        (name, str(path))
+        for name, path in (("report", report), ("certificate", certificate))
+        if path
+    ]
     if written:
         words.list(written)
     if "values_changed" in found.measures and found["values_changed"] > 0:
-        words.say("If the original was read in another way then, with --na for instance, give the same options here.")
+        words.say(
+            "If the original was read in another way then, with --na for instance, give the same options here."
+        )
     found.require(**limits)
 
 
 def _check_engine(on: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Refuse what goes only with an engine, or not with one."""
     if on and "engine" not in on:
-        raise OptionError(f"--{next(iter(on))} is for data sets of many files. Add --engine dask, or leave it out.")
+        raise OptionError(
+            f"--{next(iter(on))} is for data sets of many files. Add --engine dask, or leave it out."
+        )
     for name, value in given.items() if on else ():
         if value is not None:
             raise OptionError(f"--{name} cannot be had with --engine {on['engine']}. Leave it out.")
@@ -147,7 +183,11 @@ def _promised(manifest: Mapping[str, Any] | None) -> float:
 def _as_written(reading: Mapping[str, Any], original: Path, released: Path) -> dict[str, Any]:
     """The options for reading that hold for the release too: in UTF-8, it is in the original's dialect otherwise."""
     same = original.suffix.lower() == released.suffix.lower()
-    return {name: reading[name] for name in ("delimiter", "quote", "decimal") if same and name in reading}
+    return {
+        name: reading[name]
+        for name in ("delimiter", "quote", "decimal")
+        if same and name in reading
+    }
 
 
 def _check_directions(found: Any, requirements: Sequence[Requirement]) -> None:

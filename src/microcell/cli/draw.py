@@ -7,10 +7,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 import microcell as mc
-from microcell.cli._console import Words
-from microcell.cli._failures import guarded
-from microcell.cli._options import Quiet, SchemaFile, figure_form, split_names, takes_reading
-from microcell.staging import Staging, check_target
+from microcell._atomic import Staging, check_target
+from microcell.cli.console import Words, guarded
+from microcell.cli.options import Quiet, SchemaFile, figure_form, split_names, takes_reading
 
 __all__ = ["EXAMPLES", "draw"]
 
@@ -25,10 +24,14 @@ EXAMPLES = (
 def draw(
     *,
     reading: Mapping[str, Any],
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="The file to draw.", show_default=False)],
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="The file to draw.", show_default=False)
+    ],
     schema: SchemaFile,
     k: Annotated[int, typer.Option("-k", help="The least number of records in a cell.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The figure: .svg, .png or .pdf.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The figure: .svg, .png or .pdf.")
+    ],
     columns: Annotated[
         str | None,
         typer.Option(
@@ -37,7 +40,9 @@ def draw(
             show_default=False,
         ),
     ] = None,
-    methods: Annotated[str, typer.Option(metavar="NAME,NAME,...", help="See microcell methods.")] = "mdav,pcl",
+    methods: Annotated[
+        str, typer.Option(metavar="NAME,NAME,...", help="See microcell methods.")
+    ] = "mdav,pcl",
     seed: Annotated[int, typer.Option(help="For what chance decides.")] = 0,
     missing: Annotated[
         Literal["error", "drop", "impute"],
@@ -50,7 +55,7 @@ def draw(
     form = figure_form(output, "--output")
     check_target(output, sources=(table, schema))
     with words.progress():
-        figure = mc.draw_cells(
+        figure = mc.plot.draw_cells(
             mc.read(table, **reading),
             mc.load_schema(schema),
             k=k,

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import microcell as mc
-from microcell.cli._console import Words, print_data, print_table
-from microcell.cli._failures import guarded
-from microcell.cli._options import Force, Json, Quiet, takes_reading
+from microcell._atomic import Staging, check_target
+from microcell.cli.console import Words, guarded, print_data, print_table
+from microcell.cli.options import Force, Json, Quiet, takes_reading
 from microcell.errors import OptionError, TableError
-from microcell.staging import Staging, check_target
 
 if TYPE_CHECKING:
-    from microcell.inspection import Inspection
+    from microcell.schema.draft import Inspection
 
 __all__ = ["EXAMPLES", "inspect"]
 
@@ -34,10 +33,17 @@ _STDOUT = Path("-")
 def inspect(
     *,
     reading: Mapping[str, Any],
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="The file to look at.", show_default=False)],
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="The file to look at.", show_default=False)
+    ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE.toml", help="Where to write the drafted schema; - for stdout."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.toml",
+            help="Where to write the drafted schema; - for stdout.",
+        ),
     ] = None,
     force: Force = False,
     json: Json = False,
@@ -61,18 +67,22 @@ def inspect(
     if output is not None:
         with Staging() as staging:
             staging.path(output).write_text(_draft(inspection), encoding="utf-8")
-        words.say(f"A schema is drafted in {output}. Read it and correct it: what it says decides what is protected.")
+        words.say(
+            f"A schema is drafted in {output}. Read it and correct it: what it says decides what is protected."
+        )
 
 
 def _check_draft(output: Path, table: Path, *, force: bool) -> None:
     check_target(output, sources=[table])
     if output.exists() and not force:
-        raise TableError(f"{output} is there already. Choose another name, or overwrite it with --force.")
+        raise TableError(
+            f"{output} is there already. Choose another name, or overwrite it with --force."
+        )
 
 
 def _draft(inspection: "Inspection") -> str:
     reasons = {column.name: column.reason for column in inspection.columns}
-    return mc.schema_to_toml(mc.draft_schema(inspection), comments=reasons)
+    return mc.schema.schema_to_toml(mc.draft_schema(inspection), comments=reasons)
 
 
 def _print_facts(inspection: "Inspection") -> None:

@@ -17,9 +17,8 @@ import typer
 
 import microcell as mc
 from microcell import locations
-from microcell.cli._console import Words, print_data, print_facts
-from microcell.cli._failures import guarded
-from microcell.cli._options import Force, Json, Quiet, epilog, takes_reading
+from microcell.cli.console import Words, guarded, print_data, print_facts
+from microcell.cli.options import Force, Json, Quiet, epilog, takes_reading
 from microcell.errors import OptionError
 
 if TYPE_CHECKING:
@@ -31,12 +30,20 @@ KEY, OPERATOR = "MICROCELL_LOCATIONS_KEY", "MICROCELL_LOCATIONS_OPERATOR"
 """The environment variables with the secrets: a command line is seen by all who use the machine."""
 
 _DATABASE = "sqlite:///locations.db"
-_URLS = "sqlite:///FILE, or postgresql://USER@HOST/NAME; the password is better in ~/.pgpass than here."
+_URLS = (
+    "sqlite:///FILE, or postgresql://USER@HOST/NAME; the password is better in ~/.pgpass than here."
+)
 _Database = Annotated[str, typer.Option(metavar="URL", help=_URLS)]
-_K = Annotated[int, typer.Option("-k", min=2, help="Least number of devices that share a location.")]
+_K = Annotated[
+    int, typer.Option("-k", min=2, help="Least number of devices that share a location.")
+]
 _SameK = Annotated[
     int | None,
-    typer.Option("-k", min=2, help="Least number of devices that share a location; that of the database if left out."),
+    typer.Option(
+        "-k",
+        min=2,
+        help="Least number of devices that share a location; that of the database if left out.",
+    ),
 ]
 _Seed = Annotated[int, typer.Option(help="For what chance decides.")]
 
@@ -52,17 +59,27 @@ def serve(
         ),
     ] = None,
     k: _K = 100,
-    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; 0.0.0.0 for all.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on; 0 for any.")] = 8000,
     share: Annotated[
-        float, typer.Option(help="Cells are rebuilt when this share of devices has changed since the last time.")
+        float,
+        typer.Option(
+            help="Cells are rebuilt when this share of devices has changed since the last time."
+        ),
     ] = 0.05,
     spare: Annotated[
         float,
-        typer.Option(help="Cells are made larger than k by this share, so that they outlive some cancellations."),
+        typer.Option(
+            help="Cells are made larger than k by this share, so that they outlive some cancellations."
+        ),
     ] = 0.01,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Try things out without a key: nothing can be read again after the end.")
+        bool,
+        typer.Option(
+            "--demo", help="Try things out without a key: nothing can be read again after the end."
+        ),
     ] = False,
     proxy: Annotated[
         list[str] | None,
@@ -72,13 +89,21 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    rate: Annotated[float, typer.Option(help="Requests a second from one address; 0 for no limit.")] = 20.0,
-    sign_up_rate: Annotated[float, typer.Option(help="Sign-ups a second from one address; 0 for no limit.")] = 0.2,
+    rate: Annotated[
+        float, typer.Option(help="Requests a second from one address; 0 for no limit.")
+    ] = 20.0,
+    sign_up_rate: Annotated[
+        float, typer.Option(help="Sign-ups a second from one address; 0 for no limit.")
+    ] = 0.2,
     open_metrics: Annotated[
         bool, typer.Option("--open-metrics", help="Show /metrics without the operator's token.")
     ] = False,
     log_requests: Annotated[
-        bool, typer.Option("--log-requests/--no-log-requests", help="Log method, route, status and time of requests.")
+        bool,
+        typer.Option(
+            "--log-requests/--no-log-requests",
+            help="Log method, route, status and time of requests.",
+        ),
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -94,10 +119,15 @@ def serve(
     )
     listener = locations.listen_on(host, port)
     database = database or ("sqlite://" if demo else _DATABASE)
-    with closing(listener), _open(words, database, k, demo=demo, share=share, spare=spare) as anonymizer:
+    with (
+        closing(listener),
+        _open(words, database, k, demo=demo, share=share, spare=spare) as anonymizer,
+    ):
         _begin_log()
         if not token:
-            words.say(f"the operator's token, this time only ({OPERATOR} is not set): {settings.operator}")
+            words.say(
+                f"the operator's token, this time only ({OPERATOR} is not set): {settings.operator}"
+            )
         shown, number = listener.getsockname()[:2]
         place = f"http://{f'[{shown}]' if ':' in shown else shown}:{number}/"
         locations.serve(
@@ -121,16 +151,28 @@ def import_(
     *,
     reading: Mapping[str, Any],
     people: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="One row a device, with its place.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="TABLE", help="One row a device, with its place.", show_default=False
+        ),
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE.csv", help="Where to write row, pseudonym and token of each."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.csv",
+            help="Where to write row, pseudonym and token of each.",
+        ),
     ],
     database: _Database = _DATABASE,
     k: _SameK = None,
-    latitude: Annotated[str, typer.Option(metavar="NAME", help="The column of latitudes, in degrees.")] = "latitude",
-    longitude: Annotated[str, typer.Option(metavar="NAME", help="The column of longitudes.")] = "longitude",
+    latitude: Annotated[
+        str, typer.Option(metavar="NAME", help="The column of latitudes, in degrees.")
+    ] = "latitude",
+    longitude: Annotated[
+        str, typer.Option(metavar="NAME", help="The column of longitudes.")
+    ] = "longitude",
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -140,16 +182,26 @@ def import_(
     locations.check_output(output, force=force, sources=[people])
     with words.progress(), _open(words, database, k, background=False) as anonymizer:
         done = locations.import_people(
-            anonymizer, mc.read(people, **reading), output, latitude=latitude, longitude=longitude, force=force
+            anonymizer,
+            mc.read(people, **reading),
+            output,
+            latitude=latitude,
+            longitude=longitude,
+            force=force,
         )
     _tell(words, json, signed_up=done.devices, waiting=done.waiting, accounts=str(output))
-    words.say(f"{output} holds the devices' tokens, which cannot be had again. Whoever reads it speaks for them.")
+    words.say(
+        f"{output} holds the devices' tokens, which cannot be had again. Whoever reads it speaks for them."
+    )
 
 
 @guarded
 def export(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE.csv", help="Where to write pseudonyms and locations.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE.csv", help="Where to write pseudonyms and locations."
+        ),
     ],
     database: _Database = _DATABASE,
     force: Force = False,
@@ -168,17 +220,30 @@ def export(
 def simulate(
     devices: Annotated[int, typer.Option(min=1, help="Devices that sign up at first.")] = 10_000,
     k: _K = 100,
-    days: Annotated[int, typer.Option(min=0, help="Days of sign-ups, moves and cancellations.")] = 3,
+    days: Annotated[
+        int, typer.Option(min=0, help="Days of sign-ups, moves and cancellations.")
+    ] = 3,
     changes: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of devices that sign up, move or cancel each day.")
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="Share of devices that sign up, move or cancel each day."
+        ),
     ] = 0.06,
     database: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="An empty database; left out, one that is thrown away.", show_default=False),
+        typer.Option(
+            metavar="URL",
+            help="An empty database; left out, one that is thrown away.",
+            show_default=False,
+        ),
     ] = None,
     url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="A service that runs, in place of one in this process.", show_default=False),
+        typer.Option(
+            metavar="URL",
+            help="A service that runs, in place of one in this process.",
+            show_default=False,
+        ),
     ] = None,
     seed: _Seed = 0,
     json: Json = False,
@@ -187,11 +252,15 @@ def simulate(
     """Simulate a city that uses the service, and look at what its people get."""
     words = Words(quiet)
     if url is not None and database is not None:
-        raise OptionError("--database and --url exclude each other: a service that runs has its own database.")
+        raise OptionError(
+            "--database and --url exclude each other: a service that runs has its own database."
+        )
     with words.progress(), _service(words, url, database, k, seed) as service:
         found = locations.simulate(service, devices, days=days, changes=changes, seed=seed)
     if json:
-        print_data(jsons.dumps({**asdict(found), "distortion_ratio": found.distortion_ratio}, indent=2))
+        print_data(
+            jsons.dumps({**asdict(found), "distortion_ratio": found.distortion_ratio}, indent=2)
+        )
         return
     print_facts(_facts(found))
 
@@ -226,7 +295,9 @@ for _name, (_command, _examples) in COMMANDS.items():
 
 
 @contextmanager
-def _open(words: Words, database: str, k: int | None, *, demo: bool = False, **options: Any) -> "Iterator[Anonymizer]":
+def _open(
+    words: Words, database: str, k: int | None, *, demo: bool = False, **options: Any
+) -> "Iterator[Anonymizer]":
     """The anonymizer on a database, closed at the end."""
     secret = _key(words, demo=demo)
     with words.progress():
@@ -247,25 +318,35 @@ def _key(words: Words, *, demo: bool) -> bytes | None:
             f"{KEY} is not set: exact locations are kept encrypted, with a key that `microcell locations key` makes. "
             "To try things out without one, give --demo."
         )
-    words.say("a demonstration: the key is thrown away at the end, and nobody can look up or be found again thereafter")
+    words.say(
+        "a demonstration: the key is thrown away at the end, and nobody can look up or be found again thereafter"
+    )
     return None
 
 
 @contextmanager
-def _service(words: Words, url: str | None, database: str | None, k: int, seed: int) -> "Iterator[Anonymizer | Client]":
+def _service(
+    words: Words, url: str | None, database: str | None, k: int, seed: int
+) -> "Iterator[Anonymizer | Client]":
     """What is simulated with: a service that runs, or one in this process on an empty database."""
     if url is not None:
-        with locations.Client(url, operator=os.environ.get(OPERATOR) or None, retries=1000) as client:
+        with locations.Client(
+            url, operator=os.environ.get(OPERATOR) or None, retries=1000
+        ) as client:
             yield client
         return
     if database is not None:
         with _open(words, database, k, seed=seed) as anonymizer:
             if anonymizer.status().devices:
-                raise OptionError("The database has devices already: simulated people are not put among real ones.")
+                raise OptionError(
+                    "The database has devices already: simulated people are not put among real ones."
+                )
             yield anonymizer
         return
     with TemporaryDirectory() as folder:
-        opened = locations.Anonymizer.open(f"sqlite:///{folder}/simulated.db", k, key=locations.new_key(), seed=seed)
+        opened = locations.Anonymizer.open(
+            f"sqlite:///{folder}/simulated.db", k, key=locations.new_key(), seed=seed
+        )
         with closing(opened) as anonymizer:
             yield anonymizer
 
@@ -282,22 +363,38 @@ def _tell(words: Words, json: bool, **facts: int | str) -> None:
     if json:
         print_data(jsons.dumps(facts))
     words.list(
-        (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else value) for name, value in facts.items()
+        (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else value)
+        for name, value in facts.items()
     )
 
 
 def _facts(found: "Simulated") -> Iterator[tuple[str, str]]:
     yield "devices", f"{found.devices:,} after {found.days} days"
-    yield "changes", f"{found.sign_ups:,} sign-ups, {found.moves:,} moves, {found.cancellations:,} cancellations"
-    yield "cells", f"{found.cells:,}, the smallest of {found.least_size or 0:,} devices (k = {found.k:,})"
+    yield (
+        "changes",
+        f"{found.sign_ups:,} sign-ups, {found.moves:,} moves, {found.cancellations:,} cancellations",
+    )
+    yield (
+        "cells",
+        f"{found.cells:,}, the smallest of {found.least_size or 0:,} devices (k = {found.k:,})",
+    )
     if found.least_shared is not None:
         yield "looked up", f"each location was given to {found.least_shared:,} devices or more"
     if found.rebuilds is not None:
         yield "rebuilds", f"{found.rebuilds:,}, and {found.merges or 0:,} cells merged between them"
     if found.mean is not None:
-        yield "distance", f"{found.mean:.3f} km on average, root mean squared {found.root_mean_square:.3f} km"
+        yield (
+            "distance",
+            f"{found.mean:.3f} km on average, root mean squared {found.root_mean_square:.3f} km",
+        )
     if found.mdav_mean is not None:
-        yield "by MDAV", f"{found.mdav_mean:.3f} km on average, root mean squared {found.mdav_root_mean_square:.3f} km"
+        yield (
+            "by MDAV",
+            f"{found.mdav_mean:.3f} km on average, root mean squared {found.mdav_root_mean_square:.3f} km",
+        )
     if found.distortion_ratio is not None:
-        yield "distortion", f"{100 * (found.distortion_ratio - 1):+.1f} % beside MDAV's (squared distances)"
+        yield (
+            "distortion",
+            f"{100 * (found.distortion_ratio - 1):+.1f} % beside MDAV's (squared distances)",
+        )
     yield "seconds", f"{found.seconds:.1f}"

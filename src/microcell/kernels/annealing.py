@@ -6,12 +6,19 @@ dense ones settle at the same time.
 
 import numpy as np
 
-from microcell.kernels._arrays import Floats, Integers, Seeds
 from microcell.kernels._jit import ZERO, inlined_kernel, inner_kernel, kernel
-from microcell.kernels.chance import draw, pick
+from microcell.kernels.arrays import Floats, Integers, Seeds
 from microcell.kernels.exchange import Limits
-from microcell.kernels.grouping import Grouping, cost_of_moving, cost_of_swapping, move, swap
-from microcell.kernels.rules import Rule, keeps
+from microcell.kernels.groups import (
+    Grouping,
+    Rule,
+    cost_of_moving,
+    cost_of_swapping,
+    keeps,
+    move,
+    swap,
+)
+from microcell.kernels.random import draw, pick
 
 __all__ = ["exchange_at_random"]
 
@@ -24,7 +31,13 @@ _HOPELESS = 30.0
 
 @kernel
 def exchange_at_random(
-    cells: Grouping, near: Integers, heat: Floats, limits: Limits, rule: Rule, tries: int, state: Seeds
+    cells: Grouping,
+    near: Integers,
+    heat: Floats,
+    limits: Limits,
+    rule: Rule,
+    tries: int,
+    state: Seeds,
 ) -> int:
     """Try ``tries`` random exchanges of records with cells of records near them; how many were made (OUT: ``cells``).
 
@@ -138,7 +151,11 @@ def _all_keep(cells: Grouping, rule: Rule, moved: Integers, made: int) -> bool:
     """Whether the cells that records have come to and gone from keep the rule."""
     kept = True
     for i in range(made):
-        kept = kept and keeps(cells, cells.labels[moved[0, i]], rule) and keeps(cells, moved[1, i], rule)
+        kept = (
+            kept
+            and keeps(cells, cells.labels[moved[0, i]], rule)
+            and keeps(cells, moved[1, i], rule)
+        )
     return kept
 
 

@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from microcell.kernels._arrays import Floats, Integers, Seeds
 from microcell.kernels._jit import ZERO, inner_kernel, kernel
-from microcell.kernels.chance import draw
-from microcell.kernels.heaps import offer
-from microcell.kernels.scans import BLOCK, Points, Scratch, measure, scan_chunk, take_out
+from microcell.kernels.arrays import Floats, Integers, Seeds
+from microcell.kernels.random import draw
+from microcell.kernels.scans import BLOCK, Points, Scratch, measure, offer, scan_chunk, take_out
 
 __all__ = ["Balls", "Carving", "carve", "find_balls"]
 
@@ -278,7 +277,11 @@ def _grab(work: Carving, own: Integers, count: int, target: Floats) -> float:
 def _find_nearest(work: Carving, own: Integers, count: int, target: Floats) -> Integers:
     """The ``count`` nearest of all records that no ball has taken, the farthest of them first (OUT: ``scratch``)."""
     _scan(work, work.others, target, count)
-    distances, rows, size = work.scratch.distances[0, :count], work.scratch.rows[0, :count], work.scratch.sizes[0]
+    distances, rows, size = (
+        work.scratch.distances[0, :count],
+        work.scratch.rows[0, :count],
+        work.scratch.sizes[0],
+    )
     for some in (own, work.strays[: work.stray_count[0]]):
         for row in some:
             size = offer(distances, rows, size, _squared_distance(work.X[row], target), row)
@@ -298,7 +301,9 @@ def _beyond(points: Points, target: Floats, limit: float) -> float:
 
 
 @inner_kernel
-def _take(work: Carving, balls: Balls, own: Integers, target: Floats, radius: float, k: int) -> None:
+def _take(
+    work: Carving, balls: Balls, own: Integers, target: Floats, radius: float, k: int
+) -> None:
     """Give the ball all that it holds, if they are k or more; the rest of the cell strays."""
     limit, lane, taken = radius * radius, np.empty(BLOCK), ZERO
     later, size = np.empty(work.others.left[0], dtype=np.int64), ZERO

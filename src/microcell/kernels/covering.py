@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, sparse
 
-from microcell.kernels._arrays import Floats, Integers, Mask
+from microcell.kernels.arrays import Floats, Integers, Mask
 
 __all__ = ["cover_once"]
 
@@ -37,7 +37,9 @@ def cover_once(sets: list[Integers], costs: Floats, known: Integers, seconds: fl
     return chosen if once and costs[chosen].sum() < costs[known].sum() else known
 
 
-def _worth_trying(matrix: sparse.csc_array, costs: Floats, known: Integers, seconds: float) -> Integers:
+def _worth_trying(
+    matrix: sparse.csc_array, costs: Floats, known: Integers, seconds: float
+) -> Integers:
     """The sets that a better solution may have, and those of the known one; none if that is too hard to tell."""
     relax: Any = optimize.linprog
     every, limits = np.ones(matrix.shape[0]), {"time_limit": seconds}
@@ -64,7 +66,9 @@ def _solve(matrix: sparse.csc_array, costs: Floats, seconds: float) -> Integers:
         integrality=np.ones(len(costs), dtype=np.int64),
         options=limits,
     )
-    if found.x is None or "Time limit" in found.message:  # the status of a limit on nodes is another in each release
+    if (
+        found.x is None or "Time limit" in found.message
+    ):  # the status of a limit on nodes is another in each release
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(found.x > 0.5)
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from microcell.kernels._arrays import Floats, Integers
 from microcell.kernels._jit import ZERO, inner_kernel, kernel
-from microcell.kernels.heaps import offer
+from microcell.kernels.arrays import Floats, Integers
+from microcell.kernels.scans import offer
 
 __all__ = ["Polygons", "clip_diagram", "hulls"]
 
@@ -58,7 +58,9 @@ def clip_diagram(centroids: Floats, costs: Floats, box: Floats) -> Polygons:
     corner, extent = box[:2], box[2:] - box[:2]
     side = extent.max()
     # Side by side, for vectors; and divided twice, since the square of the side might overflow.
-    found = _clip_cells(np.ascontiguousarray((centroids - corner).T) / side, costs / side / side, extent / side)
+    found = _clip_cells(
+        np.ascontiguousarray((centroids - corner).T) / side, costs / side / side, extent / side
+    )
     return Polygons(np.clip(found.vertices * side + corner, corner, box[2:]), found.starts)
 
 
@@ -91,7 +93,9 @@ def _clip_cells(centroids: Floats, costs: Floats, extent: Floats) -> Polygons:
     ``centroids`` holds the x in one row and the y in another.
     """
     count = len(costs)
-    vertices = np.empty((8 * count + 8, 2))  # the polygons of a diagram have fewer than 6 Q vertices and some corners
+    vertices = np.empty(
+        (8 * count + 8, 2)
+    )  # the polygons of a diagram have fewer than 6 Q vertices and some corners
     starts = np.zeros(count + 1, dtype=np.int64)
     room = count + _FIRST + 4  # a cut adds one vertex at most, and the nearest lines cut twice
     lines, polygon, spare = np.empty(count), np.empty((room, 2)), np.empty((room, 2))
@@ -99,7 +103,9 @@ def _clip_cells(centroids: Floats, costs: Floats, extent: Floats) -> Polygons:
         size = _clip_cell(centroids, costs, q, extent, lines, polygon, spare)
         first = starts[q]
         starts[q + 1] = first + size
-        if first + size > len(vertices):  # rounding can split a vertex in two, though hardly that often
+        if first + size > len(
+            vertices
+        ):  # rounding can split a vertex in two, though hardly that often
             longer = np.empty((2 * (first + size), 2))
             for i in range(first):
                 _copy(vertices, i, longer, i)
@@ -111,7 +117,13 @@ def _clip_cells(centroids: Floats, costs: Floats, extent: Floats) -> Polygons:
 
 @inner_kernel
 def _clip_cell(
-    centroids: Floats, costs: Floats, q: int, extent: Floats, lines: Floats, polygon: Floats, spare: Floats
+    centroids: Floats,
+    costs: Floats,
+    q: int,
+    extent: Floats,
+    lines: Floats,
+    polygon: Floats,
+    spare: Floats,
 ) -> int:
     """The number of vertices of a cell (OUT: ``polygon`` holds them; ``lines`` and ``spare`` are room to work in)."""
     size = _lay_box(extent, polygon)
@@ -168,7 +180,14 @@ def _radius(polygon: Floats, size: int, point: Floats) -> float:
 
 @inner_kernel
 def _cut(
-    polygon: Floats, size: int, centroids: Floats, q: int, r: int, lines: Floats, tolerance: float, spare: Floats
+    polygon: Floats,
+    size: int,
+    centroids: Floats,
+    q: int,
+    r: int,
+    lines: Floats,
+    tolerance: float,
+    spare: Floats,
 ) -> int:
     """The number of vertices of a polygon on q's side of the line against r (OUT: ``polygon``): at most one more.
 
@@ -203,13 +222,19 @@ def _copy(source: Floats, i: int, target: Floats, j: int) -> None:
 
 
 @inner_kernel
-def _measure(polygon: Floats, size: int, own: Floats, other: Floats, line: float, spare: Floats) -> tuple[int, float]:
+def _measure(
+    polygon: Floats, size: int, own: Floats, other: Floats, line: float, spare: Floats
+) -> tuple[int, float]:
     """The vertex farthest beyond a line, and how far (OUT: ``spare``: the same for all, in the first column)."""
     dx, dy = other[0] - own[0], other[1] - own[1]
     distance = np.sqrt(dx * dx + dy * dy)
     far, reach = ZERO, -np.inf
     for i in range(size):
-        along = (dx * (polygon[i, 0] - own[0]) + dy * (polygon[i, 1] - own[1])) / distance if distance > 0 else 0.0
+        along = (
+            (dx * (polygon[i, 0] - own[0]) + dy * (polygon[i, 1] - own[1])) / distance
+            if distance > 0
+            else 0.0
+        )
         spare[i, 0] = along - line
         if spare[i, 0] > reach:
             far, reach = i, spare[i, 0]
@@ -217,7 +242,9 @@ def _measure(polygon: Floats, size: int, own: Floats, other: Floats, line: float
 
 
 @inner_kernel
-def _cross(polygon: Floats, inside: int, outside: int, share: float, vertices: Floats, place: int) -> None:
+def _cross(
+    polygon: Floats, inside: int, outside: int, share: float, vertices: Floats, place: int
+) -> None:
     """Put down the point where an edge meets a line (OUT: ``vertices``)."""
     share = max(share, 0.0)  # a vertex just beyond the line counts as inside, and stays
     for j in range(2):
@@ -265,12 +292,18 @@ def _wrap_cells(points: Floats, ends: Integers) -> tuple[Integers, Integers]:
 
 
 @inner_kernel
-def _extend_chain(points: Floats, first: int, end: int, step: int, kept: Integers, base: int, top: int) -> int:
+def _extend_chain(
+    points: Floats, first: int, end: int, step: int, kept: Integers, base: int, top: int
+) -> int:
     """Where the chain ends that turns left at every point from ``base`` on (OUT: ``kept``)."""
     for i in range(first, end, step):
         while top - base > 1 and _turn(points, kept[top - 2], kept[top - 1], i) <= 0:
             top -= 1
-        if top == base or points[i, 0] != points[kept[top - 1], 0] or points[i, 1] != points[kept[top - 1], 1]:
+        if (
+            top == base
+            or points[i, 0] != points[kept[top - 1], 0]
+            or points[i, 1] != points[kept[top - 1], 1]
+        ):
             kept[top] = i
             top += 1
     return top

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from microcell.kernels._arrays import Floats, Integers
 from microcell.kernels._jit import ZERO, inner_kernel, parallel_kernel, prange
+from microcell.kernels.arrays import Floats, Integers
 from microcell.kernels.scans import BLOCK, lay_out, measure
 from microcell.kernels.trees import MOST_TREE_DIMENSIONS
 
@@ -119,7 +119,9 @@ def _count_by_tree(queries: Floats, published: Floats, sizes: Integers, own: Int
 
 def _some(published: Floats) -> Floats:
     """A thousand points or two, spread over all; none if they are few."""
-    return published[:: len(published) // _RIVALS] if len(published) > 2 * _RIVALS else published[:0]
+    return (
+        published[:: len(published) // _RIVALS] if len(published) > 2 * _RIVALS else published[:0]
+    )
 
 
 def _unbeaten(queries: Floats, published: Floats, own: Integers, rivals: Floats) -> Integers:
@@ -151,7 +153,9 @@ def _search_tree(queries: Floats, published: Floats, sizes: Integers, own: Integ
     tree = cKDTree(published)
     nearest = np.asarray(tree.query(queries, k=1, workers=_workers(queries))[0])
     close = np.flatnonzero(np.sqrt(_squares(queries, published[own])) <= nearest * _CLOSE)
-    distances, found = (np.asarray(part) for part in tree.query(queries[close], k=2, workers=_workers(close)))
+    distances, found = (
+        np.asarray(part) for part in tree.query(queries[close], k=2, workers=_workers(close))
+    )
     alone = distances[:, 1] > distances[:, 0] * _CLOSE
     records = np.zeros(len(queries), dtype=np.int64)
     right = close[alone & (found[:, 0] == own[close])]
@@ -175,13 +179,17 @@ def _within(tree: "cKDTree[None]", queries: Floats, radii: Floats) -> list[Integ
     return [np.asarray(rows, dtype=np.int64) for rows in lists]
 
 
-def _count_tied(queries: Floats, published: Floats, sizes: Integers, own: Integers, near: list[Integers]) -> Integers:
+def _count_tied(
+    queries: Floats, published: Floats, sizes: Integers, own: Integers, near: list[Integers]
+) -> Integers:
     """As :func:`_count_by_tree`, where the nearest points of each query are among those in its entry of ``near``."""
     counts = np.array([len(rows) for rows in near])
     starts, rows = np.cumsum(counts) - counts, np.concatenate(near)
     squares = _squares(np.repeat(queries, counts, axis=0), published[rows])
     limits = np.minimum.reduceat(squares, starts) * _TIED
-    records = np.add.reduceat(np.where(squares <= np.repeat(limits, counts), sizes[rows], 0), starts)
+    records = np.add.reduceat(
+        np.where(squares <= np.repeat(limits, counts), sizes[rows], 0), starts
+    )
     return np.where(_squares(queries, published[own]) <= limits, records, 0)
 
 
@@ -208,7 +216,9 @@ def _count_by_scan(queries: Floats, published: Floats, sizes: Integers, own: Int
 
 
 @parallel_kernel
-def _scan_all(blocks: Floats, sizes: Integers, queries: Floats, apart: Floats, out: Integers) -> None:
+def _scan_all(
+    blocks: Floats, sizes: Integers, queries: Floats, apart: Floats, out: Integers
+) -> None:
     """Count the records at the nearest points of each query (OUT: ``out``); 0 if nearer than ``apart``, its own."""
     for q in prange(len(queries)):
         out[q] = _scan_one(blocks, sizes, queries[q], apart[q])

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from microcell.kernels._arrays import Floats, Integers
 from microcell.kernels._jit import ZERO, inner_kernel, parallel_kernel, prange
-from microcell.kernels.heaps import offer
+from microcell.kernels.arrays import Floats, Integers
 
 __all__ = [
     "BLOCK",
@@ -20,11 +19,55 @@ __all__ = [
     "lay_out",
     "make_scratch",
     "measure",
+    "offer",
     "put_back",
     "read_point",
     "scan",
     "take_out",
 ]
+
+
+@inner_kernel
+def offer(distances: Floats, rows: Integers, size: int, distance: float, row: int) -> int:
+    """Offer one record to the heap (OUT: ``distances``, ``rows``, largest first); the new number of entries.
+
+    A full heap drops its largest entry if the new one is smaller. O(log of the heap's length).
+    """
+    if size < len(distances):
+        place = size
+        size += 1
+        while place > 0:  # sift up
+            parent = (place - 1) // 2
+            if distances[parent] > distance or (
+                distances[parent] == distance and rows[parent] > row
+            ):
+                break
+            distances[place] = distances[parent]
+            rows[place] = rows[parent]
+            place = parent
+    else:
+        if size == 0 or distance > distances[0] or (distance == distances[0] and row > rows[0]):
+            return size
+        place = 0
+        while True:  # sift down
+            child = 2 * place + 1
+            if child >= size:
+                break
+            right = child + 1
+            if right < size and (
+                distances[right] > distances[child]
+                or (distances[right] == distances[child] and rows[right] > rows[child])
+            ):
+                child = right
+            if distance > distances[child] or (distance == distances[child] and row > rows[child]):
+                break
+            distances[place] = distances[child]
+            rows[place] = rows[child]
+            place = child
+    distances[place] = distance
+    rows[place] = row
+    return size
+
 
 BLOCK = 256
 _ENTRIES_A_CHUNK = 100_000  # below this a thread costs more than it saves
@@ -117,7 +160,12 @@ def measure(block: Floats, target: Floats, out: Floats) -> None:
     while j + 4 <= m:
         a, b, c, d = target[j], target[j + 1], target[j + 2], target[j + 3]
         for i in range(BLOCK):
-            p, q, r, s = block[j, i] - a, block[j + 1, i] - b, block[j + 2, i] - c, block[j + 3, i] - d
+            p, q, r, s = (
+                block[j, i] - a,
+                block[j + 1, i] - b,
+                block[j + 2, i] - c,
+                block[j + 3, i] - d,
+            )
             out[i] = (((out[i] + p * p) + q * q) + r * r) + s * s
         j += 4
     while j < m:
@@ -129,7 +177,9 @@ def measure(block: Floats, target: Floats, out: Floats) -> None:
 
 
 @inner_kernel
-def scan_chunk(points: Points, first: int, last: int, target: Floats, scratch: Scratch, chunk: int, k: int) -> None:
+def scan_chunk(
+    points: Points, first: int, last: int, target: Floats, scratch: Scratch, chunk: int, k: int
+) -> None:
     """Scan blocks ``first`` to ``last - 1`` for the ``k`` nearest and the farthest (OUT: row ``chunk`` of scratch)."""
     distances, rows = scratch.distances[chunk, :k], scratch.rows[chunk, :k]
     size, far, far_row = ZERO, -1.0, np.int64(-1)
@@ -158,10 +208,20 @@ def scan_chunk(points: Points, first: int, last: int, target: Floats, scratch: S
 
 
 @parallel_kernel
-def _scan_chunks(points: Points, target: Floats, scratch: Scratch, chunks: int, blocks: int, k: int) -> None:
+def _scan_chunks(
+    points: Points, target: Floats, scratch: Scratch, chunks: int, blocks: int, k: int
+) -> None:
     for chunk in prange(chunks):
         own: int = np.int64(chunk)  # type: ignore[assignment]  # the loop's own type is unsigned
-        scan_chunk(points, blocks * chunk // chunks, blocks * (chunk + 1) // chunks, target, scratch, own, k)
+        scan_chunk(
+            points,
+            blocks * chunk // chunks,
+            blocks * (chunk + 1) // chunks,
+            target,
+            scratch,
+            own,
+            k,
+        )
 
 
 @inner_kernel

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from microcell.kernels._arrays import Floats, Integers
 from microcell.kernels._jit import kernel
+from microcell.kernels.arrays import Floats, Integers
 from microcell.kernels.scans import BLOCK, lay_out, measure
 
 __all__ = ["MOST_TREE_DIMENSIONS", "nearest_rows"]
@@ -37,7 +37,9 @@ def nearest_rows(points: Floats, queries: Floats) -> Integers:
         return out
     if points.shape[1] == 0:
         return np.zeros(len(queries), dtype=np.int64)
-    rows = np.sort(np.unique(points, axis=0, return_index=True)[1])  # equal points would all tie with each other
+    rows = np.sort(
+        np.unique(points, axis=0, return_index=True)[1]
+    )  # equal points would all tie with each other
     return rows[_search_tree(points[rows], queries)]
 
 

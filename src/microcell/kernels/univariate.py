@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from microcell.kernels._arrays import Floats, Integers
 from microcell.kernels._jit import kernel
+from microcell.kernels.arrays import Floats, Integers
 
 __all__ = ["best_cuts"]
 

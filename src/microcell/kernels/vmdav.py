@@ -4,9 +4,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from microcell.kernels._arrays import Floats, Integers
 from microcell.kernels._jit import ZERO, inner_kernel, kernel, parallel_kernel, prange
-from microcell.kernels.scans import BLOCK, Points, Scratch, measure, put_back, read_point, scan, take_out
+from microcell.kernels.arrays import Floats, Integers
+from microcell.kernels.scans import (
+    BLOCK,
+    Points,
+    Scratch,
+    measure,
+    put_back,
+    read_point,
+    scan,
+    take_out,
+)
 
 __all__ = ["Growth", "Rank", "make_growth", "make_variable_cells"]
 
@@ -83,7 +92,9 @@ def _find_nearest(points: Points, growth: Growth, first: int, last: int) -> None
     blocks = -(-points.left[0] // BLOCK)
     targets = growth.members[first:last]
     distances, rows = growth.distances[first:last], growth.rows[first:last]
-    if len(growth.chunk_distances) == 1 or blocks * len(targets) < _BLOCKS_A_CHUNK * len(growth.chunk_distances):
+    if len(growth.chunk_distances) == 1 or blocks * len(targets) < _BLOCKS_A_CHUNK * len(
+        growth.chunk_distances
+    ):
         _nearest_in_blocks(points, ZERO, blocks, targets, distances, rows)
         return
     _nearest_in_chunks(points, targets, blocks, growth.chunk_distances, growth.chunk_rows)
@@ -91,7 +102,9 @@ def _find_nearest(points: Points, growth: Growth, first: int, last: int) -> None
         distances[t], rows[t] = growth.chunk_distances[0, t], growth.chunk_rows[0, t]
         for chunk in range(1, len(growth.chunk_distances)):
             distance, row = growth.chunk_distances[chunk, t], growth.chunk_rows[chunk, t]
-            if row >= 0 and (distance < distances[t] or (distance == distances[t] and row < rows[t])):
+            if row >= 0 and (
+                distance < distances[t] or (distance == distances[t] and row < rows[t])
+            ):
                 distances[t], rows[t] = distance, row
 
 
@@ -108,7 +121,9 @@ def _nearest_member(growth: Growth, size: int) -> int:
 
 
 @inner_kernel
-def _extend(points: Points, k: int, gamma: float, growth: Growth, label: int, labels: Integers) -> None:
+def _extend(
+    points: Points, k: int, gamma: float, growth: Growth, label: int, labels: Integers
+) -> None:
     """Add records to a cell of k while each is near it: squared distance under gamma times that to the others left."""
     _find_nearest(points, growth, ZERO, k)
     for size in range(k, 2 * k - 1):
@@ -118,7 +133,9 @@ def _extend(points: Points, k: int, gamma: float, growth: Growth, label: int, la
             return
         read_point(points, u, growth.members[size])
         take_out(points, u)
-        _find_nearest(points, growth, size, size + 1)  # the nearest other record, should u join, is u's own
+        _find_nearest(
+            points, growth, size, size + 1
+        )  # the nearest other record, should u join, is u's own
         if not inside < gamma * growth.distances[size]:
             put_back(points, u, growth.members[size])
             return

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from microcell.kernels._arrays import Floats, Integers
 from microcell.kernels._jit import ZERO, inner_kernel, kernel
-from microcell.kernels.blocks import Blocks, worth
+from microcell.kernels.arrays import Floats, Integers
 from microcell.kernels.exchange import LEAST_GAIN, Limits, carry_out, gain_of_moving
+from microcell.kernels.groups import Blocks, worth
 from microcell.kernels.participation import join
 
 __all__ = ["Odds", "exchange_within_limit", "find_odds", "make_odds"]
@@ -114,7 +114,11 @@ def _find_pulls(blocks: Blocks, a: int, b: int, t: int, pulls: Pulls) -> None:
     here[:] = 0.0
     there[:] = 0.0
     for j in range(blocks.points.shape[1]):
-        column, p, q = blocks.points[b, j], blocks.sums[a, j] / blocks.totals[a], blocks.sums[b, j] / blocks.totals[b]
+        column, p, q = (
+            blocks.points[b, j],
+            blocks.sums[a, j] / blocks.totals[a],
+            blocks.sums[b, j] / blocks.totals[b],
+        )
         for s in range(blocks.sizes[b]):
             here[s] += (column[s] - p) ** 2
             there[s] += (column[s] - q) ** 2
@@ -128,7 +132,9 @@ def _find_pulls(blocks: Blocks, a: int, b: int, t: int, pulls: Pulls) -> None:
 
 
 @kernel
-def exchange_within_limit(blocks: Blocks, near: Integers, limits: Limits, k: int, failure: float, passes: int) -> int:
+def exchange_within_limit(
+    blocks: Blocks, near: Integers, limits: Limits, k: int, failure: float, passes: int
+) -> int:
     """Move and change records between near cells while that helps, each cell's failure staying within the limit.
 
     As :func:`exchange_until_none_helps`, the weights being participation (OUT: ``blocks``). O(m + size)
@@ -148,7 +154,9 @@ def exchange_within_limit(blocks: Blocks, near: Integers, limits: Limits, k: int
             while slot < blocks.sizes[a]:
                 last = looked[a, slot]
                 looked[a, slot] = clock
-                b, other = _best_exchange(blocks, odds, pulls, near, limits, failure, a, slot, changed, last, place)
+                b, other = _best_exchange(
+                    blocks, odds, pulls, near, limits, failure, a, slot, changed, last, place
+                )
                 if b >= 0:
                     clock += 1
                     changed[a] = changed[b] = clock
@@ -193,7 +201,11 @@ def _best_exchange(
             _find_pulls(blocks, a, b, t, pulls)
             pulls.known[t] = max(changed[a], changed[b])
         least = max(best, LEAST_GAIN * (worth(blocks, a) + worth(blocks, b)))
-        if may_leave and blocks.sizes[b] < limits.most and odds.failures[b] + own * odds.slopes[b] <= failure:
+        if (
+            may_leave
+            and blocks.sizes[b] < limits.most
+            and odds.failures[b] + own * odds.slopes[b] <= failure
+        ):
             inner = 0.0
             for j in range(len(point)):
                 inner += blocks.sums[b, j] * point[j]
@@ -247,7 +259,12 @@ def _best_change(
             apart = blocks.points[b, j, s] - point[j]
             square_a += (v * (apart + p[j]) - own * p[j]) ** 2
             square_b += (v * (apart + q[j]) - own * q[j]) ** 2
-        gain = pull + pulls.pulls[t, s] + square_a / (total_a - own + v) + square_b / (total_b + own - v)
+        gain = (
+            pull
+            + pulls.pulls[t, s]
+            + square_a / (total_a - own + v)
+            + square_b / (total_b + own - v)
+        )
         if gain > least:
             least, found = gain, s
     return least, found

@@ -9,30 +9,38 @@ from typing import TYPE_CHECKING, Any
 from microcell.errors import OptionError
 
 if TYPE_CHECKING:
-    from microcell.locations._anonymizer import Anonymizer
-    from microcell.locations._client import Client
-    from microcell.locations._clustering import Clustering, cluster, merge
-    from microcell.locations._exchange import Exported, Imported, check_output, export_places, import_people
-    from microcell.locations._nouns import Account, CellSummary, Overview, Place, Status, WhatIf
-    from microcell.locations._polygons import geometries
-    from microcell.locations._simulation import Simulated, make_city, simulate
-    from microcell.locations._vault import new_key, read_key
-    from microcell.locations._what_if import what_if
+    from microcell.locations.anonymizer import Anonymizer
+    from microcell.locations.client import Client
+    from microcell.locations.clustering import Clustering, cluster, merge
+    from microcell.locations.exchange import (
+        Exported,
+        Imported,
+        check_output,
+        export_places,
+        import_people,
+    )
+    from microcell.locations.polygons import geometries
+    from microcell.locations.records import Account, CellSummary, Overview, Place, Status, WhatIf
+    from microcell.locations.scenarios import what_if
+    from microcell.locations.simulation import Simulated, make_city, simulate
+    from microcell.locations.store import new_key, read_key
     from microcell.locations.web import Settings, create_app, listen_on, serve
 
 _HOMES = {
-    "_anonymizer": ("Anonymizer",),
-    "_client": ("Client",),
-    "_clustering": ("Clustering", "cluster", "merge"),
-    "_exchange": ("Exported", "Imported", "check_output", "export_places", "import_people"),
-    "_nouns": ("Account", "CellSummary", "Overview", "Place", "Status", "WhatIf"),
-    "_polygons": ("geometries",),
-    "_simulation": ("Simulated", "make_city", "simulate"),
-    "_vault": ("new_key", "read_key"),
-    "_what_if": ("what_if",),
+    "anonymizer": ("Anonymizer",),
+    "client": ("Client",),
+    "clustering": ("Clustering", "cluster", "merge"),
+    "exchange": ("Exported", "Imported", "check_output", "export_places", "import_people"),
+    "records": ("Account", "CellSummary", "Overview", "Place", "Status", "WhatIf"),
+    "polygons": ("geometries",),
+    "simulation": ("Simulated", "make_city", "simulate"),
+    "store": ("new_key", "read_key"),
+    "scenarios": ("what_if",),
     "web": ("Settings", "create_app", "listen_on", "serve"),
 }
-_MODULE_OF = {name: f"microcell.locations.{module}" for module, names in _HOMES.items() for name in names}
+_MODULE_OF = {
+    name: f"microcell.locations.{module}" for module, names in _HOMES.items() for name in names
+}
 
 __all__ = [
     "Account",

@@ -1,9 +1,9 @@
 """The nouns: frozen records that the stages hand to each other. Building one checks what it guarantees."""
 
-from microcell.kernels._arrays import Floats, Integers, Mask
-from microcell.model._cells import Encoded, Partition, Placed
-from microcell.model._encoding import EncodedColumn, Encoding
-from microcell.model._results import (
+from microcell.kernels.arrays import Floats, Integers, Mask
+from microcell.model.encoding import EncodedColumn, Encoding
+from microcell.model.partition import Encoded, Partition, Placed
+from microcell.model.results import (
     Audit,
     Comparison,
     Correlations,
@@ -14,8 +14,8 @@ from microcell.model._results import (
     Quantiles,
     Release,
 )
-from microcell.model._schema import PUBLISHED, Column, Kind, Schema
-from microcell.model._tables import Representatives, Storage, Table, Values
+from microcell.model.schema import PUBLISHED, Column, Kind, Schema
+from microcell.model.table import Representatives, Storage, Table, Values
 
 __all__ = [
     "PUBLISHED",

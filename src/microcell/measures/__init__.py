@@ -1,0 +1,1 @@
+"""The measures of an audit: risk, disclosure, linkage and utility."""

@@ -1,0 +1,527 @@
+"""Boxes for a survey on paper: recursive splitting under a limit on failures, at bounds that a person can read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import ceil, floor, inf, isfinite, ldexp, log10, nextafter, sqrt
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from microcell import progress
+from microcell._validation import as_reals, as_weights, check_k, read_points
+from microcell.cells import BoxCells
+from microcell.cells.boxes import EXACT, THRESHOLDS, coordinate_of, positions_of
+from microcell.errors import DataError, GuaranteeError, OptionError, TooFewRecordsError
+from microcell.kernels.arrays import centroids
+from microcell.kernels.participation import failures_along, failures_of_cells, gains_along
+from microcell.methods.candidates import size_for_participation
+from microcell.model import EncodedColumn, Encoding, Floats, Integers
+
+__all__ = ["Cut", "Cutter", "make_boxes", "round_dates", "round_numbers", "round_wholes"]
+
+MOST = 400
+"""So many round numbers of one level are looked at, those in the middle."""
+
+_MONTHS = (120, 60, 12, 6, 3, 1)
+_SECONDS = (86_400, 43_200, 21_600, 3_600, 1_800, 900, 60, 1)
+_A_SECOND = {"D": 0, "s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def round_numbers(low: float, high: float) -> Iterator[list[float]]:
+    """Lists of round numbers from ``low`` to ``high``: multiples of 1, then 1/2, then 1/5 of ever smaller powers of 10.
+
+    Examples
+    --------
+    >>> [found for found in round_numbers(31.7, 36.2) if found][0]
+    [35.0]
+    """
+    if not (isfinite(low) and isfinite(high) and low <= high):
+        return
+    largest = max(abs(low), abs(high), 1e-290)
+    for power in range(
+        ceil(log10(largest)), floor(log10(max(high - low, largest * 1e-16, 1e-300))) - 3, -1
+    ):
+        for part in (10, 5, 2):
+            # Written out and read, so that 0.1 is 0.1 and not three times a third of it.
+            yield [
+                float(f"{count * part}e{power - 1}")
+                for count in _multiples(low, high, part * 10.0 ** (power - 1))
+            ]
+
+
+def round_wholes(low: int, high: int) -> Iterator[list[int]]:
+    """Lists of round whole numbers from ``low`` to ``high``.
+
+    Examples
+    --------
+    >>> [found for found in round_wholes(12_340, 12_680) if found][0]
+    [12500]
+    """
+    power = 10 ** len(str(max(abs(low), abs(high), 1)))
+    while power >= 1:
+        for part in (power, power // 2, power // 5):
+            if part and (power >= 10 or part == 1):
+                yield _steps(low, high, part)
+        power //= 10
+
+
+def round_dates(column: EncodedColumn, low: int, high: int) -> Iterator[list[int]]:
+    """Lists of round dates or times between two counts of the column's unit: decades, years, months, days, hours, ...
+
+    Examples
+    --------
+    >>> from datetime import date
+    >>> birth = EncodedColumn("birth", "datetime", ("birth",), "date", "D")
+    >>> days = [found for found in round_dates(birth, -3000, -2000) if found][0]
+    >>> [str(date.fromordinal(date(1970, 1, 1).toordinal() + day)) for day in days]
+    ['1962-01-01', '1963-01-01', '1964-01-01']
+    """
+    unit = str(column.unit)
+    if column.storage in ("date", "datetime"):
+        for step in _MONTHS:
+            yield _first_days(low, high, step, unit)
+    seconds = _A_SECOND[unit]
+    if not seconds:
+        yield _steps(low, high, 1)
+        return
+    for step in _SECONDS:
+        yield _steps(low, high, step * seconds)
+    yield from round_wholes(low, high)
+
+
+def _first_days(low: int, high: int, step: int, unit: str) -> list[int]:
+    """The first moments of months that are multiples of ``step`` months from 1970."""
+    ends: Any = np.array([low, high], dtype=f"M8[{unit}]").astype("M8[M]").astype(np.int64)
+    months = np.arange(ends[0] // step * step, ends[1] + step, step)
+    found = months.astype("M8[M]").astype(f"M8[{unit}]").astype(np.int64)
+    return _middle(found[(found >= low) & (found <= high)].tolist())
+
+
+def _steps(low: int, high: int, step: int) -> list[int]:
+    first, last = -(-low // step), high // step
+    if last - first >= MOST:
+        first = (first + last - MOST) // 2
+        last = first + MOST
+    return [count * step for count in range(first, last + 1)]
+
+
+def _multiples(low: float, high: float, step: float) -> range:
+    first, last = ceil(low / step), floor(high / step)
+    if last - first >= MOST:
+        first = (first + last - MOST) // 2
+        last = first + MOST
+    return range(first, last + 1)
+
+
+def _middle(found: list[int]) -> list[int]:
+    spare = max(len(found) - MOST, 0) // 2
+    return found[spare : len(found) - spare]
+
+
+_NEAR = 0.05
+"""A rounder bound may cost so much of what the best cut gains."""
+
+_MARGIN = 1e-10
+"""Failures are right to this share, in whichever order they are summed."""
+
+_TRIES = 20
+"""So many sets of categories are asked whether both sides meet the limit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A box cut in two; ``below`` and ``above`` are rows."""
+
+    gain: float
+    place: int
+    bound: float
+    categories: tuple[int, ...]
+    below: Integers
+    above: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class _Scan:
+    """A box along one column: rows in order, their coordinates, what cutting before each gains (-1 if it may not)."""
+
+    order: Integers
+    x: Floats
+    gains: Floats
+
+    @property
+    def best(self) -> int:
+        return int(self.gains.argmax())
+
+
+class Cutter:
+    """Finds cuts that leave both sides within the failure limit."""
+
+    def __init__(
+        self, X: Floats, encoding: Encoding, k: int, chances: Floats, limit: float, weights: Floats
+    ) -> None:
+        self._X, self._columns, self._k = X, encoding.columns, k
+        self._chances, self._aim, self._weights = chances, limit * (1 - _MARGIN), weights
+        self._even = bool(chances.min() == chances.max())
+        self._least = size_for_participation(k, float(chances[0]), limit) if self._even else k
+        self._thresholds = [
+            p for p, c in enumerate(self._columns) if c.kind in THRESHOLDS and not c.constant
+        ]
+        nominal = [p for p, c in enumerate(self._columns) if c.kind == "nominal" and _is_open(c)]
+        self._codes = {place: positions_of(self._columns[place], X) for place in nominal}
+        self._known = {
+            place: np.unique(X[:, self._columns[place].first])
+            for place in self._thresholds
+            if not isinstance(self._columns[place].origin, int)
+        }
+
+    def best(self, rows: Integers) -> Cut | None:
+        """The cut of these rows that gains most, but for rounding; None if there is none."""
+        if len(rows) < 2 * self._least:
+            return None
+        found: list[tuple[float, int, _Scan | None]] = []
+        for place in self._thresholds:
+            scan = self._scan(rows, place)
+            if scan.gains[scan.best] > 0:
+                found.append((float(scan.gains[scan.best]), place, scan))
+        groups = {
+            place: group for place in self._codes if (group := self._group(rows, place)) is not None
+        }
+        found += [(group.gain, place, None) for place, group in groups.items()]
+        for _, place, along in sorted(found, key=lambda item: (-item[0], item[1])):
+            cut = groups[place] if along is None else self._cut_at(place, along)
+            if cut is not None:
+                return cut
+        return None
+
+    # ------------------------------------------------------------------------------------------ along a number
+
+    def _scan(self, rows: Integers, place: int) -> _Scan:
+        x = self._X[rows, self._columns[place].first]
+        by_value = np.argsort(x, kind="stable")
+        order, x = rows[by_value], x[by_value]
+        gains = gains_along(self._X, self._weights, order)
+        gains[1:][x[1:] <= x[:-1]] = -1.0
+        gains[0] = -1.0
+        if gains.max() > 0:
+            gains[~self._allowed(order)] = -1.0
+        return _Scan(order, x, gains)
+
+    def _allowed(self, order: Integers) -> Any:
+        """For each i, whether the first i of the rows, and the others, may be boxes."""
+        count = np.arange(len(order))
+        out = (count >= self._least) & (len(order) - count >= self._least)
+        if not self._even and out.any():
+            chances = self._chances[order]
+            out &= failures_along(chances, self._k)[:-1] <= self._aim
+            out &= failures_along(np.ascontiguousarray(chances[::-1]), self._k)[:0:-1] <= self._aim
+        return out
+
+    def _cut_at(self, place: int, scan: _Scan) -> Cut | None:
+        """The cut at the roundest bound that gains nearly as much as the best; None if no bound lies there."""
+        column, near = self._columns[place], (1 - _NEAR) * scan.gains[scan.best]
+        for bounds in _bounds(column, scan, near):
+            chosen = (near, -1, 0.0)
+            for bound in bounds:
+                coordinate = coordinate_of(column, bound)
+                at = int(np.searchsorted(scan.x, coordinate))
+                gain = float(scan.gains[at]) if 0 < at < len(scan.x) else -1.0
+                better = gain > chosen[0] or (gain == chosen[0] and chosen[1] < 0)
+                if better and not self._is_known(place, coordinate):
+                    chosen = (gain, at, bound)
+            gain, at, bound = chosen
+            if at > 0:
+                return Cut(
+                    gain, place, bound, (), np.sort(scan.order[:at]), np.sort(scan.order[at:])
+                )
+        return None
+
+    def _is_known(self, place: int, coordinate: float) -> bool:
+        """Whether that is the value of a candidate; whole numbers are cut midway between two, where there is none."""
+        known = self._known.get(place)
+        if known is None:
+            return False
+        at = int(np.searchsorted(known, coordinate))
+        return at < len(known) and known[at] == coordinate
+
+    # ------------------------------------------------------------------------------------------ between categories
+
+    def _group(self, rows: Integers, place: int) -> Cut | None:
+        """The best set of categories among those that come first along a direction, and single ones."""
+        codes, column = self._codes[place][rows], self._columns[place]
+        present = np.unique(codes)
+        if len(present) < 2:
+            return None
+        own = np.searchsorted(present, codes)
+        totals = np.bincount(own, weights=self._weights[rows]).astype(np.float64)
+        centre = np.average(self._X[rows], axis=0, weights=self._weights[rows])
+        sums: Floats = np.stack(
+            [
+                np.bincount(own, weights=self._weights[rows] * (self._X[rows, j] - centre[j]))
+                for j in range(len(centre))
+            ],
+            axis=1,
+        )
+        sizes = np.bincount(own)
+        options = []
+        for chosen in _sets(sums, totals):
+            part = totals[chosen].sum()
+            gain = float(
+                (sums[chosen].sum(axis=0) ** 2).sum()
+                * totals.sum()
+                / (part * (totals.sum() - part))
+            )
+            options.append((-gain, tuple(np.flatnonzero(chosen).tolist()), chosen))
+        tries = 0
+        for negative, _, chosen in sorted(options, key=lambda item: item[:2]):
+            size = int(sizes[chosen].sum())
+            if -negative <= 0 or tries == _TRIES:
+                break
+            if min(size, len(rows) - size) < self._least:
+                continue
+            tries += 1
+            inside = chosen[own]
+            if self._meets(rows[inside]) and self._meets(rows[~inside]):
+                return _named(column, place, -negative, present, chosen, rows, inside)
+        return None
+
+    def _meets(self, rows: Integers) -> bool:
+        return self._even or bool(failures_along(self._chances[rows], self._k)[-1] <= self._aim)
+
+
+def _named(
+    column: EncodedColumn,
+    place: int,
+    gain: float,
+    present: Integers,
+    chosen: Any,
+    rows: Integers,
+    inside: Any,
+) -> Cut:
+    """The cut by the categories of the side that is smaller, so that those without a name are on the larger one."""
+    if column.dimensions == 1:  # what is unknown is placed with the first of two
+        turned = bool(present[chosen][0] == 0)
+    else:
+        turned = bool(2 * inside.sum() > len(rows))
+        if present[chosen if not turned else ~chosen][0] < 0:  # what has no name cannot be listed
+            turned = not turned
+    chosen, inside = (~chosen, ~inside) if turned else (chosen, inside)
+    return Cut(gain, place, 0.0, tuple(present[chosen].tolist()), rows[inside], rows[~inside])
+
+
+def _is_open(column: EncodedColumn) -> bool:
+    """Whether a nominal column has categories to choose from: of two that share a dimension, both must have names."""
+    return column.dimensions > 1 or (column.dimensions == 1 and None not in column.names)
+
+
+def _sets(sums: Floats, totals: Floats) -> Iterator[Any]:
+    """Sets of categories to try: the first ones by their means along the direction in which these differ most, and
+    each alone.
+    """
+    count = len(totals)
+    means = sums / totals[:, np.newaxis]
+    spread = np.einsum("ci,cj,c->ij", means, means, totals)
+    direction = np.linalg.eigh(spread)[1][:, -1]
+    along = np.argsort((means * direction).sum(axis=1).round(12), kind="stable")
+    for size in range(1, count):
+        yield np.isin(np.arange(count), along[:size])
+    for single in range(count):
+        yield np.arange(count) == single
+
+
+def _bounds(column: EncodedColumn, scan: _Scan, near: float) -> Iterator[list[float]]:
+    """Lists of bounds, rounder ones first: where the gain is nearly the best, then in the very gap of the best."""
+    if column.kind in ("ordinal", "code"):
+        places = column.places
+        yield ((places[:-1] + places[1:]) / 2).tolist()
+        return
+    good = np.flatnonzero(scan.gains >= near)
+    for first, last in ((good[0], good[-1]), (scan.best, scan.best)):
+        low, high = float(scan.x[first - 1]), float(scan.x[last])
+        if isinstance(column.origin, int):
+            yield from _whole_bounds(column, low, high)
+        else:
+            ends = [_real_of(column, end) for end in (low, high)]
+            yield from round_numbers(*ends)
+            yield [ends[0] / 2 + ends[1] / 2]
+
+
+def _whole_bounds(column: EncodedColumn, low: float, high: float) -> Iterator[list[float]]:
+    """Bounds just before a round number or date: midway to the one before, or, of large ones, the float before."""
+    ends = [_whole_of(column, end) for end in (low, high)]
+    levels = round_wholes(*ends) if column.unit is None else round_dates(column, *ends)
+    for level in levels:
+        yield [count - 0.5 if abs(count) < EXACT else nextafter(count, -inf) for count in level]
+
+
+def _offset(column: EncodedColumn, coordinate: float) -> float:
+    return coordinate / sqrt(column.weight) * float(column.scale[0]) + float(column.centre[0])
+
+
+def _whole_of(column: EncodedColumn, coordinate: float) -> int:
+    return round(_offset(column, coordinate)) + int(column.origin)
+
+
+def _real_of(column: EncodedColumn, coordinate: float) -> float:
+    return ldexp(_offset(column, coordinate) + float(column.origin), -column.exponent)
+
+
+def make_boxes(
+    X: Floats,
+    encoding: Encoding,
+    k: int,
+    participation: ArrayLike,
+    failure: float,
+    *,
+    weights: ArrayLike | None = None,
+    most: int | None = None,
+    seed: int = 0,
+) -> BoxCells:
+    """Boxes of candidates, each with P{0 < K < k} <= ``failure``, K being how many of its candidates take part.
+
+    Starting from one box, the cut that lowers the expected distortion (weighted by participation) most is made again
+    and again, among those that leave both sides within the limit, until there is none or there are ``most`` boxes.
+    Numbers and dates are cut at the roundest bound that gains at least 95 % of what the best cut of the box does, and
+    that is no candidate's value; nominal columns into the categories first along the direction in which they
+    differ most, or one category and the others. Locations are not cut. Bounds between names lie between those that
+    ``encoding.published(k)`` keeps: place ``X`` by that encoding where boxes are for people who answer by it.
+
+    ``participation`` is one probability for all rows of ``X``, or one a row. The seed changes nothing: no chance is
+    involved. Time O(n (m + k) columns) a level of the tree, and sorting; every box is checked in the end.
+
+    Examples
+    --------
+    >>> from microcell.model import EncodedColumn
+    >>> age = EncodedColumn("age", "numeric", ("age",), "integer", origin=45, centre=np.zeros(1), scale=np.ones(1))
+    >>> ages = np.repeat(np.arange(18, 90), 3)
+    >>> boxes = make_boxes(ages[:, np.newaxis] - 45.0, Encoding((age,)), 3, 0.75, 1e-3, most=3)
+    >>> boxes.bounds + 0.5  # under 50, 50 to 69, 70 and over
+    array([50., 70.])
+    """
+    check_k(k)
+    points = read_points(X, encoding.dimensions)
+    limit, chances = _as_failure(failure), _as_chances(participation, len(points))
+    given = as_weights(weights, len(points))
+    _check_most(most)
+    zeros = np.zeros(len(points), dtype=np.int64)
+    if len(points) < k or failures_of_cells(zeros, np.sort(chances), int(k))[0] > limit:
+        raise TooFewRecordsError(
+            f"All {len(points)} candidates together are too few for a cell of k = {k} within the failure limit. Accept "
+            "more failures, lower k, or add candidates."
+        )
+    if encoding.published_for is not None and encoding.published_for < k:
+        raise GuaranteeError(
+            f"The encoding names what {encoding.published_for} records have, fewer than k = {k}. Give the one that was "
+            "fitted, or publish it for this k."
+        )
+    worth = chances if given is None else chances * given
+    published = encoding.published(int(k))
+    root = _cut_all(Cutter(points, published, int(k), chances, limit, worth), len(points), most)
+    return _as_cells(root, points, published, int(k), chances, limit, worth)
+
+
+@dataclass(eq=False)
+class _Box:
+    """A box, and what became of it."""
+
+    rows: Integers
+    cut: Cut | None = None
+    below: "_Box | None" = None
+    above: "_Box | None" = None
+
+
+def _cut_all(cutter: Cutter, rows: int, most: int | None) -> _Box:
+    """The tree of boxes, the cut of greatest gain always made first; of equal ones the earliest found."""
+    root = _Box(np.arange(rows))
+    waiting: list[tuple[float, int, _Box, Cut]] = []
+    made, found = 1, 0
+
+    def consider(box: _Box) -> None:
+        nonlocal found
+        cut = cutter.best(box.rows)
+        if cut is not None:
+            heappush(waiting, (-cut.gain, found, box, cut))
+            found += 1
+
+    consider(root)
+    while waiting and (most is None or made < most):
+        _, _, box, cut = heappop(waiting)
+        box.cut, box.below, box.above = cut, _Box(cut.below), _Box(cut.above)
+        made += 1
+        for part in (box.below, box.above):
+            consider(part)
+        progress.report("cutting boxes", made, most or 0)
+    return root
+
+
+def _as_cells(
+    root: _Box, X: Floats, encoding: Encoding, k: int, chances: Floats, limit: float, worth: Floats
+) -> BoxCells:
+    """The tree as cells, which are asked for every candidate's box; proves that all boxes are within the limit."""
+    splits, leaves = _numbered(root)
+    labels = np.empty(len(X), dtype=np.int64)
+    for number, leaf in enumerate(leaves):
+        labels[leaf.rows] = number
+    number_of = {id(box): at for at, box in enumerate([*splits, *leaves])}
+    cuts = [box.cut for box in splits if box.cut is not None]
+    cells = BoxCells(
+        centroids=centroids(X, labels, worth),
+        sizes=np.bincount(labels),
+        k=k,
+        encoding=encoding,
+        columns=np.array([cut.place for cut in cuts], dtype=np.int64),
+        bounds=np.array([cut.bound for cut in cuts]),
+        categories=[cut.categories for cut in cuts],
+        lower=np.array([number_of[id(box.below)] for box in splits], dtype=np.int64),
+        upper=np.array([number_of[id(box.above)] for box in splits], dtype=np.int64),
+    )
+    order = np.lexsort(
+        (chances, labels)
+    )  # the order in which files state failures: sums may differ in the last digit
+    failures = failures_of_cells(labels[order], chances[order], k)
+    if not np.array_equal(cells.assign(X), labels) or (failures > limit).any():
+        raise GuaranteeError(
+            "The boxes would miss the failure limit, so there are none. Please report this."
+        )
+    return cells
+
+
+def _numbered(root: _Box) -> tuple[list[_Box], list[_Box]]:
+    """The boxes that were cut, parents first, and those that were not, from left to right."""
+    splits, leaves, waiting = [], [], [root]
+    while waiting:
+        box = waiting.pop()
+        if box.below is None or box.above is None:
+            leaves.append(box)
+        else:
+            splits.append(box)
+            waiting += [box.above, box.below]
+    return splits, leaves
+
+
+def _check_most(given: object) -> None:
+    if given is not None and (
+        isinstance(given, bool) or not isinstance(given, Integral) or int(given) < 1
+    ):
+        raise OptionError("most must be a whole number of boxes, 1 or more.")
+
+
+def _as_failure(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, Real) or not 1e-300 <= float(given) < 1:
+        raise OptionError("failure must be a probability of 1e-300 or more, and under 1.")
+    return float(given)
+
+
+def _as_chances(given: Any, rows: int) -> Floats:
+    """The probability of each row to take part, from one for all or one a row."""
+    message = f"participation must be a probability, or {rows} of them, one a row."
+    out = as_reals(given, message)
+    if np.asarray(given).dtype.kind not in "fiu" or out.shape not in ((), (rows,)):
+        raise DataError(message)
+    wrong = ~((out > 0) & (out <= 1))
+    if wrong.any():
+        where = f": row {int(np.argmax(wrong)) + 1} is not" if out.ndim else ""
+        raise DataError(f"participation must be over 0 and up to 1{where}.")
+    return np.full(rows, float(out)) if out.ndim == 0 else np.ascontiguousarray(out)

@@ -1,0 +1,5 @@
+"""From a table to a release: prepare, aggregate, enforce, prove, describe, publish."""
+
+from microcell.release.manifest import find_manifest, manifest_path
+
+__all__ = ["find_manifest", "manifest_path"]

@@ -1,0 +1,13 @@
+"""Schemas: draft one from a table, resolve it against a table, read and write its file."""
+
+from microcell.schema.draft import draft_schema
+from microcell.schema.files import Run, load_run, load_schema, schema_from_toml, schema_to_toml
+
+__all__ = [
+    "Run",
+    "draft_schema",
+    "load_run",
+    "load_schema",
+    "schema_from_toml",
+    "schema_to_toml",
+]

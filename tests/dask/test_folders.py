@@ -1,0 +1,128 @@
+"""The folders of a job: whose they are, what a killed job leaves, and releases that nobody named a place for."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import microcell as mc
+from microcell.dask.folders import MARK, Folders, _identity, temporary_output
+from tests.dask.running import SCHEMA, people, run, write_files
+
+ROOT = Path(__file__).parents[2]
+
+KILLED = """
+import os, signal, sys
+import microcell as mc
+from tests.dask.running import SCHEMA, run
+
+def hear(task, done, total):
+    if task == "dividing macrocells":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+from microcell.dask import _clusters
+plain = _clusters.Here.run
+def told(self, stage, function, items):
+    hear(stage, 0, len(items))
+    return plain(self, stage, function, items)
+_clusters.Here.run = told
+run(sys.argv[1], SCHEMA, sys.argv[2])
+"""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write_files(tmp_path_factory.mktemp("source") / "in", [people(300, 1)])
+
+
+def test_the_next_job_removes_what_a_killed_one_left(source, tmp_path):
+    words = [sys.executable, "-c", KILLED, str(source), str(tmp_path / "out")]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, timeout=300, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert [name.rpartition(".")[2] for name in left] == ["partial", "work"]
+    assert all((tmp_path / name).stat().st_mode & 0o777 == 0o700 for name in left)
+    assert list((tmp_path / left[1]).glob("scattered-*"))
+    told = []
+    with mc.listen(lambda task, _done, _total: told.append(task)):
+        run(source, SCHEMA, tmp_path / "out")
+    assert [task for task in told if "killed" in task] == [
+        f"removing {name}, which a killed job left" for name in left
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def leave(folder, **changed):
+    folder.mkdir()
+    (folder / MARK).write_text(json.dumps(_identity(os.getpid()) | changed))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changed", "stays", "told"),
+    [
+        ({}, True, False),
+        ({"started": "1"}, False, True),
+        ({"pid": 2**22 + 1}, False, True),
+        ({"host": "another"}, True, True),
+        ({"boot": "another"}, True, True),
+        ({"space": "pid:[1]"}, True, True),
+        ({"pid": "x"}, True, True),
+    ],
+)
+def test_only_folders_of_processes_that_have_ended_are_removed(tmp_path, changed, stays, told):
+    folder = leave(tmp_path / ".out.12345678.work", **changed)
+    heard = []
+    with mc.listen(lambda task, _done, _total: heard.append(task)), Folders(tmp_path / "out", None):
+        pass
+    assert folder.exists() == stays
+    assert any(folder.name in task for task in heard) == told
+
+
+def test_folders_of_others_are_left_alone(tmp_path):
+    """Other outputs, links, files, a folder without a mark, and names that look like patterns."""
+    dead = {"started": "1"}
+    other = leave(tmp_path / ".other.12345678.work", **dead)
+    plain = tmp_path / ".out.1.work"
+    plain.mkdir()
+    (tmp_path / ".out.2.work").touch()
+    (tmp_path / ".out.3.work").symlink_to(other)
+    strange = leave(tmp_path / ".o?t.12345678.work", **dead)
+    for name in ("out", "o?t"):
+        with Folders(tmp_path / name, None):
+            pass
+    assert other.exists()
+    assert plain.exists()
+    assert (tmp_path / ".out.2.work").exists()
+    assert (tmp_path / ".out.3.work").is_symlink()
+    assert not strange.exists()
+
+
+def test_folders_are_their_owners_alone_until_the_release_appears(source, tmp_path):
+    with Folders(tmp_path / "out", None) as folders:
+        assert folders.work.stat().st_mode & 0o777 == 0o700
+        assert folders.target.stat().st_mode & 0o777 == 0o700
+        folders.commit((), "{}", False)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "_SUCCESS",
+        "_manifest.json",
+    ]
+
+
+def test_a_temporary_release_lasts_as_long_as_the_program(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from microcell.dask.folders import temporary_output;"
+        "path = temporary_output(Path(sys.argv[1])); path.mkdir(); (path / 'x').touch();"
+        "print(path.parent.stat().st_mode)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) & 0o777 == 0o700
+    assert list(tmp_path.iterdir()) == []
+    one, other = temporary_output(tmp_path), temporary_output(tmp_path)
+    assert one != other

@@ -1,0 +1,423 @@
+"""Sessions on disk: what comes back is what was there, one writer at a time, and whole steps only."""
+
+import datetime as dt
+import errno
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import microcell as mc
+from microcell import tables
+from microcell.errors import GuaranteeError, OptionError, TableError, TooFewRecordsError
+from microcell.increments import folder as folders
+from microcell.methods.increments import STRATEGIES
+
+
+def rows_of(table, cut):
+    return {name: column[cut] for name, column in table.items()}
+
+
+@pytest.fixture
+def people():
+    return mc.sample_survey(160)
+
+
+@pytest.fixture
+def stored(tmp_path, people):
+    return mc.increments.StoredSession.create(
+        tmp_path / "state", rows_of(people, slice(0, 100)), mc.sample_schema(), 5, method="mdav"
+    )
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("missing", ["error", "drop", "impute"])
+def test_it_gives_what_a_session_in_memory_gives(tmp_path, strategy, missing):
+    people = mc.sample_survey(160) | {"s": np.arange(160) % 3, "w": np.linspace(1, 2, 160)}
+    if missing != "error":
+        people["bmi"][[5, 50, 120]] = np.nan
+    given = mc.sample_schema()
+    schema = mc.Schema(
+        identifiers=given.identifiers,
+        quasi=given.quasi,
+        confidential=given.confidential,
+        strata=["s"],
+        weight="w",
+    )
+    parts = [
+        pl.DataFrame(rows_of(people, cut))
+        for cut in (slice(0, 100), slice(100, 130), slice(130, 160))
+    ]
+    making = {"method": "vmdav", "gamma": 0.2, "seed": 3, "missing": missing}
+    session = mc.increments.start(parts[0], schema, 5, **making)
+    mc.increments.StoredSession.create(tmp_path / "state", parts[0], schema, 5, **making)
+    for part in parts[1:]:
+        session.add(part, strategy=strategy)
+        mc.increments.StoredSession(tmp_path / "state").add(part, strategy=strategy)
+    expected, release = session.finish(), mc.increments.StoredSession(tmp_path / "state").finish()
+    assert release.table.equals(expected.table)
+    assert release.partition.labels.tolist() == expected.partition.labels.tolist()
+    assert release.schema == expected.schema
+    for name in ("k", "seed", "missing", "columns", "input", "records", "cells", "distortion"):
+        assert release.manifest[name] == expected.manifest[name], name
+
+
+def test_status_tells_and_holds_no_value(stored, people):
+    stored.add(rows_of(people, slice(100, 130)), strategy="nearest", inertial=True)
+    status = stored.status()
+    assert (status.records, status.kept, status.k, status.waiting, status.finished) == (
+        130,
+        130,
+        5,
+        0,
+        None,
+    )
+    assert [(batch.records, batch.strategy, batch.inertial) for batch in status.batches] == [
+        (100, None, False),
+        (30, "nearest", True),
+    ]
+    assert status.cells == len(stored.finish().partition)
+    assert stored.status().finished == stored.finish().manifest.created
+    assert not any(name.split()[1] in str(status) for name in people["name"])
+
+
+def test_the_folder_is_for_its_owner_alone_and_warns(stored):
+    previous = os.umask(0)
+    try:
+        (stored.folder.parent / "other").mkdir(mode=0o755)
+        mc.increments.StoredSession.create(
+            stored.folder.parent / "other", {"x": [1, 2, 3, 4]}, mc.Schema(quasi=["x"]), 2
+        )
+    finally:
+        os.umask(previous)
+    for folder in (stored.folder, stored.folder.parent / "other"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in folder.iterdir())
+        assert "ORIGINAL DATA" in (folder / "README.txt").read_text(encoding="utf-8")
+
+
+def test_finishing_twice_gives_the_very_same_files(stored, people, tmp_path):
+    stored.add(rows_of(people, slice(100, 160)))
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        mc.publish(mc.increments.StoredSession(stored.folder).finish(), tmp_path / name / "out.csv")
+    for file in ("out.csv", "out.csv.manifest.json"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    with pytest.raises(GuaranteeError, match="nothing can be added"):
+        stored.add(rows_of(people, slice(100, 130)))
+    assert stored.status().records == 160
+
+
+def test_a_release_that_cannot_be_made_or_written_leaves_it_open(tmp_path):
+    base = {
+        "x": np.arange(8.0),
+        "s": [1] * 6 + [2] * 2,
+        "a name that is far too long for a file of Stata": [1] * 8,
+    }
+    schema = mc.Schema(quasi=["x"], strata=["s"], rest="keep")
+    stored = mc.increments.StoredSession.create(tmp_path / "state", base, schema, 3)
+    with pytest.raises(TooFewRecordsError):
+        stored.finish()
+    stored.add(rows_of(base, slice(6, 8)) | {"x": [5.0, 6.0]})
+    with pytest.raises(TableError):
+        stored.finish(suffix=".dta")
+    assert stored.status().finished is None
+    assert stored.finish(suffix=".csv").published.rows == 10
+
+
+def test_the_records_come_back_as_they_were_read(stored, people):
+    stored.add(rows_of(people, slice(100, 160)))
+    assert tables.digest(stored.records()) == tables.digest(tables.read(people))
+
+
+TYPES = {
+    "small": pl.Series([1, 2, None], dtype=pl.UInt8),
+    "large": pl.Series([2**62, -5, None]),
+    "huge": pl.Series([2**100, 1, None], dtype=pl.Int128),
+    "single": pl.Series([1.5, None, float("nan")], dtype=pl.Float32),
+    "exact": pl.Series([Decimal("1.25"), None, Decimal("2.50")]),
+    "text": pl.Series(["", 'é,\n"quoted"', None]),
+    "number like": pl.Series(["007", "7", "1e3"]),
+    "category": pl.Series(["b", "a", None], dtype=pl.Categorical),
+    "order": pl.Series(["b", "a", None], dtype=pl.Enum(["b", "unused", "a"])),
+    "truth": pl.Series([True, None, False]),
+    "date": pl.Series([dt.date(2024, 2, 29), None, dt.date(1, 1, 1)]),
+    "moment": pl.Series([dt.datetime(2024, 2, 29, 1, 2, 3, 4), None, None]),
+    "nanoseconds": pl.Series([1, None, 3]).cast(pl.Datetime("ns")),
+    "zone": pl.Series([dt.datetime(2024, 7, 1), None, None]).dt.replace_time_zone("Europe/Zurich"),
+    "duration": pl.Series([dt.timedelta(days=1, microseconds=5), None, None]),
+    "time": pl.Series([dt.time(1, 2, 3, 4), None, None]),
+    "nothing": pl.Series([None, None, None]),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_every_type_comes_back(tmp_path, name):
+    frame = pl.DataFrame({"x": np.arange(6.0), name: pl.concat([TYPES[name], TYPES[name]])})
+    stored = mc.increments.StoredSession.create(
+        tmp_path / "state", frame, mc.Schema(quasi=["x"], rest="keep"), 2
+    )
+    stored.add(frame.with_columns(pl.col("x") + 0.25))
+    back = stored.records().native
+    assert back.schema == frame.schema
+    assert back[:6].equals(frame, null_equal=True)
+    assert back[6:].drop("x").equals(frame.drop("x"), null_equal=True)
+
+
+FILES = {
+    "people.csv": "x,zip,day,n\n1,00123,2024-01-31,7\n2,12345,2024-02-01,8\n3,,2024-02-02,\n4,77777,2024-02-03,10\n",
+    "people.tsv": "x\tzip\tday\n1\t00123\t31/12/2024\n2\t12345\t01/02/2024\n3\t3a\t02/02/2024\n4\t4\t03/02/2024\n",
+    "comma.csv": "x;zip\n1,5;a\n2,5;b\n3,5;c\n4,5;d\n",
+    "people.jsonl": '{"x":1,"zip":"01"}\n{"x":2,"zip":"02"}\n{"x":3,"zip":null}\n{"x":4,"zip":"04"}\n',
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_a_file_gave_comes_back_and_is_written_in_its_manner(tmp_path, name):
+    (tmp_path / name).write_text(FILES[name], encoding="utf-8")
+    given = mc.read(tmp_path / name)
+    stored = mc.increments.StoredSession.create(
+        tmp_path / "state", given, mc.Schema(quasi=["x"], rest="keep"), 2
+    )
+    assert tables.digest(stored.records()) == tables.digest(given)
+    assert stored.records().origin == tables.origin_from_dict(tables.origin_to_dict(given.origin))
+    mc.publish(stored.finish(), tmp_path / f"out{(tmp_path / name).suffix}")
+    mc.publish(
+        mc.anonymize(given, mc.Schema(quasi=["x"], rest="keep"), k=2),
+        tmp_path / f"plain{(tmp_path / name).suffix}",
+    )
+    one, other = (
+        sorted((tmp_path / f"{stem}{(tmp_path / name).suffix}").read_text().splitlines())
+        for stem in ("out", "plain")
+    )
+    assert one == other
+
+
+def test_whole_numbers_of_a_text_file_are_text_where_the_base_has_text(tmp_path):
+    (tmp_path / "base.csv").write_text(FILES["people.csv"], encoding="utf-8")
+    (tmp_path / "batch.csv").write_text("x,zip,day,n\n5,54321,2024-03-01,\n", encoding="utf-8")
+    stored = mc.increments.StoredSession.create(
+        tmp_path / "state", tmp_path / "base.csv", mc.Schema(quasi=["x"], rest="keep"), 2
+    )
+    stored.add(tmp_path / "batch.csv")
+    assert stored.records().native["zip"].to_list() == ["00123", "12345", None, "77777", "54321"]
+
+
+def test_frames_of_any_kind_may_come(tmp_path, people):
+    stored = mc.increments.StoredSession.create(
+        tmp_path / "state", people, mc.sample_schema(), 5, method="mdav"
+    )
+    stored.add(pd.DataFrame(rows_of(people, slice(0, 20)) | {"bmi": people["bmi"][:20] + 1}))
+    assert stored.status().records == 180
+
+
+# ---------------------------------------------------------------------------------------------- what is refused
+
+
+def test_the_very_same_batch_is_refused_unless_told_so(stored, people):
+    stored.add(rows_of(people, slice(100, 130)))
+    with pytest.raises(OptionError, match="as batch 1"):
+        stored.add(rows_of(people, slice(100, 130)))
+    with pytest.raises(OptionError, match="as the base"):
+        stored.add(rows_of(people, slice(0, 100)))
+    stored.add(rows_of(people, slice(100, 130)), again=True)
+    assert stored.status().records == 160
+
+
+def test_a_folder_that_is_not_empty_is_refused(tmp_path, stored, people):
+    for folder in (stored.folder, tmp_path):
+        with pytest.raises(TableError, match=r"holds a state already|is not empty"):
+            mc.increments.StoredSession.create(folder, people, mc.sample_schema(), 5)
+    with pytest.raises(TableError, match="does not exist"):
+        mc.increments.StoredSession.create(tmp_path / "no" / "state", people, mc.sample_schema(), 5)
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    with pytest.raises(TableError):
+        mc.increments.StoredSession.create(tmp_path / "file", people, mc.sample_schema(), 5)
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_start_that_is_refused_leaves_nothing(tmp_path, people, there):
+    if there:
+        (tmp_path / "state").mkdir()
+    with pytest.raises(TooFewRecordsError):
+        mc.increments.StoredSession.create(tmp_path / "state", people, mc.sample_schema(), 500)
+    assert (tmp_path / "state").exists() == there
+    assert not there or names(tmp_path / "state") == []
+
+
+def test_a_start_that_was_cut_short_can_be_made_again(tmp_path, people):
+    folders.make_folder(tmp_path / "state")
+    (tmp_path / "state" / "records-left.parquet").write_bytes(b"half")
+    with pytest.raises(TableError, match="No state"):
+        mc.increments.StoredSession(tmp_path / "state")
+    mc.increments.StoredSession.create(
+        tmp_path / "state", people, mc.sample_schema(), 5, method="mdav"
+    )
+    assert "records-left.parquet" not in names(tmp_path / "state")
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "empty", "file"])
+def test_a_folder_without_a_state_is_refused(tmp_path, folder):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(TableError, match="No state"):
+        mc.increments.StoredSession(tmp_path / folder)
+
+
+def test_options_that_json_cannot_hold_are_refused(tmp_path):
+    with pytest.raises(OptionError, match="'start' must be"):
+        mc.increments.StoredSession.create(
+            tmp_path / "s",
+            {"x": [1.0, 2, 3, 4]},
+            mc.Schema(quasi=["x"]),
+            2,
+            method="pcl",
+            start=np.zeros((2, 1)),
+        )
+
+
+@pytest.mark.parametrize("version", [0, 2, None, "1"])
+def test_a_state_of_another_version_is_refused(stored, people, version):
+    change_pointer(stored.folder, version=version)
+    for act in (
+        stored.status,
+        stored.finish,
+        lambda: stored.add(people),
+        lambda: mc.increments.StoredSession(stored.folder),
+    ):
+        with pytest.raises(
+            TableError, match=r"reads version 1\. Go on with the microcell that began it"
+        ):
+            act()
+
+
+def change_pointer(folder, **changed):
+    content = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    (folder / "state.json").write_text(json.dumps({**content, **changed}), encoding="utf-8")
+
+
+def test_a_state_that_was_altered_is_refused(stored, people):
+    change_pointer(stored.folder, k=2)
+    with pytest.raises(TableError, match="damaged, or was altered"):
+        stored.finish()
+
+
+@pytest.mark.parametrize("how", ["cut", "gone", "other"])
+@pytest.mark.parametrize("which", ["records", "cells", "state"])
+def test_a_state_that_is_damaged_is_refused(stored, people, which, how):
+    [path] = [path for path in stored.folder.iterdir() if path.name.startswith(which)]
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-5] if how == "cut" else b"[]")
+    before = names(stored.folder)
+    with pytest.raises(TableError, match=r"damaged|No state"):
+        stored.add(rows_of(people, slice(100, 130)))
+    assert names(stored.folder) == before
+
+
+@pytest.mark.parametrize("which", ["records", "cells"])
+def test_a_file_that_was_exchanged_is_refused(stored, which):
+    [path] = [path for path in stored.folder.iterdir() if path.name.startswith(which)]
+    frame = pl.read_parquet(path)
+    frame[::-1].write_parquet(path)
+    with pytest.raises(TableError, match="damaged, or was altered"):
+        stored.finish()
+
+
+# ---------------------------------------------------------------------------------------------- one writer
+
+
+def test_two_writers_are_refused_and_readers_are_not(stored, people):
+    with folders.lock(stored.folder):
+        for act in (stored.finish, lambda: stored.add(people)):
+            with pytest.raises(TableError, match=rf"Another process \({os.getpid()}\) is working"):
+                act()
+        assert stored.status().records == 100
+    stored.add(rows_of(people, slice(100, 130)))
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from microcell.increments import folders
+with folders.lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_lock_of_a_process_that_was_killed_does_not_count(stored, people):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, stored.folder], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(TableError, match=rf"Another process \({process.pid}\)"):
+            stored.finish()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    stored.add(rows_of(people, slice(100, 130)))
+    assert stored.status().records == 130
+
+
+# ---------------------------------------------------------------------------------------------- disk full
+
+
+class FullDisk:
+    """A system call that fails for the n-th time that it is asked for."""
+
+    def __init__(self, call, number):
+        self.call, self.left = call, number
+
+    def __call__(self, *given, **named):
+        self.left -= 1
+        if self.left == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self.call(*given, **named)
+
+
+@pytest.mark.parametrize("number", range(1, 10))
+@pytest.mark.parametrize("name", ["fsync", "replace", "fdopen"])
+def test_a_full_disk_leaves_the_state_as_it_was(stored, people, monkeypatch, name, number):
+    before, told = stored.status(), ""
+    disk = FullDisk(getattr(os, name), number)
+    monkeypatch.setattr(os, name, disk)
+    try:
+        stored.add(rows_of(people, slice(100, 130)), strategy="nearest")
+    except TableError as error:
+        told = str(error)
+    if told:
+        assert "No space left on device. What was there is as it was" in told
+        assert stored.status() == before
+    else:
+        assert (
+            disk.left > 0 or name == "fsync"
+        )  # that of the folder itself, which not every system has
+    monkeypatch.undo()
+    assert not [file for file in names(stored.folder) if file.endswith(".partial")]
+    if stored.status() == before:
+        stored.add(rows_of(people, slice(100, 130)), strategy="nearest")
+    assert stored.finish().published.rows == 130
+
+
+def test_a_full_disk_while_finishing_leaves_it_open(stored, people, monkeypatch):
+    monkeypatch.setattr(os, "replace", FullDisk(os.replace, 1))
+    with pytest.raises(TableError, match="No space left"):
+        stored.finish()
+    monkeypatch.undo()
+    assert stored.status().finished is None
+    stored.add(rows_of(people, slice(100, 130)))
+    assert stored.finish().published.rows == 130

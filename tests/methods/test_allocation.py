@@ -1,0 +1,161 @@
+"""Points to centres of limited places: the optimum, its prices, and what is refused."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+
+from microcell.errors import DataError, OptionError
+from microcell.methods.fixed_centroids import allocate_points
+
+
+def squares(X, centres):
+    return ((X[:, None] - centres) ** 2).sum(axis=2)
+
+
+def least_sum(X, centres, places):
+    """The optimum by the Hungarian method, a column a place."""
+    table = np.repeat(squares(X, centres), places, axis=1)
+    rows, columns = linear_sum_assignment(table)
+    return table[rows, columns].sum()
+
+
+def check(X, centres, places):
+    """An allocation within the places, of least squared distance plus cost everywhere; its sum."""
+    found = allocate_points(X, centres, places)
+    loads = np.bincount(found.labels, minlength=len(centres))
+    table = squares(X, centres)
+    rows = np.arange(len(X))
+    own = table[rows, found.labels]
+    assert (loads <= places).all()
+    assert (found.costs >= 0).all()
+    assert (found.costs[loads < places] == 0).all()
+    assert (
+        own + found.costs[found.labels]
+        <= (table + found.costs).min(axis=1) + 1e-9 * (1 + table.max())
+    ).all()
+    return own.sum()
+
+
+def draw(n, count, m, seed, spare=0):
+    rng = np.random.default_rng(seed)
+    places = 1 + rng.multinomial(n + spare - count, np.full(count, 1 / count))
+    return rng.normal(size=(n, m)), rng.normal(size=(count, m)), places
+
+
+@pytest.mark.parametrize(
+    "n, count, m", [(40, 3, 1), (60, 7, 2), (60, 60, 2), (300, 20, 3), (500, 120, 5)]
+)
+@pytest.mark.parametrize("spare", [0, 1, 50])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_no_allocation_has_a_smaller_sum(n, count, m, spare, seed):
+    X, centres, places = draw(n, count, m, seed, spare)
+    assert check(X, centres, places) == pytest.approx(least_sum(X, centres, places), rel=1e-10)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_tiny_inputs_with_ties_against_all_allocations(data):
+    n, count = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))
+    whole = st.lists(st.integers(-2, 2), min_size=2, max_size=2)
+    X = np.array(data.draw(st.lists(whole, min_size=n, max_size=n)), dtype=float)
+    centres = np.array(data.draw(st.lists(whole, min_size=count, max_size=count)), dtype=float)
+    places = np.array(data.draw(st.lists(st.integers(1, 6), min_size=count, max_size=count)))
+    places[-1] += max(0, n - places.sum())
+    table = squares(X, centres)
+    least = min(
+        table[np.arange(n), labels].sum()
+        for labels in map(list, product(range(count), repeat=n))
+        if (np.bincount(labels, minlength=count) <= places).all()
+    )
+    assert check(X, centres, places) == least
+
+
+@pytest.mark.parametrize("spare", [0, 3, 30])
+def test_a_price_lies_between_what_a_place_more_saves_and_what_one_fewer_costs(spare):
+    X, centres, places = draw(80, 6, 2, 3, spare)
+    costs, least = allocate_points(X, centres, places).costs, least_sum(X, centres, places)
+    for centre in range(len(centres)):
+        change = (np.arange(len(centres)) == centre).astype(int)
+        saved = least - least_sum(X, centres, places + change)
+        assert saved <= costs[centre] + 1e-9
+        if places.sum() > len(X):
+            lost = least_sum(X, centres, places - change) - least
+            assert costs[centre] <= lost + 1e-9
+
+
+def test_equal_points_and_centres_in_one_spot_fill_the_places():
+    places = np.array([2, 3, 1, 4])
+    for X, centres in ((np.zeros((10, 2)), np.zeros((4, 2))), (np.ones((10, 2)), np.zeros((4, 2)))):
+        assert np.bincount(allocate_points(X, centres, places).labels).tolist() == places.tolist()
+    spread = np.repeat(np.array([[0.0], [1.0]]), 5, axis=0)
+    assert check(spread, np.array([[0.0], [0.0], [1.0]]), np.array([3, 3, 4])) == 1.0
+
+
+def test_with_room_for_all_everyone_goes_to_the_nearest():
+    X, centres, _ = draw(200, 9, 2, 5)
+    found = allocate_points(X, centres, np.full(9, 10**15))
+    assert (found.labels == squares(X, centres).argmin(axis=1)).all()
+    assert (found.costs == 0).all()
+
+
+def test_one_centre_takes_all():
+    found = allocate_points([[1.0], [2.0]], [[7.0]], [2])
+    assert (found.labels.tolist(), found.costs.tolist()) == ([0, 0], [0.0])
+
+
+@pytest.mark.parametrize("power", [-520, -400, 0, 400])
+def test_units_change_nothing_but_the_prices(power):
+    X, centres, places = draw(100, 6, 2, 7, 3)
+    plain, scaled = (
+        allocate_points(X, centres, places),
+        allocate_points(X * 2.0**power, centres * 2.0**power, places),
+    )
+    assert (plain.labels == scaled.labels).all()
+    assert scaled.costs == pytest.approx(plain.costs * 2.0**power * 2.0**power)
+
+
+@pytest.mark.parametrize(
+    "X, centres, places, error, words",
+    [
+        ([[0.0, 1.0]], [[0.0]], [1], DataError, "Points have 2 columns and centres 1"),
+        ([[0.0], [np.nan]], [[0.0]], [2], DataError, "points must be finite.*row 2, column 1"),
+        ([[0.0]], [[0.0], [np.inf]], [1, 1], DataError, "centres must be finite.*row 2, column 1"),
+        ([[1e151]], [[0.0]], [1], DataError, "must be finite, up to"),
+        ([["a"]], [[0.0]], [1], DataError, "must be numbers"),
+        ([0.0], [[0.0]], [1], DataError, "must be a matrix"),
+        (np.empty((0, 1)), [[0.0]], [1], DataError, "coordinates of points must be a matrix"),
+        ([[0.0]], np.empty((0, 1)), [], DataError, "coordinates of centres must be a matrix"),
+        ([[0.0]], [[0.0]], [1, 2], OptionError, "Places must be 1 numbers"),
+        ([[0.0]], [[0.0], [1.0]], [1, 0], DataError, "whole numbers of 1 or more: row 2"),
+        ([[0.0]], [[0.0], [1.0]], [1.5, 1], DataError, "whole numbers of 1 or more: row 1"),
+        (
+            [[0.0]],
+            [[0.0], [1.0]],
+            [np.nan, np.inf],
+            DataError,
+            "row 1 has none such, the first of 2",
+        ),
+        ([[0.0]], [[0.0]], ["a"], DataError, "Places must be whole numbers"),
+        (
+            np.zeros((9, 1)),
+            [[0.0], [1.0]],
+            [3, 4],
+            DataError,
+            "9 points do not fit in 7 places: 2 are short",
+        ),
+        (
+            [[0.0]],
+            np.zeros((1501, 1)),
+            np.ones(1501),
+            OptionError,
+            "1,501 centres; 1,500 are the most",
+        ),
+    ],
+)
+def test_what_cannot_be_allocated_is_refused(X, centres, places, error, words):
+    with pytest.raises(error, match=words):
+        allocate_points(X, centres, places)

@@ -1,0 +1,219 @@
+"""Cells of many partitions combined into the best, and the long search that is made of it."""
+
+import numpy as np
+import pytest
+
+import microcell as mc
+from microcell.kernels import covering
+from microcell.methods import anneal
+from microcell.methods import anneal as _copies
+from microcell.methods import search as _search
+from microcell.methods.anneal import Plan, Pool, cool_down, usual_steps
+
+SMALL = np.random.default_rng(5).normal(size=(12, 2))
+
+
+def random_labels(chance: np.random.Generator, n: int, k: int) -> np.ndarray:
+    """Cells of k to 2k-1 records at random."""
+    labels = np.arange(n) // k
+    labels[labels == n // k] = n // k - 1
+    return labels[chance.permutation(n)]
+
+
+def sse(X: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> float:
+    each = np.ones(len(X)) if weights is None else weights
+    return sum(cost_of(X, each, cell) for cell in cells_of(labels))
+
+
+def cost_of(X: np.ndarray, weights: np.ndarray, cell: frozenset[int]) -> float:
+    rows = sorted(cell)
+    mean = np.average(X[rows], axis=0, weights=weights[rows])
+    return float((weights[rows] * ((X[rows] - mean) ** 2).sum(axis=1)).sum())
+
+
+def cells_of(labels: np.ndarray) -> list[frozenset[int]]:
+    return [frozenset(np.flatnonzero(labels == cell).tolist()) for cell in np.unique(labels)]
+
+
+def least_by_trying_all(X: np.ndarray, weights: np.ndarray, cells: set[frozenset[int]]) -> float:
+    """The least SSE of any choice of these cells that has each record once."""
+
+    def least(left: frozenset[int]) -> float:
+        if not left:
+            return 0.0
+        return min(
+            (
+                cost_of(X, weights, cell) + least(left - cell)
+                for cell in cells
+                if min(left) in cell and cell <= left
+            ),
+            default=np.inf,
+        )
+
+    return least(frozenset(range(len(X))))
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_best_of_all_combinations_is_found(monkeypatch, seed, weighted):
+    monkeypatch.setattr(covering, "_WORTH", np.inf)
+    chance = np.random.default_rng(seed)
+    weights = chance.uniform(1, 3, len(SMALL)) if weighted else np.ones(len(SMALL))
+    found = [random_labels(chance, len(SMALL), 2) for _ in range(40)]
+    pool = Pool(SMALL, weights)
+    for labels in found:
+        pool.add(labels)
+    combined = pool.combine(found[0])
+    assert set(cells_of(combined)) <= {cell for labels in found for cell in cells_of(labels)}
+    expected = least_by_trying_all(
+        SMALL, weights, {cell for labels in found for cell in cells_of(labels)}
+    )
+    assert sse(SMALL, combined, weights) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("scale", [1e-120, 1e-6, 1.0, 1e6, 1e120])
+def test_scales_do_not_matter(scale):
+    chance = np.random.default_rng(0)
+    found = [random_labels(chance, len(SMALL), 3) for _ in range(30)]
+    pool, scaled = Pool(SMALL, np.ones(12)), Pool(SMALL * scale, np.ones(12))
+    for labels in found:
+        pool.add(labels)
+        scaled.add(labels)
+    assert np.array_equal(pool.combine(found[0]), scaled.combine(found[0]))
+
+
+def test_nothing_to_combine():
+    labels = np.repeat([0, 1, 2], 4)
+    assert Pool(SMALL, np.ones(12)).combine(labels) is labels, "one partition only"
+    pool = Pool(np.zeros((12, 2)), np.ones(12))
+    pool.add(np.tile([0, 1, 2], 4))
+    assert pool.combine(labels) is labels, "no distortion to lower"
+
+
+@pytest.mark.parametrize(("limit", "value"), [("_PATIENCE", 0.0), ("_SPLIT", -1.0)])
+def test_what_is_too_hard_leaves_what_there_was(monkeypatch, limit, value):
+    pool, worst = a_pool_and_its_worst()
+    assert sse(SMALL, pool.combine(worst)) < sse(SMALL, worst)
+    monkeypatch.setattr(covering, limit, value)
+    assert pool.combine(worst) is worst
+
+
+def test_no_time_leaves_what_there_was():
+    pool, worst = a_pool_and_its_worst()
+    assert pool.combine(worst, seconds=0.0) is worst
+
+
+def a_pool_and_its_worst() -> tuple[Pool, np.ndarray]:
+    chance = np.random.default_rng(0)
+    found = sorted(
+        (random_labels(chance, 12, 2) for _ in range(40)), key=lambda labels: sse(SMALL, labels)
+    )
+    pool = Pool(SMALL, np.ones(12))
+    for labels in found:
+        pool.add(labels)
+    return pool, found[-1]
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 15])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_long_search_keeps_sizes_and_is_the_same_again(k, weighted):
+    chance = np.random.default_rng(k)
+    X, weights = chance.normal(size=(40, 3)), chance.uniform(1, 2, 40) if weighted else None
+    long, again = (
+        mc.partition(X, k, method="anneal", steps=100_000, weights=weights) for _ in range(2)
+    )
+    sizes = np.bincount(long.labels)
+    assert k <= sizes.min()
+    assert sizes.max() < 2 * k
+    assert np.array_equal(long.labels, again.labels)
+    short = mc.partition(X, k, method="anneal", steps=100, weights=weights)
+    assert sse(X, long.labels, weights) <= sse(X, short.labels, weights) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_long_search_ends_with_no_more_distortion_than_a_usual_one(seed):
+    X = np.random.default_rng(seed).standard_t(2, size=(150, 4))
+    usual = mc.partition(X, 3, seed=seed).labels
+    steps = 10 * usual_steps(len(X), 3)
+    assert steps >= anneal._LONG, "or else this would be no long search"
+    long = mc.partition(X, 3, method="anneal", steps=steps, seed=seed).labels
+    assert sse(X, long) <= sse(X, usual) * (1 + 1e-12)
+
+
+def test_copies_bring_back_what_is_new_even_if_it_is_worse():
+    X = np.random.default_rng(5).normal(size=(60, 3))
+    best = mc.partition(X, 3, method="anneal", steps=1e5).labels
+    kept, free = (_search.Search(X, best, 3, None, seed=0) for _ in range(2))
+    for search, keep_best in ((kept, True), (free, False)):
+        cool_down(search, Plan(20.0, None), 0.5, 0.5, keep_best=keep_best)
+    assert kept.sse <= sse(X, best) * (1 + 1e-12) < free.sse
+
+
+def test_each_copy_has_its_own_temperature():
+    X = np.random.default_rng(5).normal(size=(60, 3))
+    best = mc.partition(X, 3, method="anneal", steps=1e5).labels
+    twice = _search.Search(
+        np.tile(X, (2, 1)), np.concatenate([best, best + best.max() + 1]), 3, None, 0, copies=2
+    )
+    cool_down(
+        twice, Plan(20.0, None), np.array([1e-9, 0.5]), np.array([1e-9, 0.5]), keep_best=False
+    )
+    cold, warm = np.split(twice.labels, 2)
+    assert sse(X, cold) <= sse(X, best) * (1 + 1e-9) < sse(X, warm)
+
+
+def test_a_long_search_of_equal_records_and_of_one_cell():
+    assert (
+        np.bincount(mc.partition(np.ones((9, 2)), 3, method="anneal", steps=1e5).labels).min() >= 3
+    )
+    assert not mc.partition(SMALL[:5], 3, method="anneal", steps=1e5).labels.any()
+
+
+def test_a_long_search_by_time_ends():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    found = mc.partition(X, 3, method="anneal", seconds=1.5)
+    sizes = np.bincount(found.labels)
+    assert (sizes.min() >= 3, sizes.max() <= 5) == (True, True)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_long_search_does_not_depend_on_threads(monkeypatch, threads):
+    X = np.random.default_rng(3).normal(size=(50, 3))
+    expected = mc.partition(X, 3, method="anneal", steps=1e5).labels
+    monkeypatch.setattr(_search, "thread_count", lambda: threads)
+    assert np.array_equal(mc.partition(X, 3, method="anneal", steps=1e5).labels, expected)
+
+
+@pytest.mark.parametrize("calls", [1, 30, 60])
+def test_ctrl_c_while_copies_cool_keeps_the_best(monkeypatch, calls):
+    X = np.random.default_rng(1).normal(size=(60, 3))
+    go_on, done = _search.Search.anneal, []
+
+    def interrupted(search: _search.Search, *given: float) -> int:
+        done.append(search)
+        if len(done) == calls:
+            raise KeyboardInterrupt
+        return go_on(search, *given)
+
+    monkeypatch.setattr(_search.Search, "anneal", interrupted)
+    found = mc.partition(X, 3, method="anneal", steps=1e5).labels
+    assert sse(X, found) <= sse(X, mc.partition(X, 3, method="mdav").labels)
+    assert np.bincount(found).min() >= 3
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_ctrl_c_in_a_long_search_keeps_the_best(monkeypatch, calls):
+    X = np.random.default_rng(1).normal(size=(60, 3))
+    combine, done = _copies.Pool.combine, []
+
+    def interrupted(pool: Pool, labels: np.ndarray, seconds: float = np.inf) -> np.ndarray:
+        done.append(labels)
+        if len(done) == calls:
+            raise KeyboardInterrupt
+        return combine(pool, labels, seconds)
+
+    monkeypatch.setattr(_copies.Pool, "combine", interrupted)
+    found = mc.partition(X, 3, method="anneal", steps=1e5).labels
+    assert len(done) == calls
+    assert sse(X, found) <= sse(X, done[-1]) * (1 + 1e-12)
+    assert np.bincount(found).min() >= 3

@@ -1,0 +1,430 @@
+"""Cells of candidates: equal to the plain version, every cell within its limit, refinement that gains and keeps it."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from microcell.errors import DataError, GuaranteeError, OptionError, TooFewRecordsError
+from microcell.kernels.exchange import Limits, find_near_cells
+from microcell.kernels.groups import empty_blocks, fill_blocks
+from microcell.kernels.within import exchange_within_limit, find_odds, make_odds
+from microcell.methods import candidates
+from microcell.methods.candidates import (
+    expected_distortion,
+    participating_cells,
+    size_for_participation,
+)
+from microcell.surveys.participation import cell_failures, effective_anonymity
+
+
+def failure_of(participation, k):
+    p = np.zeros(k + 1)
+    p[0] = 1.0
+    for q in participation:
+        p[1:k] = (1 - q) * p[1:k] + q * p[: k - 1]
+        p[0] *= 1 - q
+    return p[1:k].sum()
+
+
+def squared(X, point):
+    total = np.zeros(len(X))
+    for j in range(X.shape[1]):
+        total += (X[:, j] - point[j]) ** 2
+    return total
+
+
+def weighted_mean(X, q):
+    return (X * q[:, None]).sum(axis=0) / q.sum()
+
+
+def grow(X, k, q, limit):
+    """The plain version of growth: labels, -1 for what is left over."""
+    labels, cell, rows = np.full(len(X), -1), 0, np.arange(len(X))
+
+    def farthest(point):
+        return rows[squared(X[rows], point).argmax()]
+
+    def make_cell(row):
+        nonlocal rows, cell
+        distance = squared(X[rows], X[row])
+        distance[rows == row] = -1
+        order = rows[np.argsort(distance, kind="stable")]
+        for n in range(k, len(order) + 1):
+            if failure_of(q[order[:n]], k) <= limit:
+                labels[order[:n]] = cell
+                cell += 1
+                rows = rows[labels[rows] < 0]
+                return True
+        return False
+
+    while len(rows):
+        r = farthest(weighted_mean(X[rows], q[rows]))
+        others = rows[rows != r]
+        s = others[squared(X[others], X[r]).argmax()] if len(others) else r
+        if not make_cell(r) or not len(rows):
+            break
+        if labels[s] >= 0:
+            s = farthest(X[r])
+        if not make_cell(s):
+            break
+    return labels
+
+
+def join(X, k, q, limit, labels):
+    """The plain version of what becomes of those left over; None if they cannot be placed."""
+    labels, count = labels.copy(), labels.max() + 1
+    means = [weighted_mean(X[labels == cell], q[labels == cell]) for cell in range(count)]
+    rest = np.flatnonzero(labels < 0)
+    away = np.array([squared(np.array(means), X[row]) for row in rest])
+
+    def alive(but=-1):
+        return [cell for cell in range(count) if cell != but and (labels == cell).any()]
+
+    for i in np.argsort(away.min(axis=1), kind="stable") if len(rest) else ():
+        row = rest[i]
+        order = [cell for cell in np.argsort(away[i], kind="stable")[:20] if cell in alive()]
+        for cell in order:
+            if failure_of(np.append(q[labels == cell], q[row]), k) <= limit:
+                labels[row] = cell
+                break
+        else:
+            own = order[0] if order else min(alive(), key=lambda cell: away[i][cell])
+            labels[row] = own
+            while failure_of(q[labels == own], k) > limit:
+                if not alive(own):
+                    return None
+                mean = weighted_mean(X[labels == own], q[labels == own])
+                other = min(alive(own), key=lambda cell: squared(np.array([means[cell]]), mean)[0])
+                labels[labels == other] = own
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def survey(n, m, seed=0):
+    chance = np.random.default_rng(seed)
+    return chance.normal(size=(n, m)), np.clip(chance.beta(2, 2, n), 0.05, 1)
+
+
+@given(
+    st.integers(0, 10**6),
+    st.integers(5, 60),
+    st.integers(1, 3),
+    st.integers(2, 5),
+    st.integers(1, 9),
+)
+@settings(max_examples=120, deadline=None)
+def test_labels_are_those_of_the_plain_version(seed, n, m, k, tenths):
+    """Coordinates of few whole numbers and eighths for chances: ties abound, and sums are exact."""
+    chance = np.random.default_rng(seed)
+    X = chance.integers(0, 6, (n, m)).astype(float)
+    q = chance.integers(1, 9, n) / 8
+    limit = tenths / 10 + 0.0123
+    X[0], q[0], X[1], q[1] = 0, 0.5, 5, 0.25  # no constant column, no common participation
+    grown = grow(X, k, q, limit)
+    expected = join(X, k, q, limit, grown) if grown.max() >= 0 else None
+    if expected is None:
+        with pytest.raises(GuaranteeError):
+            participating_cells(X, k, q, limit, refine=False)
+        return
+    labels = participating_cells(X, k, q, limit, refine=False)
+    assert (labels == expected).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_those_whom_no_cell_can_take_merge_cells(seed):
+    """Cells of three meet the limit as hardly anybody comes; a fourth member breaks it, until there are many."""
+    chance = np.random.default_rng(seed)
+    X, q = (
+        chance.integers(0, 9, (100 + seed, 2)).astype(float),
+        chance.choice([31 / 256, 1 / 8], 100 + seed),
+    )
+    limit = failure_of([1 / 8] * 3, 3) + 1e-3
+    grown = grow(X, 3, q, limit)
+    assert np.bincount(grown[grown >= 0]).max() == 3
+    expected = join(X, 3, q, limit, grown)
+    labels = participating_cells(X, 3, q, limit, refine=False)
+    assert (labels == expected).all()
+    assert (np.bincount(labels).max() > 20) == (grown < 0).any()
+    assert cell_failures(labels, q, 3).max() <= limit
+
+
+@given(
+    st.integers(0, 10**6),
+    st.integers(10, 120),
+    st.integers(2, 6),
+    st.sampled_from([0.5, 0.1, 1e-3, 1e-8]),
+    st.sampled_from([0.002, 0.1, 0.5]),
+)
+@settings(max_examples=80, deadline=None)
+def test_every_cell_meets_its_limit_or_there_are_none(seed, n, k, limit, least):
+    chance = np.random.default_rng(seed)
+    X, q = chance.normal(size=(n, 2)).round(1), chance.uniform(least, 1, n)
+    try:
+        labels = participating_cells(X, k, q, limit, seed=seed)
+    except GuaranteeError:
+        return
+    assert np.bincount(labels).min() >= k
+    assert (np.unique(labels) == np.arange(labels.max() + 1)).all()
+    for cell in range(labels.max() + 1):
+        assert failure_of(q[labels == cell], k) <= limit * (1 + 1e-12)
+
+
+def test_refinement_gains_more_than_five_per_cent():
+    X, q = survey(3000, 5)
+    start = participating_cells(X, 10, q, 1e-5, refine=False)
+    labels = participating_cells(X, 10, q, 1e-5)
+    assert expected_distortion(X, labels, q) < 0.95 * expected_distortion(X, start, q)
+    assert cell_failures(labels, q, 10).max() <= 1e-5
+    assert (labels == participating_cells(X, 10, q, 1e-5)).all()
+
+
+def best_allowed(X, labels, q, k, limit):
+    """How much the best single move or change between any two cells lowers the SSE, both meeting the limit after."""
+
+    def sse(cells):
+        return sum(
+            (q[own] * ((X[own] - weighted_mean(X[own], q[own])) ** 2).sum(axis=1)).sum()
+            for own in (np.flatnonzero(cells == cell) for cell in np.unique(cells))
+        )
+
+    def fine(cells, *both):
+        sizes = [(cells == cell).sum() for cell in both]
+        return min(sizes) >= k and all(failure_of(q[cells == cell], k) <= limit for cell in both)
+
+    now, best = sse(labels), 0.0
+    for i in range(len(X)):
+        for cell in np.unique(labels):
+            if cell == labels[i]:
+                continue
+            for j in (-1, *np.flatnonzero(labels == cell)):
+                tried = labels.copy()
+                tried[i] = cell
+                if j >= 0:
+                    tried[j] = labels[i]
+                if fine(tried, labels[i], cell):
+                    best = max(best, now - sse(tried))
+    return best, now
+
+
+@pytest.mark.parametrize("k, limit", [(3, 0.05), (2, 0.35)])
+@pytest.mark.parametrize("seed", range(6))
+def test_after_refinement_no_single_exchange_helps(seed, k, limit):
+    chance = np.random.default_rng(seed)
+    X, q = chance.normal(size=(48, 2)), chance.uniform(0.3, 1, 48)
+    X -= X.mean(axis=0)
+    labels = participating_cells(X, k, q, limit, refine=False)
+    count = int(labels.max()) + 1
+    blocks = empty_blocks(count, 2, 40)
+    fill_blocks(blocks, X, q, labels)
+    near = np.empty((count, count - 1), dtype=np.int64)
+    find_near_cells(blocks.sums, blocks.totals, near)
+    gain, before = best_allowed(X, labels, q, k, limit)
+    made = exchange_within_limit(blocks, near, Limits(k, 40), k, limit, 100)
+    assert (made > 0) == (gain > 0)
+    after = np.full(48, -1)
+    for cell in range(count):
+        after[blocks.members[cell, : blocks.sizes[cell]]] = cell
+    gain, now = best_allowed(X, after, q, k, limit)
+    assert gain <= 1e-9 * now
+    assert now < before or made == 0
+
+
+@given(st.lists(st.floats(0.001, 1.0), min_size=2, max_size=12), st.integers(2, 6))
+@settings(max_examples=60, deadline=None)
+def test_odds_are_those_of_the_others(participation, k):
+    q, n = np.array(participation), len(participation)
+    blocks, odds = empty_blocks(1, 1, 15), make_odds(1, 15, k)
+    fill_blocks(blocks, np.zeros((n, 1)), q, np.zeros(n, dtype=np.int64))
+    find_odds(blocks, 0, odds)
+    assert odds.failures[0] == pytest.approx(failure_of(q, k), rel=1e-12, abs=1e-300)
+    more = failure_of(np.append(q, 0.25), k)
+    assert odds.failures[0] + 0.25 * odds.slopes[0] == pytest.approx(more, rel=1e-9, abs=1e-13)
+    for i in range(n):
+        others = np.delete(q, i)
+        assert odds.absent[0, i] == pytest.approx(failure_of(others, k), rel=1e-12, abs=1e-300)
+        assert odds.present[0, i] == pytest.approx(
+            failure_of(np.append(others, 1.0), k), rel=1e-12, abs=1e-300
+        )
+
+
+def test_common_participation_is_a_method_with_a_larger_k():
+    X = survey(2000, 3)[0]
+    size = size_for_participation(10, 0.75, 1e-5)
+    assert size == effective_anonymity(10, 0.75, 1e-5).size == 27
+    start = participating_cells(X, 10, 0.75, 1e-5, refine=False)
+    assert np.bincount(start).min() == size
+    labels = participating_cells(X, 10, np.full(2000, 0.75), 1e-5)
+    assert (labels == participating_cells(X, 10, 0.75, 1e-5)).all()
+    assert expected_distortion(X, labels, 0.75) < expected_distortion(X, start, 0.75)
+    assert np.bincount(labels).min() >= size
+    assert cell_failures(labels, 0.75, 10).max() <= 1e-5
+
+
+def test_a_limit_that_cells_just_meet():
+    """The limit is what some size attains: neither rounding nor the order of a sum may make it fail."""
+    X = survey(300, 2)[0]
+    for chance in (0.3, 0.55, 0.7):
+        for size in (11, 14, 23):
+            summed = cell_failures([0] * size, chance, 4)[0]
+            closed = effective_anonymity(4, chance, 1e-290, available=size).cell_failure
+            for limit, participation in product(
+                (summed, closed), (chance, np.where(X[:, 0] > 0, chance, chance * (1 + 1e-15)))
+            ):
+                labels = participating_cells(X, 4, participation, limit, refine=False)
+                assert cell_failures(labels, participation, 4).max() <= limit
+                assert size <= np.bincount(labels).min() <= size + 1
+    assert np.bincount(participating_cells(X, 2, 0.5, 0.375)).min() == 3
+
+
+def test_all_taking_part_is_plain_k_anonymity():
+    X = survey(200, 2)[0]
+    assert np.bincount(participating_cells(X, 5, 1.0, 0.01)).min() == 5
+
+
+def test_small_cells_that_larger_ones_would_break():
+    """Ten hardly fail, as hardly anybody comes; eleven would. Twenty candidates make two cells, 25 none."""
+    X = np.arange(25.0)[:, None]
+    labels = participating_cells(X[:20], 10, 0.01, 0.1)
+    assert (np.bincount(labels) == 10).all()
+    with pytest.raises(GuaranteeError, match="left over"):
+        participating_cells(X, 10, 0.01, 0.1)
+    assert size_for_participation(10, 0.01, 0.1) > 1000
+    assert (np.bincount(participating_cells(X[:20], 10, 0.01, 0.2)) == 10).all()
+
+
+@pytest.mark.parametrize("least", [1e-3, 0.2])
+def test_macrocells(least, monkeypatch):
+    chance = np.random.default_rng(2)
+    X, q = chance.normal(size=(3000, 3)), chance.uniform(least, 1, 3000)
+    given = participating_cells(X, 5, q, 1e-3, macrocells=400)
+    assert cell_failures(given, q, 5).max() <= 1e-3
+    monkeypatch.setattr(candidates, "_MANY", 1000)
+    monkeypatch.setattr(candidates, "_MACROCELL", 400)
+    assert (participating_cells(X, 5, q, 1e-3) == given).all()
+    plain = participating_cells(X, 5, q, 1e-3, macrocells=3000)
+    assert expected_distortion(X, given, q) < 1.3 * expected_distortion(X, plain, q)
+
+
+def test_macrocells_too_small_for_a_cell_are_all_left_over():
+    X, q = survey(300, 2)
+    with pytest.raises(TooFewRecordsError, match="All 300 candidates"):
+        participating_cells(X, 10, q, 1e-5, macrocells=20)
+
+
+def test_the_least_limits():
+    chance = np.random.default_rng(0)
+    X, q = chance.normal(size=(1200, 2)), chance.uniform(0.9, 0.999, 1200)
+    start = participating_cells(X, 2, q, 1e-300, refine=False)
+    labels = participating_cells(X, 2, q, 1e-300)
+    assert cell_failures(labels, q, 2).max() <= 1e-300
+    assert expected_distortion(X, labels, q) < expected_distortion(X, start, q)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-3, 1e200])
+def test_scale_does_not_matter(scale):
+    X, q = survey(400, 2)
+    expected = participating_cells(X, 3, q, 0.01, refine=False)
+    assert (participating_cells(X * scale, 3, q, 0.01, refine=False) == expected).mean() > 0.99
+    if scale == 1e-3:
+        D = expected_distortion(X, expected, q)
+        assert expected_distortion(X * scale, expected, q) == pytest.approx(D * scale**2)
+
+
+def test_duplicates_constants_and_one_column():
+    q = survey(200, 1)[1]
+    for X in (
+        np.zeros((200, 2)),
+        np.repeat([[0.0, 1.0], [2.0, 1.0]], 100, axis=0),
+        np.arange(200.0),
+    ):
+        labels = participating_cells(X, 3, q, 0.01)
+        assert cell_failures(labels, q, 3).max() <= 0.01
+
+
+@pytest.mark.parametrize("tiny", [1e-18, 1e-200])
+def test_sure_and_all_but_absent_candidates_together(tiny):
+    chance = np.random.default_rng(4)
+    X, q = chance.normal(size=(400, 2)), chance.choice([1.0, tiny, 0.5], 400)
+    labels = participating_cells(X, 3, q, 0.01)
+    assert cell_failures(labels, q, 3).max() <= 0.01
+    start = participating_cells(X, 3, q, 0.01, refine=False)
+    assert expected_distortion(X, labels, q) < expected_distortion(X, start, q)
+
+
+def test_odd_large_cells_do_not_hinder_the_search():
+    X, q = survey(1500, 2)
+    q[X[:, 0] > 1.2] = 0.01  # cells of a thousand there, of ten elsewhere
+    labels = participating_cells(X, 3, q, 0.02)
+    assert cell_failures(labels, q, 3).max() <= 0.02
+
+
+def test_the_same_on_any_number_of_threads(monkeypatch):
+    X, q = survey(4000, 2)
+    expected = participating_cells(X, 2, q, 0.1)
+    monkeypatch.setattr("microcell.methods.search.thread_count", lambda: 1)
+    monkeypatch.setattr("microcell.methods.candidates.thread_count", lambda: 1)
+    assert (participating_cells(X, 2, q, 0.1) == expected).all()
+
+
+def test_expected_distortion_by_hand():
+    assert expected_distortion([[0.0, 0.0], [2.0, 4.0]], [0, 0], 1.0) == pytest.approx(2.5)
+    assert expected_distortion([[0.0], [2.0], [9.0]], [7, 7, 3], [0.5, 1.0, 1.0]) == pytest.approx(
+        4 / 3 / 2.5
+    )
+    assert expected_distortion([[5.0], [5.0]], [0, 0], 0.5) == 0.0
+
+
+def test_too_few_candidates():
+    X, q = survey(30, 2)
+    with pytest.raises(TooFewRecordsError, match="30 candidates cannot"):
+        participating_cells(X, 31, q, 0.1)
+    with pytest.raises(TooFewRecordsError, match="All 30 candidates together"):
+        participating_cells(X, 10, q, 1e-9)
+    with pytest.raises(TooFewRecordsError, match="All 30 candidates together"):
+        participating_cells(X, 20, 0.5, 0.1)
+
+
+@pytest.mark.parametrize(
+    "participation",
+    [0.0, 1.5, np.nan, True, "0.25", None, [], [0.25] * 29, [[0.25]] * 30, [0.25, "a"]],
+)
+def test_wrong_participation(participation):
+    with pytest.raises((DataError, OptionError), match="participation must be") as error:
+        participating_cells(survey(30, 2)[0], 3, participation, 0.1)
+    assert "0.25" not in str(error.value)
+
+
+def test_wrong_participation_is_named_by_row():
+    X, q = survey(30, 2)
+    q[4] = np.nan
+    with pytest.raises(DataError, match="row 5 is not"):
+        participating_cells(X, 3, q, 0.1)
+
+
+def test_other_refusals():
+    X, q = survey(30, 2)
+    for failure in (0, 1, 1e-301, np.nan, "a", None, True):
+        with pytest.raises(OptionError, match="failure must be"):
+            participating_cells(X, 3, q, failure)
+    for k in (1, 2.5, True):
+        with pytest.raises(OptionError, match="k must be"):
+            participating_cells(X, k, q, 0.1)
+    for macrocells in (3, 2.5, True, "all"):
+        with pytest.raises(OptionError, match="macrocells must be"):
+            participating_cells(X, 3, q, 0.1, macrocells=macrocells)
+    with pytest.raises(OptionError, match="refine must be"):
+        participating_cells(X, 3, q, 0.1, refine="yes")
+    with pytest.raises(OptionError, match="participation must be over 1e-300"):
+        size_for_participation(3, 1e-310, 0.1)
+    for seed in (-1, 0.5, True):
+        with pytest.raises(OptionError, match="seed must be"):
+            participating_cells(X, 3, q, 0.1, seed=seed)
+    for wrong in (np.full((30, 2), np.inf), [["a"]] * 30):
+        with pytest.raises(DataError):
+            participating_cells(wrong, 3, q, 0.1)
+    with pytest.raises(OptionError, match="labels must be"):
+        expected_distortion(X, [0] * 29, q)
+    with pytest.raises(DataError, match="at least one record"):
+        expected_distortion(np.empty((0, 2)), [], 0.5)

@@ -1,0 +1,474 @@
+"""Probability-constrained Lloyd: the theorems, the published values, and every way to ask for it."""
+
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+
+import microcell as mc
+from microcell.kernels.transport import balance_costs, choose_cells
+from microcell.methods.lloyd import ADJUSTMENTS, adjust_exactly
+from microcell.methods.quantization import as_targets
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+needs_data = pytest.mark.skipif(
+    not DATA.is_dir(), reason="the classic data sets are not beside the project"
+)
+
+
+def gaussian(n, m=2, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, m))
+
+
+def uneven(n, count, seed=0):
+    """Sizes of 1 or more that add up to n."""
+    cuts = np.sort(
+        np.random.default_rng(seed).choice(np.arange(1, n), size=count - 1, replace=False)
+    )
+    return np.diff([0, *cuts, n])
+
+
+def squares(X, sites):
+    return ((X[:, np.newaxis] - sites[np.newaxis]) ** 2).sum(axis=2)
+
+
+def loss_of(X, sites, labels):
+    return squares(X, sites)[np.arange(len(X)), labels].sum()
+
+
+def solved(X, sites, sizes, adjust="exact"):
+    labels, costs = np.repeat(np.arange(len(sizes)), sizes), np.zeros(len(sizes))
+    ADJUSTMENTS[adjust](X, sites, costs, np.asarray(sizes), labels)
+    return labels, costs
+
+
+def all_assignments(n, sizes):
+    """Every assignment of n points to cells of these sizes, written plainly."""
+    if len(sizes) == 1:
+        yield np.zeros(n, dtype=int)
+        return
+    for chosen in combinations(range(n), sizes[0]):
+        rest = [i for i in range(n) if i not in chosen]
+        for others in all_assignments(len(rest), sizes[1:]):
+            labels = np.zeros(n, dtype=int)
+            labels[rest] = others + 1
+            yield labels
+
+
+# ---------------------------------------------------------------------------------------------- theorems
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_assignment_of_the_same_sizes_has_less_distortion_for_the_sites(seed):
+    X, sites = gaussian(8, 2, seed), gaussian(3, 2, seed + 100)
+    labels, _ = solved(X, sites, [2, 3, 3])
+    least = min(loss_of(X, sites, other) for other in all_assignments(8, [2, 3, 3]))
+    assert loss_of(X, sites, labels) == pytest.approx(least, rel=1e-12)
+
+
+@pytest.mark.parametrize("adjust", ADJUSTMENTS)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_assignment_is_that_of_a_network_solver(seed, adjust):
+    n, sizes = 150, uneven(150, 12, seed)
+    X, sites = gaussian(n, 3, seed), gaussian(12, 3, seed + 100)
+    labels, costs = solved(X, sites, sizes, adjust)
+    rows, slots = linear_sum_assignment(np.repeat(squares(X, sites), sizes, axis=1))
+    assert (np.bincount(labels, minlength=12) == sizes).all()
+    assert loss_of(X, sites, labels) == pytest.approx(
+        squares(X, sites)[rows, np.repeat(np.arange(12), sizes)[slots]].sum()
+    )
+    assert_minimal(X, sites, costs, labels)
+
+
+def assert_minimal(X, sites, costs, labels):
+    """Every point's cell minimizes squared distance plus cost, to rounding."""
+    sums = squares(X, sites) + costs
+    own = sums[np.arange(len(X)), labels]
+    assert (own <= sums.min(axis=1) + 1e-9 * (1 + np.abs(own))).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 80),
+    m=st.integers(1, 4),
+    grid=st.sampled_from([0, 1, 2, 5]),
+    adjust=st.sampled_from(sorted(ADJUSTMENTS)),
+)
+def test_every_cell_is_of_least_distance_plus_cost_and_has_its_size(seed, n, m, grid, adjust):
+    """Also where points tie, on a coarse grid."""
+    chance = np.random.default_rng(seed)
+    X = (
+        chance.integers(-grid, grid + 1, size=(n, m)).astype(float)
+        if grid
+        else chance.normal(size=(n, m))
+    )
+    sizes = uneven(n, int(chance.integers(1, min(n, 12) + 1)), seed) if n > 1 else np.array([n])
+    found = mc.pcl(
+        X, sizes=sizes, start="random", adjust=adjust, iterations=20, shakes=2, seed=seed
+    )
+    assert (found.partition.sizes == sizes).all()
+    assert_minimal(X, found.cells.centroids, found.cells.costs, found.labels)
+    assert all(after <= before for before, after in pairwise(found.history))
+
+
+def test_adding_a_constant_to_all_costs_changes_nothing():
+    X = gaussian(200)
+    found = mc.pcl(X, sizes=uneven(200, 9))
+    sites, costs = found.cells.centroids.copy(), found.cells.costs + 1234.5
+    assert (choose_cells(X, sites, costs) == found.labels).all()
+    again = found.labels.copy()
+    adjust_exactly(X, sites, costs, found.partition.sizes.copy(), again)
+    assert (again == found.labels).all()
+
+
+def test_cells_are_convex():
+    """A point between two points of a cell is in that cell."""
+    X = gaussian(400, 3)
+    found = mc.pcl(X, 20)
+    chance = np.random.default_rng(1)
+    for cell in range(len(found.partition)):
+        members = X[found.labels == cell]
+        one, other = members[chance.integers(0, len(members), size=(2, 50))]
+        between = one + chance.uniform(size=(50, 1)) * (other - one)
+        assert (found.cells.assign(between) == cell).all()
+
+
+def test_costs_leave_no_point_on_a_border():
+    X = gaussian(1000, 4)
+    found = mc.pcl(X, 10, shakes=0)
+    assert (found.cells.assign(X) == found.labels).all()
+    assert (found.cells.assign(X + 1e-12) == found.labels).all()
+
+
+@pytest.mark.parametrize(
+    "kw", [{}, {"shakes": 0}, {"speed": 1.0}, {"adjust": "newton"}, {"adjust": "noisy"}]
+)
+def test_the_history_never_rises(kw):
+    found = mc.pcl(gaussian(300, 3), 10, **kw)
+    assert len(found.history) >= 2
+    assert all(after <= before for before, after in pairwise(found.history))
+    assert found.history[-1] == pytest.approx(
+        mc.distortion(gaussian(300, 3), found.labels), rel=0.01
+    )
+
+
+# ---------------------------------------------------------------------------------------------- adjustments
+
+
+def test_newton_and_exact_agree_where_cells_are_large():
+    X = gaussian(8000, 2)
+    exact, newton = (
+        mc.distortion(X, mc.pcl(X, 500, adjust=adjust).labels) for adjust in ("exact", "newton")
+    )
+    assert newton == pytest.approx(exact, rel=0.005)
+
+
+@pytest.mark.parametrize("count", [2, 16, 450])
+def test_newton_alone_brings_sizes_near_their_targets(count):
+    """Dense eigenvalues for few cells, conjugate gradients for many."""
+    X, sites = gaussian(100 * count, 2), gaussian(count, 2, seed=1)
+    targets = np.full(count, 100)
+    costs = balance_costs(X, sites, np.zeros(count), targets)
+    before, after = (
+        np.abs(np.bincount(choose_cells(X, sites, c), minlength=count) - targets).sum()
+        for c in (np.zeros(count), costs)
+    )
+    assert after < 0.3 * before
+
+
+def test_newton_feeds_cells_that_no_point_would_choose():
+    X = gaussian(2000, 2)
+    sites = np.array([[0.0, 0.0], [1.0, 0.0], [40.0, 40.0]])
+    costs = balance_costs(X, sites, np.zeros(3), np.array([700, 700, 600]))
+    assert (
+        np.abs(np.bincount(choose_cells(X, sites, costs), minlength=3) - [700, 700, 600]).max()
+        <= 15
+    )
+
+
+@pytest.mark.parametrize(("kind", "gain"), [("uniform", 0.27), ("gaussian", 0.15)])
+def test_noisy_reaches_the_published_gains_for_small_cells(kind, gain):
+    """On a sample like the paper's: gains over MDAV depend on the points, and on some the best there is gains less."""
+    chance = np.random.default_rng(2)
+    X = chance.uniform(size=(250, 2)) if kind == "uniform" else chance.normal(size=(250, 2))
+    gains = []
+    for k in (6, 8, 10):
+        mdav = mc.distortion(X, mc.partition(X, k, method="mdav").labels)
+        gains.append(1 - mc.distortion(X, mc.pcl(X, k, adjust="noisy", restarts=2).labels) / mdav)
+    assert np.median(gains) >= gain
+
+
+# ---------------------------------------------------------------------------------------------- published values
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "count", "gain"),
+    [
+        ("gaussian", 65_536, 16, 0.16),
+        ("correlated", 65_536, 16, 0.11),
+        ("gaussian", 65_536, 64, 0.18),
+        ("uniform", 10_000, 3, 0.34),
+        ("uniform", 10_000, 7, 0.30),
+        ("gaussian", 10_000, 3, 0.20),
+    ],
+)
+def test_gains_over_mdav_at_large_cells(kind, n, count, gain):
+    chance = np.random.default_rng(0)
+    X = chance.uniform(size=(n, 2)) if kind == "uniform" else chance.normal(size=(n, 2))
+    if kind == "correlated":
+        X = X @ np.linalg.cholesky([[1.0, 0.5], [0.5, 1.0]]).T
+        X = X / X.std(axis=0)
+    mdav = mc.distortion(X, mc.partition(X, n // count, method="mdav").labels)
+    found = mc.pcl(X, n // count, restarts=1 if n > 10_000 else 5)
+    assert 1 - mc.distortion(X, found.labels) / mdav >= gain
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("k", "published"),
+    [(5, 0.0796), (10, 0.122), (25, 0.182), (50, 0.247), (75, 0.290), (100, 0.331)],
+)
+def test_census_with_five_starts(k, published):
+    X = np.loadtxt(DATA / "census.csv", delimiter=",", skiprows=1)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    cells = mc.partition(X, k, method="pcl", restarts=5, seed=1)
+    assert mc.distortion(X, cells.labels) <= published
+    assert cells.sizes.min() >= k
+
+
+@needs_data
+def test_adult_gains_over_mdav():
+    X = np.loadtxt(DATA / "adult.csv", delimiter=",", skiprows=1, usecols=adult_columns())
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    mdav = mc.distortion(X, mc.partition(X, 2000, method="mdav").labels)
+    assert 1 - mc.distortion(X, mc.pcl(X, 2000).labels) / mdav >= 0.22
+
+
+def adult_columns():
+    with (DATA / "adult.csv").open() as file:
+        names = [name.strip().replace("-", "_") for name in file.readline().split(",")]
+    return [names.index(name) for name in ("age", "education_num", "hours_per_week")]
+
+
+# ---------------------------------------------------------------------------------------------- what can be asked for
+
+
+@pytest.mark.parametrize("start", ["mdav", "vmdav", "auto", "bisect", "random"])
+def test_every_start(start):
+    X = gaussian(200, 3)
+    found = mc.pcl(X, 8, start=start, shakes=0)
+    assert found.partition.sizes.min() >= 8
+    assert len(found.partition) == 25
+
+
+def test_restarts_keep_the_best():
+    X = gaussian(300, 3)
+    one, five = (mc.pcl(X, 10, restarts=restarts, seed=2).history[-1] for restarts in (1, 5))
+    assert five <= one
+
+
+def test_given_centroids_move_and_fixed_ones_do_not():
+    X, sites = gaussian(120), gaussian(4, seed=5)
+    fixed = mc.pcl(X, sizes=[30, 30, 30, 30], start=sites, fixed=True)
+    free = mc.pcl(X, sizes=[30, 30, 30, 30], start=sites)
+    assert (fixed.cells.centroids == sites).all()
+    assert len(fixed.history) == 1
+    assert free.history[-1] < fixed.history[-1]
+
+
+def test_duplicate_centroids_and_ones_far_away_are_filled_all_the_same():
+    X = gaussian(100)
+    sites = np.array([[0.0, 0.0], [0.0, 0.0], [500.0, 0.0]])
+    fixed = mc.pcl(X, sizes=[40, 40, 20], start=sites, fixed=True)
+    assert fixed.partition.sizes.tolist() == [40, 40, 20]
+    free = mc.pcl(X, sizes=[40, 40, 20], start=sites)
+    assert free.partition.sizes.tolist() == [40, 40, 20]
+    assert np.abs(free.cells.centroids).max() < 10
+
+
+@pytest.mark.parametrize("macrocells", [2, 5])
+def test_macrocells(macrocells):
+    X = gaussian(1000, 3)
+    whole, parts = mc.pcl(X, 10, shakes=0), mc.pcl(X, 10, shakes=0, prepartition=macrocells)
+    assert parts.partition.sizes.tolist() == whole.partition.sizes.tolist()
+    assert len(parts.cells.chooser) == macrocells
+    assert (parts.cells.assign(X) == parts.labels).all()
+    assert all(after <= before for before, after in pairwise(parts.history))
+    assert parts.history[-1] < 1.25 * whole.history[-1]
+
+
+def test_many_cells_are_made_within_macrocells(monkeypatch):
+    monkeypatch.setattr("microcell.methods.lloyd.MOST_AT_ONCE", 40)
+    monkeypatch.setattr("microcell.methods.lloyd.WITHIN", 10)
+    monkeypatch.setattr("microcell.methods.lloyd.MOST_MACROCELLS", 4)
+    X = gaussian(3000, 2)
+    found = mc.pcl(X, 10, shakes=0)
+    assert found.partition.sizes.min() >= 10
+    assert found.cells.chooser.chooser is not None
+    assert (found.cells.assign(X) == found.labels).all()
+
+
+def test_more_cells_than_arcs_reach(monkeypatch):
+    """Arcs to few near cells are widened until the assignment is the least."""
+    X, sites = gaussian(600, 2), gaussian(60, 2, seed=1)
+    expected, _ = solved(X, sites, np.full(60, 10))
+    monkeypatch.setattr("microcell.methods.lloyd.MANY_CELLS", 10)
+    monkeypatch.setattr("microcell.methods.lloyd.NEAR", 2)
+    labels, costs = solved(X, sites, np.full(60, 10))
+    assert loss_of(X, sites, labels) == pytest.approx(loss_of(X, sites, expected), rel=1e-12)
+    assert_minimal(X, sites, costs, labels)
+
+
+def test_weights_weigh_the_means():
+    X, weights = gaussian(200), np.random.default_rng(1).uniform(1, 9, 200)
+    found = mc.pcl(X, 20, weights=weights)
+    assert (found.cells.assign(X) == found.labels).all()
+    assert found.history[-1] == pytest.approx(
+        mc.distortion(X, found.labels, weights=weights), rel=0.02
+    )
+
+
+def test_power_cells_never_raise_the_distortion():
+    for seed, method in enumerate(["mdav", "vmdav", "auto", "bisect", "anneal"]):
+        X = gaussian(240, 3, seed)
+        start = mc.partition(X, 6, method=method)
+        found = mc.methods.power_cells(X, start.labels)
+        assert (found.partition.sizes == start.sizes).all()
+        assert mc.distortion(X, found.labels) <= mc.distortion(X, start.labels) * (1 + 1e-12)
+        assert (found.cells.assign(X) == found.labels).all()
+        means = np.array([X[found.labels == cell].mean(axis=0) for cell in range(len(start))])
+        assert found.cells.centroids == pytest.approx(means)
+
+
+def test_power_cells_of_a_partition_that_is_already_one():
+    X = gaussian(300)
+    once = mc.methods.power_cells(X, mc.partition(X, 10).labels)
+    assert (mc.methods.power_cells(X, once.labels).labels == once.labels).all()
+
+
+# ---------------------------------------------------------------------------------------------- bad and odd input
+
+
+def test_all_points_equal():
+    found = mc.pcl(np.full((50, 3), 7.0), 5)
+    assert found.partition.sizes.tolist() == [5] * 10
+    assert found.history[-1] == 0
+
+
+@pytest.mark.parametrize("start", ["mdav", "random"])
+def test_duplicates_that_tie_everywhere(start):
+    X = np.random.default_rng(0).integers(0, 3, size=(2000, 2)).astype(float)
+    assert mc.pcl(X, 20, start=start).partition.sizes.min() >= 20
+
+
+def test_one_cell_and_cells_of_one():
+    X = gaussian(12)
+    assert mc.pcl(X, sizes=[12]).labels.tolist() == [0] * 12
+    singles = mc.pcl(X, sizes=[1] * 12)
+    assert sorted(singles.labels) == list(range(12))
+    assert mc.distortion(X, singles.labels) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, "Give one of k, sizes and probabilities; given: none"),
+        ({"k": 3, "sizes": [10, 10]}, "given: k, sizes"),
+        ({"sizes": [10, 9]}, "add up to the 20 points; they add up to 19"),
+        ({"sizes": [20, 0]}, "that of cell 1 is 0"),
+        ({"sizes": [25, -5]}, "that of cell 1 is -5"),
+        ({"sizes": [1] * 21}, "21 cells are more than the 20 points"),
+        ({"sizes": [10.5, 9.5]}, "whole numbers"),
+        ({"sizes": []}, "whole numbers"),
+        ({"sizes": "20"}, "whole numbers"),
+        ({"sizes": [True] * 20}, "whole numbers"),
+        ({"probabilities": [0.5, 0.4]}, "add up to 1; they add up to 0.9"),
+        ({"probabilities": [1.5, -0.5]}, "positive numbers"),
+        ({"probabilities": [0.999, 0.001]}, "Cell 1 would have none"),
+        ({"probabilities": [np.nan, 1.0]}, "positive numbers"),
+        ({"k": 1}, "k must be 2 or more"),
+        ({"k": 5, "start": "nonsense"}, "start must be one of"),
+        ({"k": 5, "start": "pcl"}, "start must be one of"),
+        ({"k": 5, "start": [[0.0, 0.0]]}, "a centroid of 2 dimensions for each of the 4 cells"),
+        ({"sizes": [20], "start": [[0.0, 0.0, 0.0]]}, "a centroid of 2 dimensions"),
+        ({"k": 5, "fixed": True}, "fixed is for centroids that are given"),
+        ({"k": 5, "adjust": "guess"}, "adjust must be one of"),
+        ({"k": 5, "speed": 0}, "speed must be"),
+        ({"k": 5, "speed": 1.5}, "speed must be"),
+        ({"k": 5, "iterations": 0}, "iterations must be"),
+        ({"k": 5, "restarts": 0}, "restarts must be"),
+        ({"k": 5, "shakes": -1}, "shakes must be"),
+        ({"k": 5, "tolerance": 2}, "tolerance must be"),
+        ({"k": 5, "prepartition": 5}, "at most the 4 cells"),
+        (
+            {"sizes": [20], "start": [[0.0, 0.0]], "fixed": True, "restarts": 2},
+            "restarts and shakes",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(asked, message):
+    with pytest.raises(mc.errors.OptionError, match=message):
+        mc.pcl(gaussian(20), **asked)
+
+
+def test_bad_points_are_refused():
+    with pytest.raises(mc.errors.DataError, match="Centroids must be finite"):
+        mc.pcl(gaussian(20), sizes=[20], start=[[np.nan, 0.0]])
+    with pytest.raises(mc.errors.DataError, match="row 1, column 2"):
+        mc.pcl([[0.0, np.inf], [1.0, 2.0]], sizes=[1, 1])
+    with pytest.raises(mc.errors.DataError, match="within 1e-100 and 1e100"):
+        mc.pcl([[1e200], [2e200]], sizes=[1, 1])
+    with pytest.raises(mc.errors.TooFewRecordsError):
+        mc.pcl(gaussian(4), 5)
+    with pytest.raises(mc.errors.OptionError, match="labels must be 20"):
+        mc.methods.power_cells(gaussian(20), [0, 0, 1])
+
+
+def test_probabilities_become_the_nearest_sizes():
+    assert as_targets(10, None, None, [1 / 3, 1 / 3, 1 / 3]).tolist() == [4, 3, 3]
+    assert as_targets(7, None, None, np.full(7, 1 / 7)).tolist() == [1] * 7
+    assert as_targets(11, 3, None, None).tolist() == [4, 4, 3]
+
+
+# ---------------------------------------------------------------------------------------------- what cells give away
+
+
+def borders(cells):
+    """Where the cells of one dimension meet, in the units of the table."""
+    order = np.argsort(cells.centroids[:, 0])
+    sites, costs = cells.centroids[order, 0], cells.costs[order]
+    middle = (np.diff(sites**2) + np.diff(costs)) / (2 * np.diff(sites))
+    column = cells.encoding.columns[0]
+    return middle * column.scale[0] + column.centre[0] + column.origin
+
+
+@pytest.mark.parametrize("method", ["mdav", "pcl", "auto"])
+@pytest.mark.parametrize("twins", [True, False])
+def test_borders_of_a_release_are_no_values_of_records(method, twins):
+    chance = np.random.default_rng(3)
+    income = np.round(np.exp(chance.normal(10, 1, 300)), 2)
+    if twins:
+        income[::7] = income[1::7][: len(income[::7])]
+    release = mc.anonymize(
+        {"income": income}, mc.Schema(quasi=["income"]), k=5, method=method, cells=True
+    )
+    assert not np.isin(np.round(borders(release.cells), 2), income).any()
+
+
+def test_no_site_is_a_point_that_it_started_from():
+    X = gaussian(500)
+    for asked in ({"k": 5}, {"k": 5, "restarts": 3}, {"sizes": [500]}):
+        found = mc.pcl(X, **asked, start="random", iterations=1, shakes=0)
+        assert squares(X, found.cells.centroids).min() > 1e-12
+
+
+def test_an_outlier_leaves_the_function_as_the_labels_are():
+    X = gaussian(1000)
+    X[0, 0] = 1e3
+    found = mc.pcl(X, 5, shakes=5)
+    assert (found.cells.assign(X) == found.labels).all()

@@ -1,0 +1,44 @@
+"""PCL from given centroids and costs: the cells of an earlier run are found again, and odd costs are refused."""
+
+import numpy as np
+import pytest
+
+import microcell as mc
+from microcell.errors import DataError, OptionError
+
+
+@pytest.fixture(scope="module")
+def before():
+    X = np.random.default_rng(0).normal(size=(400, 2)) ** 3
+    return X, mc.pcl(X, 20)
+
+
+def test_the_end_of_one_run_is_the_start_of_another(before):
+    X, found = before
+    again = mc.pcl(
+        X, 20, start=found.cells.centroids, costs=found.cells.costs, shakes=0, iterations=1
+    )
+    assert (again.labels == found.labels).all()
+
+
+def test_costs_are_a_start_and_no_constraint(before):
+    X, found = before
+    odd = np.random.default_rng(1).normal(size=20) * 100
+    again = mc.pcl(X, 20, start=found.cells.centroids, costs=odd, shakes=0)
+    assert (again.partition.sizes == 20).all()
+    assert mc.distortion(X, again.labels) < 1.5 * mc.distortion(X, found.labels)
+
+
+def test_costs_without_centroids_are_refused(before):
+    with pytest.raises(OptionError, match="costs belong to centroids"):
+        mc.pcl(before[0], 20, costs=np.zeros(20))
+
+
+def test_odd_costs_are_refused(before):
+    X, found = before
+    for costs in (np.zeros(19), np.zeros((20, 1)), 3.0):
+        with pytest.raises(OptionError, match="costs must be 20 numbers"):
+            mc.pcl(X, 20, start=found.cells.centroids, costs=costs)
+    for costs in (np.full(20, np.nan), np.full(20, np.inf), ["a"] * 20, np.full(20, 1e200)):
+        with pytest.raises(DataError, match=r"[Cc]osts must be"):
+            mc.pcl(X, 20, start=found.cells.centroids, costs=costs)

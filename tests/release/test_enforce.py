@@ -1,0 +1,617 @@
+"""Requirements on a release: merging by plain loops, what cannot be met, and what is told of it."""
+
+from collections import Counter
+from math import exp, log, log2
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import microcell as mc
+from microcell import api
+from microcell.kernels.merging import find_cheapest, lay_out_cells
+from microcell.measures.requirements import ENFORCED, LOWER_IS_BETTER, base_of
+from microcell.model import Column, Encoded, Partition, Schema
+from microcell.release import enforce
+from tests.small_tables import table
+
+SECRET = "S3CR3T"
+
+# ---------------------------------------------------------------------------------------------- a plain account
+
+
+def nearest_rank(value):
+    return (value is not None, value or 0)
+
+
+def of_group(base, group, column, ordered):
+    """The measure of one cell, by its definition."""
+    support = sorted(set(column), key=nearest_rank)
+    p = [group.count(value) / len(group) for value in support]
+    q = [column.count(value) / len(column) for value in support]
+    counts = sorted(Counter(group).values(), reverse=True)
+    both = [(a, b) for a, b in zip(p, q, strict=True) if a]
+    if base == "t_closeness" and ordered:
+        gaps = [abs(sum(p[: i + 1]) - sum(q[: i + 1])) for i in range(len(p))]
+        return sum(gaps) / (len(p) - 1) if len(p) > 1 else 0.0
+    return {
+        "k": lambda: len(group),
+        "prosecutor_worst": lambda: 1 / len(group),
+        "p_sensitivity": lambda: len(counts),
+        "l_diversity": lambda: len(counts),
+        "l_entropy": lambda: exp(-sum(a * log(a) for a, _ in both)),
+        "l_recursive": lambda: max(
+            [1, *(level + 1 for level in range(len(counts)) if counts[0] < 3 * sum(counts[level:]))]
+        ),
+        "t_closeness": lambda: sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2,
+        "t_kullback": lambda: sum(a * log2(a / b) for a, b in both),
+        "delta_disclosure": lambda: max(abs(log2(a / b)) for a, b in both),
+    }[base]()
+
+
+def plain_broken(cells, alone, demands, column, ordered):
+    broken = set()
+    for base, limit in demands.items():
+        if base.startswith("homogeneous"):
+            worth = {
+                cell: (1 if base == "homogeneous_classes" else len(rows))
+                for cell, rows in cells.items()
+                if len({column[row] for row in rows}) == 1
+            }
+            too_much = sum(worth.values()) - limit
+            for cell in sorted(set(worth) - alone, key=lambda cell: (len(cells[cell]), cell)):
+                if too_much > 0:
+                    broken.add(cell)
+                    too_much -= worth[cell]
+            continue
+        for cell, rows in cells.items():
+            value = of_group(base, [column[row] for row in rows], column, ordered)
+            value = value if base in ("k", "prosecutor_worst") else round(value, 12)
+            if value > limit if LOWER_IS_BETTER[base] else value < limit:
+                broken.add(cell)
+    return broken
+
+
+def ward(points, weights, one, other):
+    def centre(rows):
+        mass = sum(weights[row] for row in rows)
+        return mass, [
+            sum(weights[row] * points[row][j] for row in rows) / mass for j in range(len(points[0]))
+        ]
+
+    (v, a), (w, b) = centre(one), centre(other)
+    return sum((y - x) ** 2 for x, y in zip(a, b, strict=True)) * (v * w / (v + w))
+
+
+def plain_merge(points, weights, labels, strata, demands, column, ordered):
+    """The labels after all rounds, and whether no cell breaks anything then."""
+    cells = {
+        cell: [row for row, own in enumerate(labels) if own == cell] for cell in sorted(set(labels))
+    }
+    while True:
+        cells = dict(enumerate(cells.values()))
+        where = {cell: strata[rows[0]] for cell, rows in cells.items()}
+        alone = {cell for cell in cells if list(where.values()).count(where[cell]) == 1}
+        broken = plain_broken(cells, alone, demands, column, ordered)
+        wishes = []
+        for cell in broken - alone:
+            others = [
+                (
+                    ward(points, weights, cells[cell], cells[other]),
+                    (other - cell - 1) % len(cells),
+                    other,
+                )
+                for other in cells
+                if other != cell and where[other] == where[cell]
+            ]
+            cost, _, other = min(others)
+            wishes.append((cost, cell, other))
+        if not wishes:
+            found = [
+                next(cell for cell, rows in cells.items() if row in rows)
+                for row in range(len(labels))
+            ]
+            return found, not broken and not plain_broken(cells, set(), demands, column, ordered)
+        taken = set()
+        for _, cell, other in sorted(wishes):
+            if not {cell, other} & taken:
+                taken |= {cell, other}
+                cells[min(cell, other)] = cells[min(cell, other)] + cells.pop(max(cell, other))
+
+
+@st.composite
+def tasks(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    count = draw(st.integers(1, 14))
+    labels = np.repeat(np.arange(count), rng.integers(1, 5, count))
+    strata = np.sort(rng.integers(0, draw(st.integers(1, 3)), count))
+    strata = np.unique(strata, return_inverse=True)[1][labels]
+    order = rng.permutation(len(labels))
+    dimensions = draw(st.integers(0, 3))
+    return {
+        "points": rng.integers(0, draw(st.sampled_from([2, 6, 1000])), (len(labels), dimensions)),
+        "weights": rng.integers(1, 9, len(labels)) if draw(st.booleans()) else None,
+        "labels": labels[order],
+        "strata": strata[order],
+        "column": rng.integers(0, draw(st.integers(1, 6)), len(labels)).tolist(),
+        "ordered": draw(st.booleans()),
+    }
+
+
+LIMITS = {
+    "k": st.integers(1, 12),
+    "prosecutor_worst": st.sampled_from([1 / 3, 0.2, 0.11]),
+    "p_sensitivity": st.integers(1, 4),
+    "l_diversity": st.integers(1, 4),
+    "l_entropy": st.floats(1, 3.5),
+    "l_recursive": st.integers(1, 4),
+    "t_closeness": st.floats(0, 0.6),
+    "t_kullback": st.floats(0, 1.5),
+    "delta_disclosure": st.floats(0, 2.5),
+    "homogeneous_classes": st.integers(0, 4),
+    "homogeneous_records": st.integers(0, 9),
+}
+DEMANDS = st.sets(st.sampled_from(sorted(LIMITS)), min_size=1, max_size=2).flatmap(
+    lambda names: st.fixed_dictionaries({name: LIMITS[name] for name in sorted(names)})
+)
+
+
+def merge(task, demands):
+    kind = "numeric" if task["ordered"] else "nominal"
+    source, schema = table(pay=task["column"]), Schema(confidential=[Column("pay", kind=kind)])
+    read = enforce.read_demands(enforce.check_limits(demands), source, schema, task["strata"])
+    weights = None if task["weights"] is None else task["weights"].astype(float)
+    encoded = Encoded(np.ascontiguousarray(task["points"], dtype=float), None, weights)
+    return enforce.merge_cells(read, Partition(task["labels"], k=1), encoded)
+
+
+@given(tasks(), DEMANDS)
+@settings(max_examples=400, deadline=None)
+def test_merging_is_that_of_the_plain_account(task, demands):
+    weights = (
+        np.ones(len(task["labels"]), dtype=int) if task["weights"] is None else task["weights"]
+    )
+    arguments = (
+        task["points"].tolist(),
+        weights.tolist(),
+        task["labels"].tolist(),
+        task["strata"].tolist(),
+    )
+    labels, met = plain_merge(*arguments, demands, task["column"], task["ordered"])
+    if met:
+        found = merge(task, demands).partition
+        assert found.labels.tolist() == labels
+        assert (found.labels == task["labels"]).all() == (len(found) == task["labels"].max() + 1)
+    else:
+        with pytest.raises(mc.RequirementError, match="Nothing was released"):
+            merge(task, demands)
+
+
+def test_equal_cells_are_merged_in_a_few_rounds():
+    labels = np.repeat(np.arange(1000), 2)
+    task = {"points": np.ones((2000, 2)), "weights": None, "labels": labels, "strata": 0 * labels}
+    found = merge({**task, "column": [0] * 2000, "ordered": True}, {"k": 8})
+    assert found.rounds == 2
+    assert set(found.partition.sizes) == {8}
+
+
+@pytest.mark.parametrize(
+    ("scale", "weight"), [(1e150, 1.0), (1e-150, 1.0), (1.0, 1e200), (1.0, 1e-200)]
+)
+def test_scales_do_not_matter(scale, weight):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(40), 3)
+    task = {
+        "labels": labels,
+        "strata": 0 * labels,
+        "column": rng.integers(0, 3, 120).tolist(),
+        "ordered": False,
+    }
+    points, weights = rng.normal(size=(120, 3)), rng.integers(1, 5, 120)
+    plain = merge({**task, "points": points, "weights": weights}, {"l_diversity": 3})
+    scaled = merge(
+        {**task, "points": points * scale, "weights": weights * weight}, {"l_diversity": 3}
+    )
+    assert (plain.partition.labels == scaled.partition.labels).all()
+    assert len(plain.partition) < 40
+
+
+# ---------------------------------------------------------------------------------------------- the kernel
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-9, 0.0])
+@pytest.mark.parametrize(
+    ("cells", "dimensions", "groups"), [(1, 2, 1), (40, 0, 2), (900, 1, 3), (1500, 7, 2)]
+)
+def test_the_cheapest_neighbour_is_that_of_a_plain_scan(spread, cells, dimensions, groups):
+    rng = np.random.default_rng(cells)
+    points = 0.7 + spread * rng.normal(size=(cells, dimensions))
+    points[::7] = points[0]
+    masses, where = rng.choice([2.0, 3.0, 500.0], cells), rng.integers(0, groups, cells)
+    asking = rng.permutation(cells)[: cells // 2 + 1]
+    partners, costs = np.empty(len(asking), dtype=np.int64), np.empty(len(asking))
+    find_cheapest(lay_out_cells(points, masses, where), asking, partners, costs)
+    for cell, partner, cost in zip(asking, partners, costs, strict=True):
+        distances = np.zeros(cells)
+        for j in range(dimensions):
+            distances += (points[:, j] - points[cell, j]) ** 2
+        expected = distances * (masses * masses[cell] / (masses + masses[cell]))
+        others = np.flatnonzero((where == where[cell]) & (np.arange(cells) != cell))
+        if not len(others):
+            assert partner == -1
+            continue
+        least = expected[others].min()
+        tied = others[expected[others] == least]
+        assert (partner, cost) == (min(tied, key=lambda other: (other - cell - 1) % cells), least)
+
+
+# ---------------------------------------------------------------------------------------------- whole releases
+
+
+def people(n=120, seed=0, values=4):
+    rng = np.random.default_rng(seed)
+    return {
+        "name": np.array([f"{SECRET}{i}" for i in range(n)], dtype=object),
+        "age": rng.integers(18, 60, n),
+        "bmi": np.round(rng.normal(25, 4, n), 1),
+        "region": rng.choice(["north", "south"], n).astype(object),
+        "weight": rng.uniform(0.5, 3, n),
+        "disease": rng.choice(
+            [f"{SECRET}{i}" for i in range(values)],
+            n,
+            p=np.arange(1, values + 1) / np.arange(1, values + 1).sum(),
+        ).astype(object),
+        "pay": np.round(rng.lognormal(3, 1, n)),
+    }
+
+
+def schema_of(*, strata=False, weight=False):
+    return mc.Schema(
+        identifiers=["name"],
+        quasi=["age", "bmi"],
+        confidential=[mc.Column("disease", kind="nominal"), "pay"],
+        strata=["region"] if strata else [],
+        weight="weight" if weight else None,
+        rest="drop",
+    )
+
+
+RELEASE_LIMITS = {
+    **LIMITS,
+    "l_diversity.disease": st.integers(1, 4),
+    "t_closeness.pay": st.floats(0.05, 0.5),
+    "delta_disclosure": st.floats(0.2, 6),
+    "linkage": st.just(1),
+}
+
+
+@given(
+    st.integers(0, 10**6),
+    st.integers(20, 120),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["mdav", "bisect", "vmdav"]),
+    st.sets(st.sampled_from(sorted(RELEASE_LIMITS)), min_size=1, max_size=3).flatmap(
+        lambda names: st.fixed_dictionaries({name: RELEASE_LIMITS[name] for name in sorted(names)})
+    ),
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_release_meets_what_is_required_or_there_is_none(seed, n, strata, weight, method, limits):
+    columns, schema = people(n, seed), schema_of(strata=strata, weight=weight)
+    if strata and min(Counter(columns["region"]).values()) < 2:
+        return
+    release, error = attempt(columns, schema, k=2, method=method, require=limits)
+    if release is None:
+        assert SECRET not in error
+        assert "delta_disclosure" in limits or misses_as_whole(columns, schema, limits)
+        return
+    mc.audit(columns, release.table, schema).require(**limits)
+    assert smallest_class(release.table, schema) >= 2
+    merged = release.manifest.cells["merged"]
+    assert merged["require"] == limits
+    plain = mc.anonymize(columns, schema, k=2, method=method)
+    assert merged["cells_before"] == len(plain.partition)
+    assert merged["merged_cells"] == len(plain.partition) - len(release.partition)
+    assert merged["distortion_before"] == plain.manifest.cells["distortion"]
+    assert release.manifest.cells["distortion"] >= merged["distortion_before"] - 1e-12
+    assert SECRET not in str(release.manifest.as_dict())
+
+
+def attempt(*given, **options):
+    try:
+        return mc.anonymize(*given, **options), ""
+    except mc.RequirementError as error:
+        return None, str(error)
+
+
+def smallest_class(released, schema):
+    return min(Counter(zip(*(released[name] for name in schema.keys), strict=True)).values())
+
+
+def misses_as_whole(columns, schema, limits):
+    """True if the table with one cell for each stratum, or for all, misses a limit."""
+    flat = {**columns, "age": [0] * len(columns["age"]), "bmi": [0.0] * len(columns["age"])}
+    released = {
+        name: column for name, column in flat.items() if name in (*schema.keys, *schema.unchanged)
+    }
+    found = mc.audit(flat, released, schema)
+    return any(
+        not item.met
+        for item in found.judge({name: limits[name] for name in limits if name != "linkage"})
+    )
+
+
+def test_nothing_is_merged_where_all_holds_already():
+    columns, limits = (
+        people(),
+        {"k": 3, "t_closeness": 1, "homogeneous_classes": 120, "distortion": 1},
+    )
+    plain, release = (
+        mc.anonymize(columns, schema_of(), k=3, require=require) for require in (None, limits)
+    )
+    assert (plain.partition.labels == release.partition.labels).all()
+    assert plain.partition.why == release.partition.why
+    assert "merged" not in plain.manifest.cells
+    merged = release.manifest.cells["merged"]
+    assert (merged["merged_cells"], merged["rounds"]) == (0, 0)
+    assert merged["distortion_before"] == release.manifest.cells["distortion"]
+
+
+def test_a_worked_example():
+    """Two pairs of equal patients lie side by side: together they are diverse, and the far pair stays as it is."""
+    columns = {
+        "age": [20, 21, 23, 24, 60, 61],
+        "disease": ["flu", "flu", "ulcer", "ulcer", "flu", "ulcer"],
+    }
+    schema = mc.Schema(quasi=["age"], confidential=["disease"])
+    release = mc.anonymize(columns, schema, k=2, method="mdav", require={"l_diversity": 2})
+    assert release.table["age"].tolist() == [22, 22, 22, 22, 61, 61]
+    told = release.manifest.cells["merged"]
+    assert (told["cells_before"], told["merged_cells"], told["rounds"]) == (3, 1, 1)
+    assert release.partition.why.endswith("then merged to meet requirements")
+
+
+@pytest.mark.parametrize("missing", ["drop", "impute"])
+def test_records_without_a_quasi_identifier(missing):
+    frame = pl.DataFrame(people(100)).with_columns(
+        pl.when(pl.int_range(pl.len()) % 9 == 2).then(None).otherwise(pl.col("age")).alias("age")
+    )
+    limits = {"l_diversity.disease": 3, "t_closeness.disease": 0.3, "records_dropped": 11}
+    release = mc.anonymize(frame, schema_of(strata=True), k=3, missing=missing, require=limits)
+    mc.audit(frame, release.table, schema_of(strata=True)).require(**limits)
+    with pytest.raises(
+        mc.RequirementError, match=r"distortion is .*, required at most 0\.\d+\. Merging"
+    ):
+        mc.anonymize(
+            frame, schema_of(strata=True), k=3, missing=missing, require={"distortion": 0.001}
+        )
+
+
+def test_a_missing_confidential_value_is_a_value():
+    columns = {"age": [20.0, 21.0, 60.0, 61.0], "pay": pl.Series([1, None, 1, 1], dtype=pl.Int64)}
+    schema = mc.Schema(quasi=["age"], confidential=["pay"])
+    release = mc.anonymize(pl.DataFrame(columns), schema, k=2, require={"l_diversity": 2})
+    assert len(release.partition) == 1
+
+
+def test_an_order_of_categories_counts():
+    grades = ["low", "middle", "high"]
+    columns = {"age": range(60), "grade": [grades[i // 20] for i in range(60)]}
+    ordinal = mc.Schema(
+        quasi=["age"], confidential=[mc.Column("grade", kind="ordinal", order=grades)]
+    )
+    nominal = mc.Schema(quasi=["age"], confidential=[mc.Column("grade", kind="nominal")])
+    for schema in (ordinal, nominal):
+        release = mc.anonymize(columns, schema, k=5, require={"t_closeness": 0.34})
+        mc.audit(columns, release.table, schema).require(t_closeness=0.34)
+
+
+def test_classes_of_cells_that_publish_the_same_are_merged_where_that_breaks_a_limit():
+    """Each cell is close enough for delta-disclosure; the two that publish the same are, together, not."""
+    cells = np.repeat(np.arange(4), 30)
+    column = [int(row in (0, 60, 61, 90, 91)) for row in range(120)]
+    limits = {"delta_disclosure": 1.0}
+    schema = Schema(
+        quasi=[Column("age", kind="numeric", publish="mean")],
+        confidential=[Column("pay", kind="nominal")],
+    )
+    demands = enforce.read_demands(
+        limits, table(age=[0] * 120, pay=column), schema, np.zeros(120, dtype=np.int64)
+    )
+    points = Encoded(np.ascontiguousarray(cells[:, np.newaxis].astype(float)), None)
+    partition = Partition(cells, k=30)
+    assert len(enforce.merge_cells(demands, partition, points).partition) == 4
+
+    def publish(made):
+        names = np.array([7, 7, 8, 9]) if len(made) == 4 else np.arange(len(made))
+        return table(age=names[made.labels].tolist(), pay=column)
+
+    found = enforce.enforce(demands, partition, points, schema, publish)
+    assert len(found.partition) < 3
+    assert not enforce.find_missed(found.published, schema, limits)
+    assert enforce.find_missed(publish(partition), schema, limits)
+
+    strange = table(age=[value + 2 * (row % 2) for row, value in enumerate(column)], pay=column)
+    with pytest.raises(mc.RequirementError, match=r"delta_disclosure is .* please report"):
+        enforce.enforce(demands, partition, points, schema, lambda _: strange)
+
+
+def test_two_releases_under_other_limits_cannot_be_laid_side_by_side():
+    first, second = (
+        mc.anonymize(people(), schema_of(), k=3, require={"distortion": limit}).row_order
+        for limit in (0.9, 1.0)
+    )
+    assert not (first == second).all()
+
+
+def test_the_file_is_proved_too(tmp_path, monkeypatch):
+    pl.DataFrame(people()).write_csv(tmp_path / "people.csv")
+    schema, limits = schema_of(), {"l_diversity.disease": 3, "t_closeness.pay": 0.4}
+    release = mc.anonymize(tmp_path / "people.csv", schema, k=3, require=limits)
+    output = tmp_path / "out.csv"
+    mc.publish(release, output)
+    found = mc.audit(tmp_path / "people.csv", output, schema).require(**limits)
+    assert found["distortion"] == pytest.approx(
+        release.manifest.distortion
+    )  # the order of rows is known from it
+    output.unlink()
+
+    def flatten(source, path, **_):
+        frame = source.native.with_columns(disease=pl.lit("x"))
+        frame.write_csv(path)
+
+    monkeypatch.setattr(api.tables, "write", flatten)
+    with pytest.raises(
+        mc.RequirementError, match=r"l_diversity\.disease is 1, required at least 3"
+    ):
+        mc.publish(release, output)
+    assert not output.exists()
+
+
+def test_merging_is_told():
+    heard = []
+    with mc.listen(lambda *report: heard.append(report)):
+        mc.anonymize(people(), schema_of(), k=3, require={"k": 12})
+    told = [report[1:] for report in heard if report[0] == "merging cells"]
+    assert len(told) > 1
+    assert told[0][0] == 0
+    assert told[-1][0] == told[-1][1] > 0
+
+
+@pytest.mark.parametrize("require", [None, {}, {"distortion": 1}])
+def test_nothing_is_merged_and_told_where_merging_mends_nothing(require):
+    heard = []
+    with mc.listen(lambda *report: heard.append(report[0])):
+        release = mc.anonymize(people(), schema_of(), k=3, require=require)
+    assert "merging cells" not in heard
+    assert ("merged" in release.manifest.cells) is bool(require)
+
+
+# ---------------------------------------------------------------------------------------------- what is refused
+
+
+def refuse_work(monkeypatch):
+    monkeypatch.setattr(api.groundwork, "make_cells", lambda *_: pytest.fail("cells were made"))
+
+
+@pytest.mark.parametrize(
+    ("require", "message"),
+    [
+        ({"l_diversty": 3}, "No measure 'l_diversty' to require. Did you mean 'l_diversity'"),
+        ({"k.pay": 3}, "No measure 'k.pay'"),
+        ({"": 3}, "No measure ''"),
+        ({3: 3}, "No measure 3"),
+        ({"journalist_worst": 0.1}, "No measure 'journalist_worst'"),
+        ({"l_diversity": float("nan")}, "limit for l_diversity must be a finite number, not nan"),
+        ({"l_diversity": float("inf")}, "must be a finite number"),
+        ({"l_diversity": 10**400}, "must be a finite number"),
+        ({"l_diversity": "3"}, "must be a finite number, not '3'"),
+        ({"l_diversity": True}, "must be a finite number"),
+        ({"l_diversity": None}, "must be a finite number"),
+        (["l_diversity"], "require must be limits by measure, such as {'k': 5}, not list"),
+        ({"t_closeness.wage": 0.3}, "the schema has no confidential column 'wage'"),
+        ({"t_closeness.age": 0.3}, "the schema has no confidential column 'age'"),
+        ({"distortion.pay": 0.3}, "the schema has no quasi-identifier 'pay'"),
+    ],
+)
+def test_what_is_no_requirement_is_refused(monkeypatch, require, message):
+    refuse_work(monkeypatch)
+    with pytest.raises(
+        mc.errors.OptionError,
+        match="^" + message.replace(".", r"\.") if message[0] == "N" else message,
+    ):
+        mc.anonymize(people(), schema_of(), k=3, require=require)
+
+
+def test_a_requirement_on_confidential_columns_needs_one(monkeypatch):
+    refuse_work(monkeypatch)
+    with pytest.raises(
+        mc.errors.OptionError,
+        match="l_entropy is of confidential columns, and the schema names none",
+    ):
+        mc.anonymize(people(), mc.Schema(quasi=["age"], rest="drop"), k=3, require={"l_entropy": 2})
+
+
+@pytest.mark.parametrize(
+    ("require", "message"),
+    [
+        (
+            {"l_diversity.disease": 5},
+            r"l_diversity\.disease cannot be met: it is 4 of disease even if the whole table",
+        ),
+        (
+            {"l_diversity": 5},
+            r"l_diversity cannot be met: it is 4 of disease even if .* required at least 5\. Relax it",
+        ),
+        (
+            {"k": 121},
+            r"k cannot be met: it is 120 even if the whole table is one cell, required at least 121",
+        ),
+        ({"prosecutor_worst": 0}, r"prosecutor_worst cannot be met: it is 0\.00833333 even if"),
+        ({"t_closeness": -0.1}, r"t_closeness cannot be met: it is 0 of disease"),
+        ({"homogeneous_records": -1}, r"homogeneous_records cannot be met"),
+    ],
+)
+def test_what_no_cells_meet_is_refused_before_there_are_any(monkeypatch, require, message):
+    refuse_work(monkeypatch)
+    with pytest.raises(mc.RequirementError, match=message) as caught:
+        mc.anonymize(people(), schema_of(), k=3, require=require)
+    assert SECRET not in str(caught.value)
+    assert str(caught.value).endswith("Nothing was released.")
+
+
+def test_strata_that_are_too_far_from_the_table_cannot_be_mended(monkeypatch):
+    columns = {
+        "age": range(40),
+        "region": [SECRET] * 20 + ["b"] * 20,
+        "disease": ["x"] * 20 + ["y"] * 20,
+    }
+    schema = mc.Schema(quasi=["age"], strata=["region"], confidential=["disease"])
+    refuse_work(monkeypatch)
+    for name, limit in (("t_closeness", 0.3), ("l_diversity", 2), ("homogeneous_classes", 1)):
+        with pytest.raises(
+            mc.RequirementError, match="even if each of the 2 strata is one cell"
+        ) as caught:
+            mc.anonymize(columns, schema, k=5, require={name: limit})
+        assert SECRET not in str(caught.value)
+    monkeypatch.undo()
+    with pytest.raises(
+        mc.RequirementError, match=r"delta_disclosure is 1 of disease after all that merging can do"
+    ):
+        mc.anonymize(columns, schema, k=5, require={"delta_disclosure": 0.5})
+    assert (
+        len(mc.anonymize(columns, schema, k=5, require={"homogeneous_classes": 5}).partition) == 5
+    )
+
+
+def test_cells_as_a_function_do_not_go_with_merging(monkeypatch):
+    monkeypatch.setattr(api.tables, "read", lambda *_: pytest.fail("the work began"))
+    for cells in (True, "balls", "lookup"):
+        with pytest.raises(
+            mc.errors.OptionError,
+            match="Cells as a function do not go with a limit for l_diversity",
+        ):
+            mc.anonymize(
+                people(), schema_of(), k=3, cells=cells, require={"distortion": 1, "l_diversity": 2}
+            )
+    monkeypatch.undo()
+    assert (
+        mc.anonymize(people(), schema_of(), k=3, cells=True, require={"distortion": 1}).cells
+        is not None
+    )
+
+
+def test_every_measure_of_an_audit_can_be_required():
+    columns, schema = people(), schema_of(strata=True)
+    release = mc.anonymize(columns, schema, k=3)
+    measures = mc.audit(columns, release.table, schema).measures
+    for name, measure in measures.items():
+        assert LOWER_IS_BETTER[base_of(name)] is measure.lower_is_better, name
+    assert {base_of(name) for name in measures} == set(LOWER_IS_BETTER)
+    assert set(LOWER_IS_BETTER) > ENFORCED
+    again = mc.anonymize(
+        columns, schema, k=3, require={name: measure.value for name, measure in measures.items()}
+    )
+    assert (again.partition.labels == release.partition.labels).all()

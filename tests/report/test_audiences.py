@@ -1,0 +1,180 @@
+"""What the public is not told."""
+
+import json
+import re
+from datetime import date, timedelta
+from html import unescape
+from io import BytesIO
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pypdf import PdfReader
+
+import microcell as mc
+from microcell.measures.glossary import GLOSSARY
+from microcell.model import Measure
+from microcell.report import FORMS, certify, render
+from microcell.report.contents import trim_audit, trim_manifest
+from tests.report.examples import EXTREME, MANIFEST, example, full
+
+HIGH, LOW = 987654.25, -876543.75
+"""Values of one record each, far from all others and from any figure of a report."""
+FAR = date(2371, 3, 17)
+
+
+@pytest.fixture(scope="module")
+def audited():
+    """An audit of a table whose quasi-identifiers have values that only one record has, and its manifest."""
+    rng = np.random.default_rng(0)
+    n = 60
+    pay = rng.normal(100, 15, n).round(2)
+    pay[7], pay[11] = HIGH, LOW
+    born = [date(1980, 1, 1) + timedelta(days=int(day)) for day in rng.integers(0, 9000, n)]
+    born[13] = FAR
+    job = [["nurse", "baker"][place] for place in rng.integers(0, 2, n)]
+    job[17] = "xylomancer"
+    code = [f"94{place:03d}" for place in rng.integers(0, 99, n)]
+    code[19] = "QZJ77"
+    people = {
+        "pay": pay,
+        "born": born,
+        "job": job,
+        "code": code,
+        "tsh": rng.normal(size=n).round(1),
+    }
+    schema = mc.Schema(
+        quasi=["pay", "born", "job", mc.Column("code", kind="code")],
+        confidential=["tsh"],
+    )
+    release = mc.anonymize(people, schema, k=5, method="mdav")
+    return mc.audit(people, release.table, schema), release.manifest.as_dict()
+
+
+def texts(audited, audience):
+    """All that a reader can read, by form: with the texts of figures and what is read out."""
+    audit, manifest = audited
+    limits = {"k": 5, "distortion": 0.9}
+    made = {
+        form: render(audit, form, manifest=manifest, require=limits, audience=audience)
+        for form in FORMS
+    }
+    made["html"] = re.sub(
+        r' (d|transform|x|y|width|height|viewBox|style|points|id)="[^"]*"',
+        "",
+        unescape(made["html"]),
+    )
+    if audience == "public":
+        pdf = certify(audit, manifest=manifest, require=limits)
+        made["pdf"] = PdfReader(BytesIO(pdf)).pages[0].extract_text()
+    return made
+
+
+def numbers(text):
+    return [
+        float(found.replace(",", ""))
+        for found in re.findall(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?", text)
+    ]
+
+
+def reveals(text):
+    """The planted values that the text shows, to three digits or more."""
+    near = {
+        value
+        for value in (HIGH, LOW)
+        for number in numbers(text)
+        if abs(abs(number) - abs(value)) <= 2e-3 * abs(value)
+    }
+    return near | {word for word in ("xylomancer", "QZJ", "2371", "xylo") if word in text}
+
+
+def test_the_public_is_shown_no_original_value(audited):
+    for form, text in texts(audited, "public").items():
+        assert len(text) > 500, form
+        assert reveals(text) == set(), form
+
+
+def test_who_may_see_the_original_does(audited):
+    """The search above finds what it looks for."""
+    assert reveals(texts(audited, "internal")["html"]) >= {HIGH, LOW, "2371", "xylomancer"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_note_figure_or_digest_of_the_original_gets_out(form):
+    text = render(full(), form, manifest=MANIFEST, audience="public", picture=b"<svg>cells</svg>")
+    for secret in (
+        str(EXTREME),
+        "A note",
+        MANIFEST["input"]["sha256"],
+        "phone",
+        "9.88e+05",
+        "5 dimensions",
+    ):
+        assert secret not in text
+    assert MANIFEST["output"]["sha256"] in text
+    internal = render(full(), form, manifest=MANIFEST)
+    for told in ("A note", MANIFEST["input"]["sha256"], "phone", "5 dimensions"):
+        assert told in internal
+
+
+def test_the_public_page_has_figures_of_the_release_only():
+    page = render(full(), "html", audience="public", picture=b"<svg>cells</svg>")
+    assert page.count("<figure") == 1 + 1 + 3
+    assert "<img" not in page
+    assert "internal use" not in page
+    assert "For internal use" in render(full(), "html")
+
+
+def test_public_json_has_no_notes():
+    facts = json.loads(render(full(), "json", audience="public", manifest=MANIFEST))
+    assert "notes" not in facts
+    assert not {"seed", "input", "distortion", "seconds", "row_order"} & set(facts["manifest"])
+    assert set(facts["manifest"]["columns"]) == {"sex", "age", "region", "tsh", "remark", "w"}
+    for row in (*facts["correlations"]["before"], *facts["correlations"]["after"]):
+        assert all(value == round(value, 2) for value in row)
+
+
+def test_measures_of_the_release_are_whole_and_others_are_short():
+    audit = full()
+    shown = trim_audit(audit)
+    assert set(shown.measures) == set(audit.measures)
+    for name, measure in audit.measures.items():
+        base = name.partition(".")[0]
+        if base in GLOSSARY and GLOSSARY[base].exact:
+            assert shown.measures[name] == measure
+        else:
+            assert shown[name] == float(f"{shown[name]:.2g}") == round(shown[name], 3)
+            assert shown[name] == pytest.approx(measure.value, rel=0.05, abs=0.00051)
+    assert shown.measures["linkage"].interval == (0.11, 0.13)
+    assert shown.measures["novelty"].meaning != audit.measures["novelty"].meaning
+    assert shown.linkage_by_known.tolist() == [0.003, 0.046, 0.12, 0.18]
+
+
+@given(st.floats(0, 1e6), st.integers(0, 20))
+def test_a_small_change_does_not_tell_an_original_mean(value, shift):
+    """Whatever the scale, what is shown fits all values of a range no narrower than 0.001."""
+    audit = example()
+    measure = Measure("mean_change", value * 10.0**-shift, "deviations", True, "")
+    shown = trim_audit(type(audit)(**{**vars(audit), "measures": {"mean_change": measure}}))[
+        "mean_change"
+    ]
+    assert shown == round(shown, 3)
+
+
+@pytest.mark.parametrize("odd", [None, 3, -1.5, "words", True, [], ["a"], {}, {"a": {}}, {"a": []}])
+def test_a_damaged_manifest_is_trimmed_as_far_as_it_goes(odd):
+    for key in MANIFEST:
+        assert trim_manifest({**MANIFEST, key: odd}) is not None
+        for form in FORMS:
+            if form != "html":
+                assert (
+                    "a1a1"
+                    in render(example(), form, manifest={**MANIFEST, key: odd}, audience="public")
+                    or key == "output"
+                )
+
+
+def test_no_manifest_stays_none():
+    assert trim_manifest(None) is None
+    assert "manifest" not in json.loads(render(example(), "json", audience="public"))

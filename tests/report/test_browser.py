@@ -1,0 +1,144 @@
+"""The page in a browser: nothing fetched, nothing wrong, nothing cut off, and printable."""
+
+from io import BytesIO
+
+import pytest
+from pypdf import PdfReader
+
+from microcell.report import render
+from tests.report.browser import Browser, find_browser
+from tests.report.examples import MANIFEST, correlations, full
+
+LONG = "an_extraordinarily_long_name_of_a_column_" * 4
+LIMITS = {"k": 5, "distortion": 0.05}
+PAGES = {
+    "internal": lambda: render(full(), "html", manifest=MANIFEST, title="A survey", require=LIMITS),
+    "public": lambda: render(
+        full(), "html", manifest=MANIFEST, title="A survey", require=LIMITS, audience="public"
+    ),
+    "long": lambda: render(
+        full(keys=(LONG, "age"), name=LONG, odd=LONG, notes=(LONG,)),
+        "html",
+        manifest={
+            **MANIFEST,
+            "method": {"used": LONG},
+            "columns": {LONG: {"role": "quasi", "kind": "numeric"}},
+        },
+        title=LONG,
+        require={f"distortion.{LONG}": 0.1},
+    ),
+    "wide": lambda: render(
+        wide(),
+        "html",
+        manifest=MANIFEST,
+        picture=b'<svg xmlns="http://www.w3.org/2000/svg" width="2000" height="9"/>',
+    ),
+}
+FIGURES = {"internal": 18, "public": 5, "long": 18, "wide": 19}
+
+WIDTHS = (390, 1280)
+OVERFLOWING = """
+[...document.querySelectorAll("body *")].filter(node => {
+  if (node.closest("svg") && node.tagName !== "svg") return false;
+  if (node.closest("thead") && getComputedStyle(node.closest("thead")).position === "absolute") return false;
+  return node.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5;
+}).map(node => node.outerHTML.slice(0, 80))
+"""
+CONTRAST = """
+(() => {
+  const parts = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(part => {
+    const share = part / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  const light = colour => { const [r, g, b] = parts(colour); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = node => {
+    for (; node; node = node.parentElement) {
+      const colour = getComputedStyle(node).backgroundColor;
+      if (!colour.startsWith("rgba") || !colour.endsWith(", 0)")) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const words = "h1, h2, h3, h4, p, dt, dd, th, td, figcaption, code, summary, small, .sign";
+  const ratios = [...document.querySelectorAll(words)].map(node => {
+    const [one, two] = [light(getComputedStyle(node).color), light(behind(node))];
+    return (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
+  });
+  return Math.min(...ratios);
+})()
+"""
+
+
+def wide():
+    audit = full()
+    return type(audit)(
+        **{**vars(audit), "correlations": correlations([f"column {place}" for place in range(30)])}
+    )
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    program = find_browser()
+    if program is None:
+        pytest.skip("no Chromium is installed to open the page in")
+    found = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def page(request, tmp_path_factory):
+    """The name of a page, and its address."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(PAGES[request.param](), encoding="utf-8")
+    return request.param, path.as_uri()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_is_whole(browser, page, width, dark):
+    name, address = page
+    browser.open(address, width=width, dark=dark)
+    assert [event["request"]["url"] for event in browser.happened("Network.requestWillBeSent")
+            if not event["request"]["url"].startswith("data:")] == [address]  # fmt: skip
+    for trouble in ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown"):
+        assert browser.happened(trouble) == []
+    drawn = "[...document.querySelectorAll('figure svg, figure img')].filter(it => it.getBoundingClientRect().width > 150)"
+    assert (
+        browser.run(f"{drawn}.length")
+        == browser.run("document.querySelectorAll('figure').length")
+        == FIGURES[name]
+    )
+    assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+    assert browser.run(OVERFLOWING) == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_words_stand_out_from_their_ground(browser, page, dark):
+    """A contrast of 4.5 or more (WCAG 2, AA)."""
+    browser.open(page[1], dark=dark)
+    assert browser.run(CONTRAST) >= 4.5
+    dark_paper = (
+        browser.run("getComputedStyle(document.body).backgroundColor") != "rgb(251, 251, 250)"
+    )
+    assert dark_paper == dark
+
+
+def test_risk_and_utility_are_side_by_side_on_a_desktop_only(browser, page):
+    tops = "[...document.querySelectorAll('.side')].map(side => side.getBoundingClientRect().top)"
+    for width, rows in ((1280, 1), (390, 2)):
+        browser.open(page[1], width=width)
+        assert len(set(browser.run(tops))) == rows
+
+
+def test_it_prints_on_a4_with_everything_unfolded(browser, page):
+    browser.open(page[1], dark=True)
+    assert browser.run("document.querySelectorAll('details:not([open])').length") >= 2
+    printed = PdfReader(BytesIO(browser.print()))
+    for sheet in printed.pages:
+        assert [float(side) for side in sheet.mediabox[2:]] == pytest.approx(
+            [595.3, 841.9], abs=1.5
+        )
+    text = "".join("".join(sheet.extract_text().split()) for sheet in printed.pages)
+    assert "l_diversity.tsh" in text
+    assert "mean_change.age" in text
+    assert ("Forinternaluse" in text) == (page[0] != "public")

@@ -1,0 +1,588 @@
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from microcell.model import Column, Schema, Table, Values
+from microcell.sample import sample_schema, sample_survey
+from microcell.schema.draft import draft_schema, inspect
+from microcell.schema.resolve import resolve
+
+ROWS = 40
+
+
+def as_values(given, *, storage=None, ordered=None, unit=None):
+    given = list(given.tolist() if isinstance(given, np.ndarray) else given)
+    missing = np.array([item is None for item in given], dtype=bool)
+    known = [item for item in given if item is not None]
+    storage = (
+        storage or {str: "text", bool: "boolean", int: "integer", float: "float"}[type(known[0])]
+    )
+    if storage == "empty":
+        return Values("empty", np.full(len(given), np.nan), missing)
+    if storage == "text":
+        categories = ordered or sorted(set(known))
+        codes = [-1 if item is None else categories.index(item) for item in given]
+        return Values("text", np.array(codes), missing, tuple(categories), ordered is not None)
+    if storage == "boolean":
+        return Values(
+            "boolean",
+            np.array([-1 if item is None else int(item) for item in given]),
+            missing,
+            ("false", "true"),
+        )
+    data = np.array(
+        [0 if item is None else item for item in given],
+        dtype=float if storage == "float" else np.int64,
+    )
+    return Values(storage, data, missing, unit=unit)
+
+
+def table_of(**columns):
+    columns = {
+        name: item if isinstance(item, Values) else as_values(item)
+        for name, item in columns.items()
+    }
+    return Table(columns, rows=len(next(iter(columns.values()))), native=None)
+
+
+def facts_of(name, given):
+    return inspect(table_of(**{name: given})).columns[0]
+
+
+def cycle(*items, rows=ROWS):
+    return [items[row % len(items)] for row in range(rows)]
+
+
+NUMBERS = [float(row * row % 17) + 0.5 for row in range(ROWS)]
+WORDS = cycle("pear", "plum", "fig", "kiwi", "lime")
+UNIQUE = [f"w{row * 37 % 1000}x" for row in range(ROWS)]
+
+IDENTIFYING = """
+    name surname Surname first_name lastName FullName apellidos Vorname nachname prénom id ID patient_id
+    PersonNr dni DNI ssn passport_no Pasaporte email e-mail E_Mail correo phone Telefon teléfono address Adresse
+    dirección Straße uuid
+"""
+KNOWN = """
+    age Edad Alter âge sex sexo Geschlecht gender birth_date fecha_nacimiento Geburtsdatum date_naissance zip
+    ZIPCode postal_code PLZ codigo_postal city ciudad Stadt ville region education Bildung marital_status
+    estado.civil Familienstand race nationality Nacionalidad occupation Beruf height weight peso Größe bmi
+    body_weight age_at_diagnosis region_id city_name
+"""
+SENSITIVE = """
+    income household_income ingresos Bruttoeinkommen revenu salary salario Gehalt diagnosis Diagnose disease
+    Krankheit maladie hiv HIV_status tsh anti_tpo_grade test_result Ergebnis score religion Religión vote voto
+"""
+
+
+@pytest.mark.parametrize("name", IDENTIFYING.split())
+def test_identifiers_by_name(name):
+    facts = facts_of(name, WORDS)
+    assert (facts.role, facts.kind) == ("identifier", None)
+    assert facts.reason.startswith("named like a")
+
+
+@pytest.mark.parametrize("name", KNOWN.split())
+def test_quasi_identifiers_by_name(name):
+    facts = facts_of(name, NUMBERS)
+    assert facts.role == "quasi"
+    assert facts.reason.startswith("named like a")
+
+
+@pytest.mark.parametrize("name", SENSITIVE.split())
+def test_confidential_by_name(name):
+    facts = facts_of(name, NUMBERS)
+    assert facts.role == "confidential"
+    assert facts.reason.startswith("named like a")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["wgt", "fnlwgt", "FinalWgt", "sampling_weight", "survey weight", "Gewichtungsfaktor", "factor_de_expansion",
+     "peso muestral", "peso_muestral", "factor muestral", "FactorExpansion", "poids d'enquête", "poids de sondage",
+     "coefficient d'extrapolation", "stichprobengewicht", "Designgewicht", "final_wt"],
+)  # fmt: skip
+def test_weights_by_name_if_they_are_positive_numbers(name):
+    assert facts_of(name, NUMBERS).role == "weight"
+    assert facts_of(name, [-1.5, *NUMBERS[1:]]).role == "quasi"
+    assert facts_of(name, [0.0, *NUMBERS[1:]]).role == "quasi"
+    assert facts_of(name, WORDS).role == "quasi"
+
+
+@pytest.mark.parametrize(
+    "name", ["utilityid", "UtilityID", "utilityId", "userid", "PERSONID", "plant_meterid"]
+)
+def test_a_word_that_ends_in_id_names_an_identifier_if_all_values_differ(name):
+    assert facts_of(name, [row * 3 for row in range(ROWS)]).role == "identifier"
+
+
+@pytest.mark.parametrize("name", ["utilityid", "plant_meterid"])
+def test_a_word_that_ends_in_id_tells_nothing_if_values_repeat_or_have_fractions(name):
+    assert facts_of(name, [row // 2 * 3 for row in range(ROWS)]).role == "quasi"
+    assert facts_of(name, [row * 3 + 0.5 for row in range(ROWS)]).role == "quasi"
+    assert facts_of(name, [3, 7, 20]).role == "quasi"
+
+
+@pytest.mark.parametrize(
+    "name", ["amount_paid", "uric_acid", "covid", "grid", "lipid", "fluid", "bid"]
+)
+def test_words_of_the_language_that_end_in_id_name_no_identifier(name):
+    assert facts_of(name, [row * 3 for row in range(ROWS)]).role == "quasi"
+
+
+@pytest.mark.parametrize(
+    "name, given, many",
+    [
+        ("x", [*["?"] * 3, *(f"{row % 7}" for row in range(ROWS))], "3 values"),
+        ("x", ["NA", *(f"{row}.5" for row in range(ROWS))], "1 value"),
+        ("x", ["NA", ".", "", *(f"-{row},25" for row in range(2000))], "3 values"),
+        ("income", ["?", "?", *(f"{row * 17}" for row in range(ROWS))], "2 values"),
+    ],
+)
+def test_words_among_numbers_are_counted_and_not_shown(name, given, many):
+    facts = facts_of(name, given)
+    assert facts.role == ("confidential" if name == "income" else "quasi")
+    assert facts.kind == "nominal"
+    assert facts.reason.endswith(f"; numbers but for {many}: perhaps words for missing, see --na")
+    assert "?" not in facts.reason
+    assert "NA" not in facts.reason
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        cycle("012", "345"),
+        cycle("1", "x"),
+        [*(f"w{row}" for row in range(6)), *(f"{row % 9}" for row in range(ROWS))],
+        [*["?"] * 50, *(f"{row % 9}" for row in range(ROWS))],
+        WORDS,
+    ],
+)
+def test_text_that_is_not_mostly_numbers_is_not_said_to_be(given):
+    assert "numbers but for" not in facts_of("x", given).reason
+
+
+GROUPED = [f"{row * 777 + 500:,}" for row in range(2 * ROWS)]
+
+
+@pytest.mark.parametrize(
+    "given, advice",
+    [
+        ([f"{text}.50" for text in GROUPED], "thousands=',')"),
+        (GROUPED, "thousands=',')"),
+        ([f"-{text}" for text in GROUPED], "thousands=',')"),
+        ([text.replace(",", "'") for text in GROUPED], 'thousands="\'")'),
+        ([f"{text.replace(',', '.')},50" for text in GROUPED], "thousands='.', decimal=',')"),
+        ([f"{text.replace(',', ' ')},50" for text in GROUPED], "thousands=' ')"),
+    ],
+)
+def test_numbers_with_signs_between_thousands_are_no_identifier(given, advice):
+    facts = facts_of("x", given)
+    assert (facts.role, facts.kind) == ("quasi", "nominal")
+    assert "between thousands: take it out" in facts.reason
+    assert facts.reason.endswith(advice)
+    assert not any(text in facts.reason for text in given)
+    facts = facts_of("x", [*given, "n/a", "n/a"])
+    assert facts.role == "quasi"
+    assert facts.reason.endswith("; numbers but for 2 values: perhaps words for missing, see --na")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [f"{612 + row} {row:03} {row * 7:03}" for row in range(ROWS)],
+        [f"{20 + row}.{row * 7:03}.{row * 13:03}" for row in range(ROWS)],
+        [f"{row},5" for row in range(ROWS)],
+        [f"{row},{row}" for row in range(100, 100 + ROWS)][::2] + ["1,5"] * 8,
+    ],
+)
+def test_other_groups_of_digits_are_not_said_to_have_thousands(given):
+    assert "thousands" not in facts_of("x", given).reason
+
+
+HARDLY = [f"w{row % 60}x" for row in range(100)]
+
+
+def test_text_that_hardly_repeats_is_an_identifier_unless_its_name_tells_more():
+    facts = facts_of("x", HARDLY)
+    assert facts.role == "identifier"
+    assert (
+        facts.reason
+        == "text that hardly repeats, 60 distinct values in 100 records: may name a person"
+    )
+    facts = facts_of("city", HARDLY)
+    assert (facts.role, facts.kind) == ("quasi", "nominal")
+    assert facts.reason == "named like a place; 60 distinct values; hardly repeats in 100 records"
+    assert facts_of("x", HARDLY + HARDLY).role == "quasi"
+    assert facts_of("x", [f"w{row % 49}x" for row in range(90)]).role == "quasi"
+    assert facts_of("x", [f"{row % 60:05}" for row in range(100)]).kind == "code"
+
+
+@pytest.mark.parametrize("sign", ["/", "-"])
+@pytest.mark.parametrize("rows", [8, 60, 400])
+def test_dates_that_could_be_read_either_way_are_said_to_be(sign, rows):
+    given = [
+        f"{row % 12 + 1}{sign}{row // 12 % 12 + 1:02}{sign}{1990 + row // 144}"
+        for row in range(rows)
+    ]
+    facts = facts_of("x", given)
+    assert (facts.role, facts.kind) == ("quasi", "nominal")
+    assert facts.reason.endswith(
+        "; looks like dates day/month/year that could be read either way: write them as YYYY-MM-DD"
+    )
+
+
+@pytest.mark.parametrize(
+    "form", ["{day}/1/2020", "1-{day}-2020", "1.{month}.2020", "2020-01-{day:02}", "2020/1/{day}"]
+)
+def test_other_dates_in_text_are_said_to_be_dates(form):
+    facts = facts_of("x", [form.format(day=row + 1, month=row % 12 + 1) for row in range(28)])
+    assert facts.role == "quasi"
+    assert facts.reason.endswith(
+        "; looks like dates, but is text: convert it to dates, or write them as YYYY-MM-DD"
+    )
+
+
+@pytest.mark.parametrize(
+    "given, many",
+    [
+        ([*(f"2020-01-{row + 1:02}" for row in range(28)), "0000-00-00", "0000-00-00"], "2 values"),
+        ([*(f"{row + 1}/1/2020" for row in range(28)), "31/2/2020"], "1 value"),
+        ([*(f"{row + 1}/1/2020" for row in range(28)), "1/30/2020", "1/31/2020"], "2 values"),
+        ([*(f"2020-01-{row + 1}" for row in range(28))], "9 values"),
+        ([*(f"1.2.{1900 + row}" for row in range(2500)), "soon", "soon", "never"], "3 values"),
+    ],
+)
+def test_values_that_keep_dates_text_are_counted_and_not_shown(given, many):
+    facts = facts_of("x", given)
+    assert facts.role == "quasi"
+    assert (
+        f"; looks like dates, but is text because of {many} not read as a date: write all"
+        in facts.reason
+    )
+    assert given[-1] not in facts.reason
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "agent",
+        "image",
+        "message",
+        "sexton",
+        "statement",
+        "identity_theft",
+        "scored_by",
+        "x1",
+        "",
+        "数",
+    ],
+)
+def test_parts_of_words_tell_nothing(name):
+    facts = facts_of(name, NUMBERS)
+    assert facts.role == "quasi"
+    assert facts.reason.startswith("nothing tells its role, so the safe side")
+
+
+def test_one_weight_only():
+    columns = inspect(
+        table_of(wgt=NUMBERS, age=NUMBERS, fnlwgt=NUMBERS, final_weight=NUMBERS)
+    ).columns
+    assert [facts.role for facts in columns] == ["weight", "quasi", "quasi", "quasi"]
+    assert "a second sampling weight" in columns[2].reason
+
+
+@pytest.mark.parametrize(
+    "given, role, reason",
+    [
+        (UNIQUE, "identifier", "every value differs and it is text: names a person"),
+        (
+            [None, None, *UNIQUE[2:]],
+            "identifier",
+            "every value differs and it is text: names a person",
+        ),
+        (
+            [UNIQUE[1], *UNIQUE[1:]],
+            "identifier",
+            "nearly every value differs and it is text: names a person",
+        ),
+        (UNIQUE[:9], "quasi", "it may be an identifier"),
+        (
+            [f"{row % 7}@example.org" for row in range(ROWS)],
+            "identifier",
+            "text that looks like mail addresses",
+        ),
+        (list(range(100, 100 + ROWS)), "identifier", "whole numbers in sequence"),
+        ([*range(ROWS - 1), 1000], "quasi", "it may be an identifier"),
+        (
+            [(7 * row) % ROWS for row in range(ROWS)][::-1],
+            "identifier",
+            "whole numbers in sequence",
+        ),
+        ([float(row) for row in range(ROWS)], "identifier", "whole numbers in sequence"),
+        (
+            [row * 3 for row in range(ROWS)],
+            "quasi",
+            "every value differs, so it may be an identifier",
+        ),
+        ([-(2**63), 2**63 - 1, *range(ROWS)], "quasi", "it may be an identifier"),
+        (
+            [float("inf"), float("-inf"), *(float(row) for row in range(ROWS))],
+            "quasi",
+            "it may be an identifier",
+        ),
+        (
+            WORDS,
+            "quasi",
+            "nothing tells its role, so the safe side: what an outsider may know; 5 distinct values",
+        ),
+        ([None] * ROWS, "drop", "no value at all"),
+    ],
+)
+def test_roles_by_content(given, role, reason):
+    facts = facts_of("x", as_values(given, storage="empty") if given[-1] is None else given)
+    assert facts.role == role
+    assert reason in facts.reason
+
+
+def test_free_text_is_dropped_even_if_its_name_is_that_of_a_confidential_column():
+    assert facts_of("diagnosis", UNIQUE).role == "identifier"
+    assert facts_of("diagnosis", WORDS).role == "confidential"
+
+
+def test_a_loose_name_counts_if_values_mostly_differ():
+    assert facts_of("group_id", WORDS).role == "quasi"
+    assert (
+        facts_of("group_id", [row // 2 * 5 + row % 2 * 3 for row in range(ROWS)]).role
+        == "identifier"
+    )
+
+
+@pytest.mark.parametrize(
+    "name, given, kind, reason",
+    [
+        ("x", NUMBERS, "numeric", "numbers with 9 distinct values"),
+        ("x", cycle(4.5), "numeric", "numbers with 1 distinct value"),
+        ("x", WORDS, "nominal", "5 distinct values"),
+        ("x", cycle(1, 2), "nominal", "2 distinct values"),
+        ("x", cycle(1.0, 2.0, None), "nominal", "2 distinct values"),
+        ("x", cycle(True, False), "nominal", "true or false"),
+        ("x", cycle(1, 2, 3, 4), "ordinal", "a few whole-number grades"),
+        ("x", cycle(0.0, 2.0, 3.0, None), "ordinal", "a few whole-number grades"),
+        ("x", cycle(*range(11)), "numeric", "numbers with 11 distinct values"),
+        ("x", cycle(1, 2, 30), "numeric", "numbers with 3 distinct values"),
+        ("age", cycle(1, 2, 3, 4), "numeric", "numbers with 4 distinct values"),
+        ("region", cycle(1, 2, 3, 4), "nominal", "4 whole numbers that stand for categories"),
+        ("x", cycle("012", "345", "999"), "code", "text of equal length made of digits"),
+        ("x", cycle("1", "2", "3"), "nominal", "3 distinct values"),
+        ("x", cycle("12", "345", "999"), "nominal", "3 distinct values"),
+        ("postcode", cycle("SW1A 1AA", "M1 1AE"), "code", "named like a postal code; text"),
+        ("zip", cycle(94301, 2139, 10001), "code", "leading zeros perhaps lost"),
+        ("cp", cycle(0, 1, 2, 3), "ordinal", "a few whole-number grades"),
+    ],
+)
+def test_kinds(name, given, kind, reason):
+    facts = facts_of(name, given)
+    assert facts.role == "quasi"
+    assert facts.kind == kind
+    assert facts.reason.endswith(reason)
+    assert facts.order is None
+
+
+@pytest.mark.parametrize("storage", ["date", "datetime", "duration", "time"])
+def test_times(storage):
+    facts = facts_of("x", as_values(range(ROWS), storage=storage, unit="s"))
+    assert facts.kind == "datetime"
+    assert facts.reason.endswith(f"a {storage}")
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("low", "medium", "high"),
+        ("Low", "HIGH", "Very_High"),
+        ("Strongly disagree", "Disagree", "Neutral", "Agree", "Strongly agree"),
+        ("nunca", "a veces", "siempre"),
+        ("nie", "selten", "häufig", "immer"),
+        ("très bas", "bas", "moyen", "élevé"),
+        ("none", "mild", "moderate", "severe"),
+        ("I", "II", "III", "IV"),
+        ("Grade 1", "Grade 2", "Grade 10"),
+        ("primary", "secondary", "Master", "PhD"),
+    ],
+)
+def test_scales_are_ordinal_with_their_order(order):
+    facts = facts_of("x", cycle(*order[::-1]))
+    assert (facts.kind, facts.order) == ("ordinal", order)
+    assert "check the order" in facts.reason
+
+
+def test_a_word_outside_the_scale_makes_it_nominal():
+    assert facts_of("x", cycle("low", "medium", "high", "blue")).kind == "nominal"
+
+
+def test_ordered_categories_keep_their_declared_order_used_or_not():
+    facts = facts_of("x", as_values(cycle("pear", "fig"), ordered=["pear", "kiwi", "fig"]))
+    assert (facts.kind, facts.order, facts.distinct) == ("ordinal", ("pear", "kiwi", "fig"), 2)
+
+
+DEGREES = [row / 10 for row in range(ROWS)]
+
+
+@pytest.mark.parametrize(
+    "first, second, location",
+    [
+        ("latitude", "longitude", "location"),
+        ("LAT", "LNG", "location"),
+        ("home_lat", "home_lon", "home"),
+        ("workLatitude", "workLongitude", "work"),
+        ("Breitengrad", "Längengrad", "location"),
+        ("latitud", "longitud", "location"),
+    ],
+)
+def test_locations(first, second, location):
+    inspection = inspect(table_of(**{second: DEGREES, "age": NUMBERS, first: DEGREES}))
+    assert {facts.reason for facts in inspection.columns if facts.location} == {
+        "latitude and longitude by name and range"
+    }
+    home = Column(location, kind="location", latitude=first, longitude=second)
+    assert draft_schema(inspection).quasi == (home, Column("age", kind="numeric"))
+
+
+def test_two_locations_and_a_name_that_is_taken():
+    inspection = inspect(
+        table_of(
+            home_lat=DEGREES, home_lon=DEGREES, lat=DEGREES, lon=DEGREES, home=WORDS, location=WORDS
+        )
+    )
+    quasi = draft_schema(inspection).quasi
+    assert [column.parts for column in quasi[:2]] == [("home_lat", "home_lon"), ("lat", "lon")]
+    assert len({column.name for column in quasi}) == len(quasi) == 4
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"lat": DEGREES},
+        {"lat": [91.0, *DEGREES[1:]], "lon": DEGREES},
+        {"lat": DEGREES, "lon": [-181.0, *DEGREES[1:]]},
+        {"lat": WORDS, "lon": DEGREES},
+        {"home_lat": DEGREES, "work_lon": DEGREES},
+        {"lat": as_values([None] * ROWS, storage="empty"), "lon": DEGREES},
+    ],
+)
+def test_no_location_without_a_whole_pair_in_range(columns):
+    assert not any(facts.location for facts in inspect(table_of(**columns)).columns)
+
+
+def test_missing_and_distinct_are_counted():
+    facts = facts_of("x", cycle("a", "b", None, "c"))
+    assert (facts.storage, facts.missing, facts.distinct) == ("text", 10, 3)
+    unused = Values("text", np.array([0, 2, 2]), np.array([False, False, True]), ("a", "b", "c"))
+    assert facts_of("x", unused).distinct == 2
+
+
+cells = st.sampled_from([None, 0, 1, 2])
+
+
+@given(st.lists(st.tuples(cells, cells, cells), min_size=1, max_size=30))
+def test_duplicates_and_unique_rows_are_counted_with_missing_as_a_value(rows):
+    whole, text, real = zip(*rows, strict=True)
+    table = table_of(
+        tsh=as_values(whole, storage="integer"),
+        city=as_values([None if item is None else "abc"[item] for item in text], storage="text"),
+        bmi=as_values(
+            [None if item is None else (-0.0, 0.0, 1e300)[item] for item in real], storage="float"
+        ),
+    )
+    inspection = inspect(table)
+    merged = [(a, b, {0: 1}.get(c, c)) for a, b, c in rows]
+    assert inspection.duplicates == len(rows) - len(set(merged))
+    keys = [facts.name for facts in inspection.columns if facts.role == "quasi"]
+    position = {"tsh": 0, "city": 1, "bmi": 2}
+    sizes = Counter(tuple(row[position[name]] for name in keys) for row in merged)
+    assert inspection.unique == sum(size == 1 for size in sizes.values())
+
+
+def test_fingerprints_do_not_collide_on_a_regular_grid():
+    grid = np.indices((30, 30, 30, 10)).reshape(4, -1)
+    names = ("age", "height", "weight", "city")
+    for dtype, storage in ((np.int64, "integer"), (np.float64, "float")):
+        none = np.zeros(grid.shape[1], dtype=bool)
+        columns = {
+            name: Values(storage, axis.astype(dtype), none)
+            for name, axis in zip(names, grid, strict=True)
+        }
+        inspection = inspect(Table(columns, rows=grid.shape[1], native=None))
+        assert (inspection.duplicates, inspection.unique) == (0, grid.shape[1])
+
+
+def test_an_empty_table():
+    inspection = inspect(
+        Table(
+            {"age": Values("integer", np.zeros(0, np.int64), np.zeros(0, bool))},
+            rows=0,
+            native=None,
+        )
+    )
+    assert (inspection.rows, inspection.duplicates, inspection.unique) == (0, 0, 0)
+    assert inspection.columns[0].role == "drop"
+
+
+def test_sample_survey_is_understood_as_its_schema():
+    survey = sample_survey()
+    table = table_of(**{name: as_values(values) for name, values in survey.items()})
+    inspection = inspect(table)
+    drafted, expected = draft_schema(inspection), sample_schema()
+    assert dict(drafted.roles()) == dict(expected.roles())
+    assert [column.kind for column in drafted.quasi] == [column.kind for column in expected.quasi]
+    assert inspection.unique > 1900
+
+
+def test_drafted_schema_has_a_role_for_every_column_and_resolves():
+    table = table_of(
+        id=list(range(ROWS)),
+        age=NUMBERS,
+        level=cycle("low", "high", "medium"),
+        income=NUMBERS,
+        wgt=NUMBERS,
+        blank=as_values([None] * ROWS, storage="empty"),
+    )
+    schema = draft_schema(inspect(table))
+    assert schema == Schema(
+        identifiers=["id"],
+        quasi=[
+            Column("age", kind="numeric"),
+            Column("level", kind="ordinal", order=["low", "medium", "high"]),
+        ],
+        confidential=["income"],
+        weight="wgt",
+        drop=["blank"],
+    )
+    assert resolve(schema, table).quasi[1].publish == "median"
+
+
+def test_as_dict_is_json_and_shows_no_value():
+    table = table_of(
+        name=cycle("Zacharias", "Quirinus"),
+        code=cycle("70707", "81818"),
+        city=WORDS,
+        tsh=cycle(98765, 43210),
+    )
+    plain = inspect(table).as_dict()
+    text = json.dumps(plain)
+    assert list(plain) == ["rows", "duplicates", "unique", "columns"]
+    assert plain["columns"][0]["role"] == "identifier"
+    for secret in ("Zacharias", "Quirinus", "70707", "81818", "pear", "98765", "43210"):
+        assert secret not in text
+
+
+def test_the_table_is_left_as_it_was():
+    values = as_values([3.0, -0.0, None, 1.0] * 10)
+    before = values.data.tobytes(), values.missing.tobytes()
+    values.data.flags.writeable = values.missing.flags.writeable = False
+    facts_of("x", values)
+    assert (values.data.tobytes(), values.missing.tobytes()) == before

@@ -1,0 +1,421 @@
+"""Tables of points to tables of centres: frames, distances, options, figures, and what is refused."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import microcell as mc
+from microcell.allocation import EARTH
+from microcell.errors import DataError, OptionError
+from microcell.report import Allotment
+from microcell.report.plots import _lay_out, find_dearest
+
+PEOPLE = {"x": [0.0, 1.0, 2.0, 9.0], "who": ["a", "b", "c", "d"]}
+CENTRES = {"house": ["west", "east"], "x": [1.0, 8.0], "places": [2, 3]}
+
+
+def town(n=200, count=6, seed=0, spare=20):
+    rng = np.random.default_rng(seed)
+    places = 1 + rng.multinomial(n + spare - count, np.full(count, 1 / count))
+    people = {
+        "latitude": rng.normal(41.4, 0.1, n),
+        "longitude": rng.normal(2.1, 0.1, n),
+        "z": rng.normal(size=n),
+    }
+    centres = {
+        "latitude": rng.normal(41.4, 0.1, count),
+        "longitude": rng.normal(2.1, 0.1, count),
+        "places": places,
+    }
+    return people, centres | {"z": rng.normal(size=count)}
+
+
+PLACE = ("latitude", "longitude")
+FRAMES = {
+    "dict": lambda columns: columns,
+    "polars": pl.DataFrame,
+    "pandas": lambda columns: pd.DataFrame(columns, index=[7, 7, 3, 1][: len(columns["x"])]),
+    "pyarrow": pa.table,
+}
+
+
+def column(native, name):
+    values = native.column(name) if isinstance(native, pa.Table) else native[name]
+    return values.to_pylist() if isinstance(native, pa.Table) else list(values)
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize(
+    "name, expected", [("house", ["west", "west", "east", "east"]), (None, [1, 1, 2, 2])]
+)
+def test_the_table_comes_back_in_its_own_frame(kind, name, expected):
+    people = FRAMES[kind](PEOPLE)
+    found = mc.allocate(people, FRAMES[kind](CENTRES), name=name).table
+    assert type(found) is type(people)
+    assert column(found, "who") == PEOPLE["who"]
+    assert column(found, "centre") == expected
+    assert column(found, "distance") == [1.0, 0.0, 6.0, 1.0]
+    assert "centre" not in (people.column_names if kind == "pyarrow" else people)
+    if kind == "pandas":
+        assert found.index.tolist() == [7, 7, 3, 1]
+
+
+def test_files_are_read_and_written_in_their_dialect(tmp_path):
+    (tmp_path / "people.csv").write_text("who;x\na;0,5\nb;1,5\n", encoding="utf-8")
+    (tmp_path / "centres.csv").write_text("x,places\n1,1\n2,1\n", encoding="utf-8")
+    found = mc.allocate(tmp_path / "people.csv", str(tmp_path / "centres.csv"))
+    assert isinstance(found.table, pl.DataFrame)
+    mc.write(found.allocated, tmp_path / "out.csv")
+    lines = (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()
+    assert lines == ["who;x;centre;distance", "a;0,5;1;0,5", "b;1,5;2;0,5"]
+
+
+def test_the_record_holds_together():
+    people, centres = town()
+    found = mc.allocate(people, centres, columns=["latitude", "z"])
+    X, Y = (np.stack([table["latitude"], table["z"]], axis=1) for table in (people, centres))
+    table = np.sqrt(((X[:, None] - Y) ** 2).sum(axis=2))
+    assert found.distances == pytest.approx(table[np.arange(len(X)), found.labels])
+    assert found.nearest == pytest.approx(table.min(axis=1))
+    assert (found.loads == np.bincount(found.labels, minlength=6)).all()
+    assert (found.loads <= found.places).all()
+    assert (found.places == centres["places"]).all()
+    assert (found.prices[found.loads < found.places] == 0).all()
+    assert found.prices.max() > 0
+    assert found.columns == ("latitude", "z")
+    assert found.centres == (1, 2, 3, 4, 5, 6)
+
+
+def test_the_summary_tells_the_numbers():
+    people, centres = town()
+    found = mc.allocate(people, centres, location=PLACE)
+    summary = found.summary
+    far = found.distances
+    assert summary.distances.mean == pytest.approx(far.mean())
+    assert (summary.distances.median, summary.distances.max) == (np.median(far), far.max())
+    assert summary.distances.p90 == np.quantile(far, 0.9)
+    assert summary.nearest.mean < summary.distances.mean
+    assert (summary.points, summary.places, summary.unit) == (200, 220, "km")
+    assert [centre.load for centre in summary.centres] == found.loads.tolist()
+    assert [centre.price for centre in summary.centres] == found.prices.tolist()
+    first = summary.centres[0]
+    assert first.mean_distance == pytest.approx(far[found.labels == 0].mean())
+    assert summary.as_dict()["centres"][0]["places"] == centres["places"][0]
+
+
+def test_a_centre_without_points_has_no_mean_distance():
+    found = mc.allocate({"x": [0.0]}, {"x": [0.0, 9.0], "places": [1, 1]})
+    assert found.summary.centres[1].mean_distance is None
+
+
+def test_locations_are_great_circles_and_the_squares_of_chords_are_least():
+    found = mc.allocate(
+        {"lat": [0.0, 0.0, 90.0], "lon": [179.0, 0.0, 12.0]},
+        {"lat": [0.0, 0.0, 0.0], "lon": [-179.0, 90.0, 12.0], "places": [1, 1, 1]},
+        location=("lat", "lon"),
+    )
+    assert found.labels.tolist() == [0, 2, 1]
+    degree = np.pi / 180 * EARTH
+    assert found.distances == pytest.approx([2 * degree, 12 * degree, 90 * degree])
+    assert found.unit == "km"
+
+
+def test_antipodes_have_a_distance():
+    found = mc.allocate({"a": [90.0], "o": [0.0]}, {"a": [-90.0], "o": [0.0]}, location=["a", "o"])
+    assert found.distances == pytest.approx([np.pi * EARTH])
+
+
+def test_places_are_shared_equally_where_no_column_tells():
+    people, centres = town(20)
+    del centres["places"]
+    assert mc.allocate(people, centres, columns="z").loads.tolist() == [4, 4, 3, 3, 3, 3]
+    assert mc.allocate({"z": [0.0]}, centres).places.tolist() == [1] * 6
+    renamed = {**centres, "beds": [15, 1, 1, 1, 1, 1]}
+    assert mc.allocate(people, renamed, columns="z", places="beds").loads[0] == 15
+
+
+def test_columns_are_those_that_both_have_apart_from_places_and_names():
+    people = {
+        "x": [0, 1],
+        "y": [0.0, 1.0],
+        "places": [1, 2],
+        "id": [1, 2],
+        "t": ["a", "b"],
+        "only": [1, 2],
+    }
+    centres = {"x": [0, 1], "y": [0.0, 1.0], "places": [1, 2], "id": [9, 8], "t": ["a", "b"]}
+    found = mc.allocate(people, centres, name="id")
+    assert found.columns == ("x", "y")
+    assert found.centres == (9, 8)
+    assert found.table["centre"].tolist() == [9, 8]
+
+
+def test_standardizing_divides_by_the_deviation_of_the_points():
+    people, centres = town()
+    plain = mc.allocate(people, centres, columns=["latitude", "z"], standardize=True)
+    wide = [{**table, "z": np.asarray(table["z"]) * 1000} for table in (people, centres)]
+    scaled = mc.allocate(*wide, columns=["latitude", "z"], standardize=True)
+    assert (plain.labels == scaled.labels).all()
+    assert plain.distances == pytest.approx(scaled.distances)
+    assert plain.points.std(axis=0) == pytest.approx([1, 1])
+    assert plain.unit == "deviations"
+
+
+NO_X = {"w": [1.0], "places": [9]}
+
+
+@pytest.mark.parametrize(
+    "people, centres, options, error, words",
+    [
+        (PEOPLE, NO_X, {}, OptionError, "no numeric column in common"),
+        (PEOPLE, CENTRES, {"columns": ["y"]}, OptionError, "points has no column 'y' among its 2"),
+        (PEOPLE, NO_X, {"columns": ["x"]}, OptionError, "centres has no column 'x'"),
+        (PEOPLE, CENTRES, {"columns": ["who"]}, DataError, "'who' of the points holds text values"),
+        (
+            PEOPLE,
+            CENTRES,
+            {"columns": ["x", "x"]},
+            OptionError,
+            "columns must name columns, each once",
+        ),
+        (PEOPLE, CENTRES, {"columns": []}, OptionError, "columns must name columns, each once"),
+        (PEOPLE, CENTRES, {"places": "beds"}, OptionError, "centres has no column 'beds'"),
+        (PEOPLE, CENTRES, {"places": "house"}, DataError, "'house' of the centres holds text"),
+        (PEOPLE, CENTRES, {"name": "beds"}, OptionError, "centres has no column 'beds'"),
+        (
+            PEOPLE,
+            CENTRES | {"places": [2, 1]},
+            {},
+            DataError,
+            "4 points do not fit in 3 places: 1 are short",
+        ),
+        (
+            PEOPLE,
+            CENTRES | {"places": [4, 0]},
+            {},
+            DataError,
+            "'places' of the centres must hold.*row 2",
+        ),
+        (
+            PEOPLE,
+            CENTRES | {"places": [4, 1.5]},
+            {},
+            DataError,
+            "'places' of the centres must hold.*row 2",
+        ),
+        (
+            PEOPLE,
+            CENTRES | {"places": [4, None]},
+            {},
+            DataError,
+            "'places' of the centres lacks 1 values.*row 2",
+        ),
+        (
+            PEOPLE | {"x": [0.0, None, None, 1.0]},
+            CENTRES,
+            {},
+            DataError,
+            "'x' of the points lacks 2.*in row 2",
+        ),
+        (
+            PEOPLE | {"x": [0.0, np.inf, 0.0, 1.0]},
+            CENTRES,
+            {},
+            DataError,
+            "'x' of the points is infinite in row 2",
+        ),
+        (
+            PEOPLE,
+            CENTRES | {"x": [None, None]},
+            {"columns": "x"},
+            DataError,
+            "'x' of the centres lacks 2",
+        ),
+        (
+            PEOPLE,
+            CENTRES | {"house": ["a", "a"]},
+            {"name": "house"},
+            DataError,
+            "names row 2 as one before it",
+        ),
+        (
+            PEOPLE,
+            CENTRES | {"house": ["a", None]},
+            {"name": "house"},
+            DataError,
+            "'house' of the centres lacks 1",
+        ),
+        (PEOPLE | {"centre": [1, 2, 3, 4]}, CENTRES, {}, OptionError, "a column 'centre' already"),
+        (
+            PEOPLE | {"distance": [1, 2, 3, 4]},
+            CENTRES,
+            {},
+            OptionError,
+            "a column 'distance' already",
+        ),
+        (PEOPLE | {"x": [3.0] * 4}, CENTRES, {"standardize": True}, DataError, "the same 'x'"),
+        ({"x": []}, CENTRES, {}, DataError, "table of points has no rows"),
+        (
+            PEOPLE,
+            {"x": np.array([]), "places": np.array([])},
+            {},
+            DataError,
+            "table of centres has no rows",
+        ),
+        (*town(), {}, OptionError, "Give location to measure in kilometres"),
+        (
+            *town(),
+            {"location": PLACE, "columns": ["z"]},
+            OptionError,
+            "leave out columns and standardize",
+        ),
+        (
+            *town(),
+            {"location": PLACE, "standardize": True},
+            OptionError,
+            "leave out columns and standardize",
+        ),
+        (*town(), {"location": ["latitude"]}, OptionError, "location takes two columns"),
+        (
+            {"a": [91], "o": [0]},
+            {"a": [0], "o": [0]},
+            {"location": ["a", "o"]},
+            DataError,
+            "'a' of the points: 1 rows",
+        ),
+        (
+            {"a": [9], "o": [0]},
+            {"a": [0], "o": [181]},
+            {"location": ["a", "o"]},
+            DataError,
+            "'o' of the centres: 1",
+        ),
+    ],
+)
+def test_what_cannot_be_allocated_is_refused(people, centres, options, error, words):
+    with pytest.raises(error, match=words):
+        mc.allocate(people, centres, **options)
+
+
+def test_progress_is_told():
+    heard = []
+    with mc.listen(lambda *told: heard.append(told[0])):
+        mc.allocate(PEOPLE, CENTRES)
+    assert "allocating 4 points to 2 centres" in heard
+
+
+@pytest.mark.parametrize("form, start", [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
+@pytest.mark.parametrize(
+    "options",
+    [{"location": PLACE}, {"columns": PLACE}, {"columns": ["z"]}],
+    ids=["earth", "plane", "line"],
+)
+def test_the_figure_comes_in_three_forms_and_always_the_same(form, start, options):
+    found = mc.allocate(*town(), **options)
+    drawn = mc.plot.draw_allocation(found, form)
+    assert drawn.startswith(start)
+    assert drawn == mc.plot.draw_allocation(found, form)
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"location": PLACE}, ("200 points to 6 centres", "longitude", "latitude")),
+        ({"columns": [*PLACE, "z"]}, ("allocated", "Distance", "Points and places of each centre")),
+        ({"columns": [*PLACE, "z"], "standardize": True}, ("Distance (deviations)",)),
+    ],
+)
+def test_the_figure_says_what_it_shows(options, words):
+    svg = mc.plot.draw_allocation(mc.allocate(*town(), **options), "svg").decode()
+    for text in words:
+        assert f">{text}</text>" in svg
+
+
+def test_the_whole_earth_and_thin_strips_get_charts():
+    rng = np.random.default_rng(0)
+    wide = [{"a": rng.uniform(-80, 80, n), "o": rng.uniform(-180, 180, n)} for n in (300, 9)]
+    assert (
+        "Distance (km)"
+        in mc.plot.draw_allocation(mc.allocate(*wide, location=("a", "o")), "svg").decode()
+    )
+    thin = [{"a": rng.uniform(0, 1, n), "o": rng.uniform(0, 1000, n)} for n in (300, 9)]
+    assert (
+        "Distance"
+        in mc.plot.draw_allocation(mc.allocate(*thin, columns=("a", "o")), "svg").decode()
+    )
+    same = [{"a": np.zeros(n), "o": np.zeros(n)} for n in (30, 3)]
+    assert mc.plot.draw_allocation(mc.allocate(*same), "png")
+
+
+def allotment(points, sites, *, costs=None, radius=None, labels=None):
+    n, count = len(points), len(sites)
+    labels = np.zeros(n, dtype=np.int64) if labels is None else labels
+    costs, ones = np.zeros(count) if costs is None else costs, np.ones(count, dtype=np.int64)
+    names = [str(i) for i in range(count)]
+    return Allotment(
+        "",
+        "",
+        points,
+        sites,
+        costs,
+        labels,
+        np.ones(n),
+        np.ones(n),
+        names,
+        ones,
+        ones,
+        "ao",
+        "",
+        radius,
+    )
+
+
+def test_a_map_across_the_date_line_is_in_one_piece():
+    rng = np.random.default_rng(0)
+    points = np.stack(
+        [rng.uniform(-1, 1, 90), (rng.uniform(179, 181, 90) + 180) % 360 - 180], axis=1
+    )
+    sheet = _lay_out(allotment(points, np.array([[0.0, 180.0]]), radius=EARTH))
+    assert np.ptp(sheet.map.points[:, 0]) < 2
+    assert sheet.aspect == pytest.approx(1, abs=1e-3)
+    assert sheet.axes == ("o", "a")
+
+
+def test_the_map_of_a_town_has_its_points_in_the_polygons_of_their_centres():
+    found = mc.allocate(*town(400, 9), location=PLACE)
+    sheet = _lay_out(
+        allotment(found.points, found.sites, costs=found.prices, radius=EARTH, labels=found.labels)
+    )
+    polygons = sheet.map.polygons
+    inside = 0
+    for point, label in zip(sheet.map.points, found.labels, strict=True):
+        corners = polygons.vertices[polygons.starts[label] : polygons.starts[label + 1]]
+        edges, towards = np.roll(corners, -1, axis=0) - corners, point - corners
+        inside += (edges[:, 0] * towards[:, 1] - edges[:, 1] * towards[:, 0] >= -1e-6).all()
+    assert inside >= 0.98 * len(found.labels)
+
+
+def test_charts_of_many_centres_show_the_dearest():
+    costs = np.arange(100.0)
+    shown = find_dearest(allotment(np.zeros((5, 3)), np.zeros((100, 3)), costs=costs))
+    assert shown.tolist() == list(range(70, 100))
+
+
+def test_an_unknown_form_is_refused():
+    with pytest.raises(OptionError, match="No figure form 'bmp'"):
+        mc.plot.draw_allocation(mc.allocate(PEOPLE, CENTRES), "bmp")
+
+
+def test_allocating_does_not_load_matplotlib():
+    code = (
+        "import sys, microcell as mc;"
+        "mc.allocate({'a': [1, 2]}, {'a': [1, 2]});"
+        "print(sorted({'matplotlib', 'pandas', 'sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

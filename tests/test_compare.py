@@ -1,0 +1,245 @@
+"""Methods side by side: the same cells and distortion as a release has, strata and weights kept, nothing released."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import microcell as mc
+from microcell import tables
+from microcell.errors import DataError, OptionError, TooFewRecordsError
+from microcell.release import prepare
+
+PEOPLE = mc.sample_survey(120)
+SCHEMA = mc.sample_schema()
+LINE = mc.Schema(quasi=["age"], rest="drop")
+
+
+def points(rows=60, dimensions=2, seed=0):
+    X = np.random.default_rng(seed).normal(size=(rows, dimensions))
+    return {f"x{place}": X[:, place] for place in range(dimensions)}
+
+
+def plain_distortion(X, labels, weights):
+    """SSE / SST, cell by cell."""
+    mean = np.average(X, axis=0, weights=weights)
+    total = sum(w * ((x - mean) ** 2).sum() for x, w in zip(X, weights, strict=True))
+    lost = 0.0
+    for cell in set(labels.tolist()):
+        inside = labels == cell
+        centre = np.average(X[inside], axis=0, weights=weights[inside])
+        lost += sum(
+            w * ((x - centre) ** 2).sum() for x, w in zip(X[inside], weights[inside], strict=True)
+        )
+    return lost / total
+
+
+def test_trials_come_by_method_then_by_k_as_given():
+    trials = mc.compare(PEOPLE, SCHEMA, k=[5, 3], methods=["vmdav", "mdav"])
+    assert [(trial.method, trial.k) for trial in trials] == [
+        ("vmdav", 5),
+        ("vmdav", 3),
+        ("mdav", 5),
+        ("mdav", 3),
+    ]
+
+
+@pytest.mark.parametrize("method", ["auto", *mc.methods.METHODS])
+@pytest.mark.parametrize("schema", [SCHEMA, LINE], ids=["several dimensions", "one dimension"])
+def test_a_trial_is_what_a_release_would_be(method, schema):
+    (trial,) = mc.compare(PEOPLE, schema, k=4, methods=method, seed=7)
+    if (
+        method in mc.methods.METHODS
+        and mc.methods.METHODS[method].dimensions == "1"
+        and schema is SCHEMA
+    ):
+        assert trial.skipped
+        return
+    manifest = mc.anonymize(PEOPLE, schema, k=4, method=method, seed=7).manifest
+    cells = manifest.cells
+    assert (trial.distortion, trial.cells, trial.smallest) == (
+        cells["distortion"],
+        cells["count"],
+        cells["smallest"],
+    )
+    assert (trial.used, trial.why) == (manifest.method["used"], manifest.method["why"])
+    assert trial.seconds > 0
+    assert not trial.skipped
+
+
+def test_distortion_is_that_of_plain_sums_with_weights_within_strata():
+    table = points(80) | {
+        "w": np.random.default_rng(1).uniform(1, 9, 80),
+        "part": np.repeat(["a", "b"], [30, 50]),
+    }
+    schema = mc.Schema(quasi=["x0", "x1"], weight="w", strata=["part"])
+    (trial,) = mc.compare(table, schema, k=4, methods="mdav")
+    prepared = prepare.prepare(table, schema, k=4, missing="error")
+    labels = prepare.make_cells(prepared, prepare.Request(4, "mdav", 0, {})).labels
+    assert not set(labels[:30]) & set(labels[30:])
+    assert trial.distortion == pytest.approx(
+        plain_distortion(prepared.encoded.matrix, labels, table["w"])
+    )
+    free = mc.compare(
+        table, mc.Schema(quasi=["x0", "x1"], weight="w", rest="drop"), k=4, methods="mdav"
+    )[0]
+    assert free.distortion != trial.distortion
+
+
+def test_all_methods_and_auto_if_none_is_named():
+    trials = mc.compare(PEOPLE, SCHEMA, k=10)
+    assert [trial.method for trial in trials] == ["auto", *mc.methods.METHODS]
+
+
+def test_a_method_for_one_dimension_is_skipped_on_several_with_the_reason():
+    trials = {
+        trial.method: trial
+        for trial in mc.compare(PEOPLE, SCHEMA, k=5, methods=["univariate", "mdav"])
+    }
+    skipped = trials["univariate"]
+    assert skipped.skipped
+    assert "one dimension" in skipped.why
+    assert (skipped.used, skipped.distortion, skipped.cells, skipped.smallest, skipped.seconds) == (
+        None,
+    ) * 5
+    assert not trials["mdav"].skipped
+
+
+def test_options_go_to_the_methods_that_have_them():
+    plain = {
+        trial.method: trial for trial in mc.compare(PEOPLE, SCHEMA, k=3, methods=["mdav", "vmdav"])
+    }
+    given = mc.compare(PEOPLE, SCHEMA, k=3, methods=["mdav", "vmdav"], options={"gamma": 1.5})
+    set_ = {trial.method: trial for trial in given}
+    assert set_["mdav"].distortion == plain["mdav"].distortion
+    assert (
+        set_["vmdav"].distortion
+        == mc.anonymize(PEOPLE, SCHEMA, k=3, method="vmdav", gamma=1.5).manifest.cells["distortion"]
+    )
+    assert set_["vmdav"].distortion != plain["vmdav"].distortion
+
+
+def test_refine_goes_to_all():
+    for plain, refined in zip(
+        mc.compare(PEOPLE, SCHEMA, k=5, methods=["mdav", "bisect"]),
+        mc.compare(PEOPLE, SCHEMA, k=5, methods=["mdav", "bisect"], options={"refine": True}),
+        strict=True,
+    ):
+        assert refined.distortion < plain.distortion
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"options": {"nonsense": 1}}, "None of the methods mdav, vmdav has an option 'nonsense'"),
+        ({"options": {"steps": 3}}, "None of the methods"),
+        ({"options": {"seed": 3}}, "None of the methods"),
+        ({"options": {"refine": 3}}, "refine must be true or false"),
+        ({"options": {"gamma": -1}}, "gamma must be"),
+        ({"methods": ["mdav", "nonsense"]}, "No method 'nonsense'"),
+        ({"methods": []}, "No method to compare"),
+        ({"k": []}, "there is none"),
+        ({"k": [3, 1]}, "k must be 2 or more"),
+        ({"k": [3, 2.5]}, "whole number"),
+        ({"k": "35"}, "whole number"),
+        ({"missing": "nonsense"}, "missing must be one of"),
+        ({"seed": -1}, "seed must be"),
+    ],
+)
+def test_wrong_use_is_refused(given, words):
+    with pytest.raises(OptionError, match=words):
+        mc.compare(PEOPLE, SCHEMA, **({"k": 3, "methods": ["mdav", "vmdav"]} | given))
+
+
+def test_the_largest_k_is_refused_before_any_trial(monkeypatch):
+    monkeypatch.setattr(prepare, "make_cells", lambda *_: pytest.fail("a trial was made"))
+    with pytest.raises(TooFewRecordsError, match="120 records cannot make a cell of k = 121"):
+        mc.compare(PEOPLE, SCHEMA, k=[3, 121])
+    strata = mc.Schema(quasi=["x0"], strata=["part"])
+    with pytest.raises(TooFewRecordsError, match="1 of 2 strata"):
+        mc.compare(points(20, 1) | {"part": ["a"] * 15 + ["b"] * 5}, strata, k=[3, 6])
+
+
+def test_missing_values_are_handled_as_in_a_release():
+    table = points() | {"x0": np.where(np.arange(60) < 4, np.nan, np.arange(60.0))}
+    schema = mc.Schema(quasi=["x0", "x1"])
+    with pytest.raises(DataError, match="Missing values in 'x0'"):
+        mc.compare(table, schema, k=3, methods="mdav")
+    for missing in ("drop", "impute"):
+        (trial,) = mc.compare(table, schema, k=3, methods="mdav", missing=missing)
+        release = mc.anonymize(table, schema, k=3, method="mdav", missing=missing)
+        assert trial.distortion == release.manifest.cells["distortion"]
+
+
+def test_the_table_is_read_once_and_not_changed(monkeypatch):
+    calls, read = [], tables.read
+    monkeypatch.setattr(tables, "read", lambda source: calls.append(source) or read(source))
+    before = {name: column.copy() for name, column in PEOPLE.items()}
+    mc.compare(PEOPLE, SCHEMA, k=[3, 5], methods=["mdav", "vmdav"])
+    assert len(calls) == 1
+    assert all((before[name] == column).all() for name, column in PEOPLE.items())
+
+
+def test_progress_counts_the_trials():
+    heard = []
+    with mc.listen(lambda *report: heard.append(report)):
+        mc.compare(PEOPLE, SCHEMA, k=[3, 5], methods=["mdav", "vmdav"])
+    told = [report for report in heard if ", k = " in report[0]]
+    assert told == [
+        ("mdav, k = 3", 0, 4),
+        ("mdav, k = 5", 1, 4),
+        ("vmdav, k = 3", 2, 4),
+        ("vmdav, k = 5", 3, 4),
+    ]
+
+
+TRIALS = (
+    mc.sweeps.Trial("mdav", 3, "asked for", "mdav", 0.05, 40, 3, 0.2),
+    mc.sweeps.Trial("mdav", 10, "asked for", "mdav", 0.14, 12, 10, 0.1),
+    mc.sweeps.Trial("anneal", 3, "asked for", "anneal", 0.04, 40, 3, 20.0),
+    mc.sweeps.Trial("anneal", 10, "asked for", "anneal", 0.11, 12, 10, 0.0),
+    mc.sweeps.Trial("univariate", 3, "not for it"),
+)
+
+
+@pytest.mark.parametrize(
+    ("form", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
+)
+def test_the_figure_comes_in_three_forms_and_always_the_same(form, start):
+    drawn = mc.plot.draw_trials(TRIALS, form)
+    assert drawn.startswith(start)
+    assert drawn == mc.plot.draw_trials(TRIALS, form)
+
+
+def test_the_figure_names_methods_and_ks_and_leaves_out_what_was_skipped():
+    svg = mc.plot.draw_trials(TRIALS, "svg").decode()
+    for text in ("mdav", "anneal", "k = 3", "k = 10", "Seconds", "Distortion (SSE / SST)"):
+        assert f">{text}</text>" in svg
+    assert "univariate" not in svg
+    assert "mathdefault" not in svg
+
+
+@pytest.mark.parametrize("seconds", [1e-9, 0.3, 5000.0])
+def test_a_single_trial_has_a_figure_with_a_number_on_its_axis(seconds):
+    svg = mc.plot.draw_trials(
+        [mc.sweeps.Trial("mdav", 3, "", "mdav", 0.0, 1, 3, seconds)], "svg"
+    ).decode()
+    assert '<g id="xtick_1">' in svg
+
+
+def test_figures_that_cannot_be_drawn_are_refused():
+    with pytest.raises(OptionError, match="No figure form 'bmp'; choose one of svg, png, pdf"):
+        mc.plot.draw_trials(TRIALS, "bmp")
+    with pytest.raises(OptionError, match="nothing to draw"):
+        mc.plot.draw_trials(TRIALS[-1:], "svg")
+
+
+def test_comparing_does_not_load_matplotlib():
+    code = (
+        "import sys, microcell as mc;"
+        "mc.compare({'a': [1, 2, 3, 4]}, mc.Schema(quasi=['a']), k=2, methods='mdav');"
+        "print('matplotlib' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

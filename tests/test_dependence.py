@@ -1,0 +1,520 @@
+"""Preserving dependence: the weight in the design, the sweep, the papers' findings."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import microcell as mc
+from microcell.methods import extend
+from microcell.release.prepare import prepare
+from tests.reference import oracles
+
+LAMBDAS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+
+
+def standardized(matrix):
+    return (matrix - matrix.mean(axis=0)) / matrix.std(axis=0)
+
+
+def table_of(X, Y):
+    columns = {f"x{j}": X[:, j] for j in range(X.shape[1])} | {
+        f"y{j}": Y[:, j] for j in range(Y.shape[1])
+    }
+    schema = mc.Schema(
+        quasi=[f"x{j}" for j in range(X.shape[1])],
+        confidential=[f"y{j}" for j in range(Y.shape[1])],
+    )
+    return columns, schema
+
+
+def gaussian_pair(correlation, n=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    x, e = rng.normal(size=(2, n))
+    return table_of(x[:, None], (correlation * x + np.sqrt(1 - correlation**2) * e)[:, None])
+
+
+def classic(data_folder, name):
+    table = mc.read(data_folder / f"{name}.csv")
+    names = list(table.columns)
+    return table, mc.Schema(quasi=names[:6], confidential=names[6:])
+
+
+# ------------------------------------------------------------------------------------------------ extended points
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.floats(0.001, 0.999),
+    st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=60, deadline=None)
+def test_plain_distortion_of_extended_points_is_the_weighted_sum(m_x, m_y, dependence, seed):
+    rng = np.random.default_rng(seed)
+    X, Y = standardized(rng.normal(size=(40, m_x))), standardized(rng.normal(size=(40, m_y)))
+    points = extend(X, Y, dependence)
+    beta = np.sqrt(dependence / (1 - dependence) * m_x / m_y)
+    np.testing.assert_allclose(points, np.hstack([X, beta * Y]), rtol=1e-15, atol=0)
+    labels = rng.permutation(np.arange(40) // 4)
+    both = (1 - dependence) * mc.distortion(X, labels) + dependence * mc.distortion(Y, labels)
+    assert mc.distortion(points, labels) == pytest.approx(both, rel=1e-12)
+
+
+def test_ends_are_one_side_alone():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(20, 2)), rng.normal(size=(20, 3))
+    assert extend(X, Y, 0) is X
+    assert extend(X, Y, 1) is Y
+
+
+def test_weighted_sum_holds_for_sampling_weights_and_mixed_scales():
+    rng = np.random.default_rng(1)
+    X, Y, weights = (
+        rng.normal(size=(30, 2)) * 7,
+        rng.integers(0, 2, size=(30, 2)) / np.sqrt(2),
+        rng.uniform(1, 5, 30),
+    )
+    labels = rng.permutation(np.arange(30) // 3)
+    both = 0.6 * mc.distortion(X, labels, weights=weights) + 0.4 * mc.distortion(
+        Y, labels, weights=weights
+    )
+    found = mc.distortion(extend(X, Y, 0.4, weights), labels, weights=weights)
+    assert found == pytest.approx(both, rel=1e-11)  # SST is rounded to 12 digits
+
+
+# ------------------------------------------------------------------------------------------------ the release
+
+
+@pytest.mark.parametrize("method", [*mc.methods.METHODS, "auto"])
+@pytest.mark.parametrize("dependence", [0, 0.3, 1])
+def test_cells_are_those_of_the_plain_method_on_extended_points(method, dependence):
+    rng = np.random.default_rng(3)
+    wide = 1 if method == "univariate" else 2
+    if method == "univariate" and dependence == 0.3:
+        pytest.skip("extended points have two dimensions or more, which univariate does not take")
+    X = standardized(rng.normal(size=(90, wide)))
+    Y = standardized(rng.normal(size=(90, 1)) + X[:, :1])
+    table, schema = table_of(X, Y)
+    options = (
+        {"effort": "fast"} if method == "auto" else {"steps": 50} if method == "anneal" else {}
+    )
+    release = mc.anonymize(
+        table, schema, k=4, method=method, seed=5, dependence=dependence, **options
+    )
+    prepared = prepare(
+        table, schema, k=4, missing="error"
+    )  # annealing tells points apart by their last digits
+    np.testing.assert_allclose(prepared.encoded.matrix, X, atol=1e-12)
+    np.testing.assert_allclose(prepared.confidential, Y, atol=1e-12)
+    points = extend(prepared.encoded.matrix, prepared.confidential, dependence)
+    plain = mc.partition(points, 4, method=method, seed=5, **options)
+    np.testing.assert_array_equal(release.partition.labels, plain.labels)
+
+
+def test_the_manifest_tells_both_losses_and_their_weighted_sum():
+    table, schema = gaussian_pair(0.7, n=300)
+    release = mc.anonymize(table, schema, k=5, method="mdav", dependence=0.3)
+    told, labels = release.manifest.dependence, release.partition.labels
+    X, Y = (standardized(table[name][:, None]) for name in ("x0", "y0"))
+    assert told["lambda"] == 0.3
+    assert told["distortion"] == pytest.approx(mc.distortion(X, labels), rel=1e-12)
+    assert told["dependence_loss"] == pytest.approx(mc.distortion(Y, labels), rel=1e-12)
+    both = 0.7 * told["distortion"] + 0.3 * told["dependence_loss"]
+    assert told["weighted"] == pytest.approx(both, rel=1e-12)
+    found = mc.audit(table, release.table, schema)
+    assert found["distortion"] == pytest.approx(told["distortion"], rel=1e-9)
+    assert found["dependence_loss"] == pytest.approx(told["dependence_loss"], rel=1e-9)
+
+
+def test_without_dependence_nothing_is_said_of_it():
+    table, schema = gaussian_pair(0.5, n=50)
+    assert mc.anonymize(table, schema, k=5).manifest.dependence is None
+
+
+def test_confidential_values_stay_as_they_are():
+    table, schema = gaussian_pair(0.5, n=200)
+    release = mc.anonymize(table, schema, k=5, method="mdav", dependence=0.9)
+    np.testing.assert_array_equal(release.table["y0"], table["y0"])
+    assert set(release.table) == set(table)
+    mc.audit(table, release.table, schema).require(k=5)
+
+
+def test_mixed_kinds_are_predicted_better_with_dependence():
+    rng = np.random.default_rng(8)
+    n = 400
+    group = rng.integers(0, 3, n)
+    table = {
+        "age": rng.normal(size=n) + group,
+        "sex": rng.choice(["f", "m"], n),
+        "illness": np.array(["a", "b", "c"])[
+            np.where(rng.random(n) < 0.8, group, rng.integers(0, 3, n))
+        ],
+        "pain": np.array(["none", "mild", "strong"])[rng.integers(0, 3, n)],
+        "pressure": rng.normal(size=n) + group,
+    }
+    schema = mc.Schema(
+        quasi=["age", "sex"],
+        confidential=[
+            "illness",
+            mc.Column("pain", kind="ordinal", order=("none", "mild", "strong")),
+            "pressure",
+        ],
+    )
+    losses = []
+    for dependence in (0, 0.3, 0.8):
+        release = mc.anonymize(table, schema, k=5, method="mdav", dependence=dependence)
+        losses.append(mc.audit(table, release.table, schema).require(k=5)["dependence_loss"])
+    assert losses[0] > losses[1] > losses[2]
+
+
+def test_missing_confidential_values_stand_at_the_mean():
+    table, schema = gaussian_pair(0.5, n=100)
+    table["y0"][::7] = np.nan
+    release = mc.anonymize(table, schema, k=5, method="mdav", dependence=0.5)
+    y = table["y0"]
+    known = ~np.isnan(y)
+    Y = np.where(known, (y - y[known].mean()) / y[known].std(), 0.0)[:, None]
+    X = standardized(table["x0"][:, None])
+    expected = mc.partition(extend(X, Y, 0.5), 5, method="mdav").labels
+    np.testing.assert_array_equal(release.partition.labels, expected)
+
+
+@pytest.mark.parametrize("dependence", [-0.1, 1.1, float("nan"), "much", None, True])
+def test_a_weight_outside_its_range_is_refused(dependence):
+    table, schema = gaussian_pair(0.5, n=50)
+    with pytest.raises(mc.errors.OptionError, match="dependence must be a number from 0"):
+        mc.anonymize(table, schema, k=5, dependence=dependence)
+    with pytest.raises(mc.errors.OptionError, match="dependence must be a number from 0"):
+        mc.dependence_sweep(table, schema, k=5, lambdas=[dependence])
+
+
+def test_without_a_confidential_column_a_weight_is_refused():
+    with pytest.raises(mc.errors.OptionError, match="schema names none"):
+        mc.anonymize({"age": np.arange(20)}, mc.Schema(quasi=["age"]), k=5, dependence=0.1)
+    with pytest.raises(mc.errors.OptionError, match="schema names none"):
+        mc.dependence_sweep({"age": np.arange(20)}, mc.Schema(quasi=["age"]), k=5)
+
+
+@pytest.mark.parametrize("constant", [np.ones(20), np.full(20, np.nan), np.array(["same"] * 20)])
+def test_constant_confidential_values_are_refused(constant):
+    table = {"age": np.arange(20), "pay": constant}
+    with pytest.raises(mc.errors.OptionError, match="No confidential column has differences"):
+        mc.anonymize(table, mc.Schema(quasi=["age"], confidential=["pay"]), k=5, dependence=0.1)
+
+
+def test_a_constant_confidential_column_beside_another_is_left_out():
+    table, schema = gaussian_pair(0.5, n=60)
+    more = mc.Schema(quasi=["x0"], confidential=["y0", "z"])
+    one = mc.anonymize(table, schema, k=5, method="mdav", dependence=0.4)
+    two = mc.anonymize(table | {"z": np.zeros(60)}, more, k=5, method="mdav", dependence=0.4)
+    np.testing.assert_array_equal(one.partition.labels, two.partition.labels)
+
+
+def test_a_confidential_column_that_is_also_quasi_is_refused():
+    with pytest.raises(mc.errors.SchemaError, match="two roles"):
+        mc.Schema(quasi=["age"], confidential=["age"])
+
+
+def test_a_confidential_column_of_too_many_categories_is_refused_by_name():
+    table = {"age": np.arange(3000), "code": np.array([f"c{i % 1500}" for i in range(3000)])}
+    with pytest.raises(mc.errors.SchemaError, match="'code' has 1500 categories"):
+        mc.anonymize(
+            table,
+            mc.Schema(quasi=["age"], confidential=["code"]),
+            k=5,
+            method="mdav",
+            dependence=0.1,
+        )
+
+
+# ------------------------------------------------------------------------------------------------ the sweep
+
+
+def test_a_sweep_against_its_plain_computation():
+    rng = np.random.default_rng(2)
+    X = standardized(rng.normal(size=(60, 2)))
+    Y = standardized(rng.normal(size=(60, 2)) + X)
+    table, schema = table_of(X, Y)
+    sweep = mc.dependence_sweep(table, schema, k=[3, 5], lambdas=[0.4, 1], method="mdav")
+    assert [(point.k, point.dependence) for point in sweep.points] == [
+        (3, 0.0),
+        (3, 0.4),
+        (3, 1.0),
+        (5, 0.0),
+        (5, 0.4),
+        (5, 1.0),
+    ]
+    for point in sweep.points:
+        labels = oracles.mdav(extend(X, Y, point.dependence), point.k)
+        plain = (
+            mc.distortion(X, oracles.mdav(X, point.k)),
+            mc.distortion(Y, oracles.mdav(X, point.k)),
+        )
+        assert point.distortion == pytest.approx(mc.distortion(X, labels), rel=1e-12)
+        assert point.dependence_loss == pytest.approx(mc.distortion(Y, labels), rel=1e-12)
+        assert point.distortion_increment == pytest.approx(
+            point.distortion / plain[0] - 1, abs=1e-12
+        )
+        assert point.loss_increment == pytest.approx(
+            point.dependence_loss / plain[1] - 1, abs=1e-12
+        )
+        assert point.diversity == pytest.approx(plain_diversity(Y, labels))
+        assert point.dld == pytest.approx(plain_linkage(X, labels))
+        assert point.cells == len(set(labels.tolist()))
+        assert point.found_k == np.bincount(labels).min()
+
+
+def plain_diversity(Y, labels):
+    codes = np.floor(Y / 0.2)
+    least = [
+        min(len(set(codes[labels == cell, j])) for j in range(Y.shape[1]))
+        for cell in set(labels.tolist())
+    ]
+    return sum(least) / len(least)
+
+
+def plain_linkage(X, labels):
+    published = np.array([X[labels == cell].mean(axis=0) for cell in labels])
+    published = (published - published.mean(axis=0)) / published.std(axis=0)
+    right = 0.0
+    for row in range(len(X)):
+        distances = ((X - published[row]) ** 2).sum(axis=1)
+        nearest = np.flatnonzero(distances <= distances.min() * (1 + 1e-12))
+        right += (row in nearest) / len(nearest)
+    return right / len(X)
+
+
+def test_results_do_not_depend_on_what_runs_beside():
+    table, schema = gaussian_pair(0.5, n=300)
+    sweep = mc.dependence_sweep(table, schema, k=[5, 10], lambdas=[0, 0.5], effort="fast")
+    for point in sweep.points:
+        alone = mc.anonymize(table, schema, k=point.k, dependence=point.dependence, effort="fast")
+        assert alone.manifest.cells["count"] == point.cells
+        X = standardized(table["x0"][:, None])
+        assert point.distortion == pytest.approx(
+            mc.distortion(X, alone.partition.labels), rel=1e-12
+        )
+
+
+def test_the_largest_weight_within_the_limit_is_recommended():
+    table, schema = gaussian_pair(0.9, n=500)
+    sweep = mc.dependence_sweep(table, schema, k=[5, 10], method="mdav")
+    for limit in (0.0, 0.05, 0.5, 100.0):
+        for point in sweep.recommend(limit):
+            others = [
+                other
+                for other in sweep.points
+                if other.k == point.k and other.dependence > point.dependence
+            ]
+            assert point.distortion_increment <= limit
+            assert all(other.distortion_increment > limit for other in others)
+    with pytest.raises(mc.errors.OptionError, match="loss must be"):
+        sweep.recommend(-1)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"k": 1}, "k must be 2 or more"),
+        ({"k": []}, "there is none"),
+        ({"k": 1000}, "cannot make a cell"),
+        ({"k": 5, "method": "unknown"}, "unknown"),
+        ({"k": 5, "method": "mdav", "effort": "best"}, "effort"),
+        ({"k": 5, "blocks": 0}, "1 column or more"),
+        ({"k": 5, "blocks": "x0"}, "lists of the names"),
+        ({"k": 5, "blocks": [["x0"], ["nothing"]]}, "no quasi-identifier"),
+        ({"k": 5, "blocks": [["x0"], ["x0"]]}, "twice"),
+        ({"k": 5, "blocks": []}, "leave out"),
+        ({"k": 5, "blocks": [["x0"], []]}, "without a column"),
+    ],
+)
+def test_bad_input_is_refused(given, message):
+    table, schema = gaussian_pair(0.5, n=50)
+    with pytest.raises(mc.MicrocellError, match=message):
+        mc.dependence_sweep(table, schema, **given)
+
+
+def test_the_figure_is_the_same_for_the_same_sweep():
+    table, schema = gaussian_pair(0.5, n=100)
+    sweep = mc.dependence_sweep(table, schema, k=[3, 5], method="mdav")
+    picture = mc.plot.draw_dependence(sweep, "svg")
+    assert picture == mc.plot.draw_dependence(sweep, "svg")
+    assert b"k = 3" in picture
+    with pytest.raises(mc.errors.OptionError, match="No figure form"):
+        mc.plot.draw_dependence(sweep, "gif")
+
+
+# ------------------------------------------------------------------------------------------------ blocks
+
+
+def blocked(blocks=1, **given):
+    rng = np.random.default_rng(4)
+    table = {
+        "age": rng.normal(size=120),
+        "sex": rng.choice(["f", "m"], 120),
+        "pay": rng.normal(size=120),
+    }
+    schema = mc.Schema(quasi=["age", "sex"], confidential=["pay"])
+    return table, schema, mc.anonymize(table, schema, k=6, method="mdav", blocks=blocks, **given)
+
+
+@pytest.mark.parametrize("dependence", [0, 0.5])
+def test_blocks_publish_what_each_would_alone(dependence):
+    table, _, release = blocked([["age"], ["sex"]], dependence=dependence)
+    for name in ("age", "sex"):
+        alone = mc.Schema(quasi=[name], confidential=["pay"], rest="keep")
+        expected = mc.anonymize(table, alone, k=6, method="mdav", dependence=dependence).table[name]
+        np.testing.assert_array_equal(release.table[name], expected)
+    np.testing.assert_array_equal(release.table["pay"], table["pay"])
+
+
+def test_the_distortion_of_blocks_is_that_of_all_columns_with_weights_too():
+    rng = np.random.default_rng(5)
+    table = {name: rng.normal(size=90) for name in "abc"} | {"w": rng.choice([0.1, 1.0, 30.0], 90)}
+    schema = mc.Schema(quasi=list("abc"), weight="w")
+    release = mc.anonymize(table, schema, k=4, method="mdav", blocks=[["a", "b"], ["c"]])
+    lost = whole = 0.0
+    for name in "abc":
+        points, published = (side[name] / table[name].std() for side in (table, release.table))
+        lost += table["w"] @ np.square(points - published)
+        whole += table["w"] @ np.square(points - np.average(points, weights=table["w"]))
+    assert release.manifest.cells["distortion"] == pytest.approx(lost / whole, rel=1e-12)
+
+
+def test_blocks_are_labelled_as_what_they_are():
+    table, schema, release = blocked(1)
+    found = mc.audit(table, release.table, schema)
+    told = release.manifest.blocks
+    assert told["k"] == 6
+    assert told["columns"] == [["age"], ["sex"]]
+    assert told["jointly_k_anonymous"] is False
+    assert release.manifest.k == release.partition.k == found["k"] < 6
+    with pytest.raises(mc.RequirementError, match="k is"):
+        found.require(k=6)
+    for name in ("age", "sex"):
+        single = mc.audit({name: table[name]}, {name: release.table[name]}, mc.Schema(quasi=[name]))
+        assert single.require(k=6)["k"] >= 6
+    assert found["linkage"] > 1 / 6
+
+
+def test_one_block_of_all_columns_is_the_plain_release():
+    table, schema, release = blocked(2)
+    plain = mc.anonymize(table, schema, k=6, method="mdav")
+    np.testing.assert_array_equal(release.table["age"], plain.table["age"])
+    assert release.manifest.blocks["jointly_k_anonymous"] is True
+    assert release.manifest.cells["distortion"] == pytest.approx(
+        plain.manifest.cells["distortion"], rel=1e-12
+    )
+
+
+def test_a_file_of_blocks_is_proved_and_audited_as_such(tmp_path):
+    table, schema, release = blocked(1)
+    mc.publish(release, tmp_path / "out.csv")
+    found = mc.audit(table, tmp_path / "out.csv", schema)
+    assert found["manifest_contradictions"] == 0
+    assert found["distortion"] == pytest.approx(release.manifest.distortion, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"cells": True}, "do not go with dependence"),
+        ({"require": {"l_diversity": 2}}, "require does not go with blocks"),
+    ],
+)
+def test_what_does_not_go_with_blocks_is_refused(given, message):
+    with pytest.raises(mc.errors.OptionError, match=message):
+        blocked(1, **given)
+
+
+def test_cells_as_a_function_do_not_go_with_dependence():
+    table, schema = gaussian_pair(0.5, n=50)
+    with pytest.raises(mc.errors.OptionError, match="do not go with dependence"):
+        mc.anonymize(table, schema, k=5, dependence=0.2, cells=True)
+
+
+def test_rows_of_another_weight_are_in_another_order():
+    table, schema = gaussian_pair(0.5, n=100)
+    orders = [
+        mc.anonymize(table, schema, k=5, method="mdav", dependence=w).row_order
+        for w in (0, 0.1, 0.2)
+    ]
+    assert len({tuple(order.tolist()) for order in orders}) == 3
+
+
+# ------------------------------------------------------------------------------------------------ the papers' findings
+
+
+@pytest.mark.parametrize("correlation", [0.5, 0.9])
+def test_gaussian_pairs_show_the_papers_findings(correlation):
+    table, schema = gaussian_pair(correlation, n=5000)
+    sweep = mc.dependence_sweep(table, schema, k=[50, 100, 200, 500], method="mdav")
+    check_findings(sweep)
+
+
+@pytest.mark.parametrize("name", ["census", "tarragona"])
+def test_classic_sets_show_the_papers_findings(data_folder, name):
+    sweep = mc.dependence_sweep(*classic(data_folder, name), k=[5, 10, 20, 50, 100], method="mdav")
+    check_findings(sweep)
+    for k in (5, 10, 20):
+        curve = curve_of(sweep, k)
+        # l_avg hardly falls up to the middle of the range: it counts values, and they stay many.
+        assert curve[5].diversity > 0.75 * curve[0].diversity
+
+
+def curve_of(sweep, k):
+    return [point for point in sweep.points if point.k == k]
+
+
+def check_findings(sweep):
+    for k in {point.k for point in sweep.points}:
+        curve = curve_of(sweep, k)
+        assert curve[0].distortion <= curve[0].dependence_loss
+        assert curve[-1].dependence_loss <= curve[-1].distortion
+        if (
+            curve[0].cells >= 50
+        ):  # steep early gains for small k: the first tenth buys more of D_Y than it costs of D_X
+            bought = curve[0].dependence_loss - curve[1].dependence_loss
+            assert bought > 3 * (curve[1].distortion - curve[0].distortion)
+        # Roughly convex: no inner point far above the line between the ends.
+        first, last = curve[0], curve[-1]
+        for point in curve[1:-1]:
+            share = (point.distortion - first.distortion) / (last.distortion - first.distortion)
+            chord = (1 - share) * first.dependence_loss + share * last.dependence_loss
+            assert point.dependence_loss < 1.05 * chord
+
+
+def test_blocks_on_census_halve_the_distortion_and_give_records_away(data_folder):
+    table, schema = classic(data_folder, "census")
+    six, three, two = (
+        mc.dependence_sweep(table, schema, k=10, lambdas=[0, 1], method="mdav", blocks=b).points
+        for b in (6, 3, 2)
+    )
+    assert three[0].distortion == pytest.approx(six[0].distortion / 2, rel=0.2)
+    assert two[0].distortion < 0.5 * three[0].distortion
+    assert six[0].dld == pytest.approx(1 / 10, rel=0.2)
+    assert six[0].dld <= six[0].cells / 1080 <= 1 / 10
+    assert two[0].dld > 0.9
+    assert six[0].found_k >= 10 > two[0].found_k
+    # At 1 cells are made of the confidential columns alone, so that blocks do not matter.
+    assert six[1].distortion == pytest.approx(two[1].distortion)
+    assert two[1].found_k >= 10
+
+
+@pytest.mark.parametrize("k", [5, 10])
+def test_auto_lies_below_mdav_by_a_twelfth_at_every_weight(data_folder, k):
+    table, schema = classic(data_folder, "census")
+    theirs = mc.dependence_sweep(table, schema, k=k, lambdas=LAMBDAS, method="mdav").points
+    ours = mc.dependence_sweep(
+        table, schema, k=k, lambdas=LAMBDAS, method="anneal", steps=2000
+    ).points
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.weighted < 0.92 * other.weighted
+        at_same = np.interp(
+            mine.distortion,
+            [point.distortion for point in theirs],
+            [point.dependence_loss for point in theirs],
+            left=np.inf,
+        )
+        assert mine.dependence_loss < 0.92 * at_same

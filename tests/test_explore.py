@@ -1,0 +1,479 @@
+"""A map of risk and loss: its points are what a release and its audit give, and its advice follows a plain rule."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import microcell as mc
+from microcell import sweeps, tables
+from microcell.errors import DataError, GuaranteeError, OptionError, TooFewRecordsError
+from microcell.release import prepare
+
+PEOPLE = mc.sample_survey(120)
+SCHEMA = mc.sample_schema()
+LINE = mc.Schema(quasi=["age"], rest="drop")
+
+
+def values(measures):
+    return {name: measure.value for name, measure in measures.items()}
+
+
+def audited(source, schema, **options):
+    """The measures of a release made and audited by the public names, one after the other."""
+    release = mc.anonymize(source, schema, **options)
+    return release, values(mc.audit(source, release.table, schema).measures)
+
+
+# ---------------------------------------------------------------------------------------------- points
+
+
+@pytest.mark.parametrize("method", ["auto", "mdav", "vmdav", "bisect"])
+@pytest.mark.parametrize("schema", [SCHEMA, LINE], ids=["several columns", "one column"])
+def test_a_point_is_what_a_release_and_its_audit_give(method, schema):
+    found = mc.explore(PEOPLE, schema, k=[4, 30], methods=method, seed=7)
+    for point, k in zip(found.points, (4, 30), strict=True):
+        release, measures = audited(PEOPLE, schema, k=k, method=method, seed=7)
+        assert values(point.measures) == measures
+        assert (point.method, point.k, point.found) == (method, k, measures["k"])
+        assert (point.used, point.why) == (
+            release.manifest.method["used"],
+            release.manifest.method["why"],
+        )
+        assert point["distortion"] == release.manifest.distortion
+        assert point.seconds > 0
+
+
+@pytest.mark.parametrize("missing", ["drop", "impute"])
+def test_incomplete_records_strata_and_weights_count_as_in_a_release(missing):
+    rng = np.random.default_rng(3)
+    table = {
+        "x": np.where(np.arange(80) % 20 == 3, np.nan, rng.normal(size=80)),
+        "y": rng.normal(size=80),
+        "w": rng.uniform(1, 9, 80),
+        "part": np.repeat(["a", "b"], [30, 50]),
+        "pay": rng.integers(0, 9, 80),
+    }
+    schema = mc.Schema(quasi=["x", "y"], weight="w", strata=["part"], confidential=["pay"])
+    with pytest.raises(DataError, match="Missing values in 'x'"):
+        mc.explore(table, schema, k=3)
+    (point,) = mc.explore(table, schema, k=4, methods="mdav", missing=missing).points
+    _, measures = audited(table, schema, k=4, method="mdav", missing=missing)
+    assert values(point.measures) == measures
+    assert point["records_dropped"] == (4 if missing == "drop" else 0)
+    assert point["l_diversity"] == point["l_diversity.pay"]
+
+
+def test_points_come_by_method_then_by_k_and_auto_is_the_default():
+    found = mc.explore(PEOPLE, SCHEMA, k=[5, 3], methods=["vmdav", "mdav", "vmdav"])
+    assert [(point.method, point.k) for point in found.points] == [
+        ("vmdav", 5),
+        ("vmdav", 3),
+        ("mdav", 5),
+        ("mdav", 3),
+    ]
+    assert [point.method for point in mc.explore(PEOPLE, SCHEMA, k=20).points] == ["auto"]
+
+
+def test_options_go_to_the_methods_that_have_them():
+    plain = mc.explore(PEOPLE, SCHEMA, k=3, methods=["mdav", "vmdav"]).points
+    set_ = mc.explore(PEOPLE, SCHEMA, k=3, methods=["mdav", "vmdav"], options={"gamma": 1.5}).points
+    assert set_[0].measures == plain[0].measures
+    assert values(set_[1].measures) == audited(PEOPLE, SCHEMA, k=3, method="vmdav", gamma=1.5)[1]
+    assert set_[1]["distortion"] != plain[1]["distortion"]
+
+
+def test_a_method_that_cannot_be_used_is_skipped_with_the_reason():
+    found = mc.explore(PEOPLE, SCHEMA, k=[3, 5], methods=["univariate", "mdav"])
+    skipped = found.points[0]
+    assert skipped.skipped
+    assert "one dimension" in skipped.why
+    assert (skipped.used, skipped.found, skipped.measures, skipped.seconds) == (
+        None,
+        None,
+        {},
+        None,
+    )
+    assert not found.meets(skipped)
+    assert skipped not in found.frontier
+    assert found.recommended in found.points[2:]
+
+
+def test_the_table_is_read_once_and_not_changed(monkeypatch):
+    calls, read = [], tables.read
+    monkeypatch.setattr(tables, "read", lambda source: calls.append(source) or read(source))
+    before = {name: column.copy() for name, column in PEOPLE.items()}
+    mc.explore(PEOPLE, SCHEMA, k=[3, 5], methods=["mdav", "vmdav"])
+    assert len(calls) == 1
+    assert all((before[name] == column).all() for name, column in PEOPLE.items())
+
+
+def test_progress_counts_the_points():
+    heard = []
+    with mc.listen(lambda *report: heard.append(report)):
+        mc.explore(PEOPLE, SCHEMA, k=[3, 5], methods="mdav")
+    assert [report for report in heard if ", k = " in report[0]] == [
+        ("mdav, k = 3", 0, 2),
+        ("mdav, k = 5", 1, 2),
+    ]
+    assert [report[0] for report in heard].count("auditing") == 2
+
+
+def test_tables_that_have_next_to_nothing_in_them():
+    same = mc.explore(
+        {"x": [4] * 9, "pay": [1] * 9}, mc.Schema(quasi=["x"], confidential=["pay"]), k=[2, 9]
+    )
+    assert (
+        same.recommended.k == 9
+    )  # nothing is lost and nobody is told apart for either: the larger k
+    assert same.recommended["distortion"] == 0
+    (point,) = mc.explore({"x": [1.0, 3.0]}, mc.Schema(quasi=["x"]), k=2).points
+    assert (point.found, point["distortion"]) == (2, 1)
+    for scale in (1e-200, 1e150):
+        huge = mc.explore({"x": np.arange(12.0) * scale}, mc.Schema(quasi=["x"]), k=[2, 4, 12])
+        assert [point["distortion"] for point in huge.points] == pytest.approx(
+            [3 / 143, 15 / 143, 1]
+        )
+
+
+# ---------------------------------------------------------------------------------------------- wrong use
+
+
+@pytest.mark.parametrize(
+    ("given_", "words"),
+    [
+        ({"k": []}, "there is none"),
+        ({"k": [3, 1]}, "k must be 2 or more"),
+        ({"k": [3, 2.5]}, "whole number"),
+        ({"k": True}, "whole number"),
+        ({"methods": ["mdav", "nonsense"]}, "No method 'nonsense'"),
+        ({"methods": []}, "No method"),
+        ({"methods": "univariate"}, "None of the methods could be used. .*one dimension"),
+        ({"options": {"nonsense": 1}}, "has an option 'nonsense'"),
+        ({"missing": "nonsense"}, "missing must be one of"),
+        ({"seed": -1}, "seed must be"),
+        ({"risk": "nonsense"}, "No measure 'nonsense'.*linkage"),
+        ({"loss": "distortion.tsh"}, "No measure 'distortion.tsh'"),
+        ({"require": {"nonsense": 1}}, "No measure 'nonsense'"),
+        ({"require": {"k": float("nan")}}, "limit for k must be a finite number"),
+        ({"require": {"k": float("inf")}}, "finite number"),
+        ({"require": {"k": True}}, "finite number"),
+        ({"require": {"k": "5"}}, "finite number"),
+        ({"require": [("k", 5)]}, "require must be limits by measure"),
+    ],
+)
+def test_wrong_use_is_refused(given_, words):
+    with pytest.raises(OptionError, match=words):
+        mc.explore(PEOPLE, SCHEMA, **({"k": [3, 5], "methods": "mdav"} | given_))
+
+
+def test_the_largest_k_is_refused_before_any_point(monkeypatch):
+    monkeypatch.setattr(prepare, "make_cells", lambda *_: pytest.fail("cells were made"))
+    with pytest.raises(TooFewRecordsError, match="120 records cannot make a cell of k = 121"):
+        mc.explore(PEOPLE, SCHEMA, k=[3, 121])
+
+
+@pytest.mark.parametrize(
+    ("given", "points"), [({"require": {"nonsense": 1}}, 0), ({"risk": "nonsense"}, 1)]
+)
+def test_a_wrong_measure_is_refused_before_any_point_or_at_the_first(monkeypatch, given, points):
+    made, make = [], prepare.make_cells
+    monkeypatch.setattr(prepare, "make_cells", lambda *given_: made.append(1) or make(*given_))
+    with pytest.raises(OptionError, match="No measure 'nonsense'"):
+        mc.explore(PEOPLE, SCHEMA, k=[3, 5, 7], methods="mdav", **given)
+    assert len(made) == points
+
+
+def test_a_table_that_is_not_k_anonymous_after_all_is_refused(monkeypatch):
+    publish, lonely = tables.publish, np.repeat([0, 1, 2, 3], [1, 5, 3, 3])
+    monkeypatch.setattr(tables, "publish", lambda table, _, *rest: publish(table, lonely, *rest))
+    with pytest.raises(GuaranteeError, match="k = 3 has a class of 1 records"):
+        mc.explore({"x": np.arange(12.0)}, mc.Schema(quasi=["x"]), k=3)
+
+
+# ---------------------------------------------------------------------------------------------- the one to take
+
+
+def point(k, method="mdav", **measures):
+    """A made-up point: less is better for risk and loss, more for gain."""
+    made = {
+        name: mc.Measure(name, value, "share", not name.startswith("gain"), "")
+        for name, value in measures.items()
+    }
+    return sweeps.Point(method, k, "asked for", method, k, made, 0.1)
+
+
+def advise(points, limits=None, axes=("risk", "loss")):
+    frontier = sweeps._find_frontier(points, *axes)
+    return sweeps._recommend(points, frontier, limits or {}, axes)
+
+
+def test_the_frontier_is_what_no_other_point_beats():
+    points = [
+        point(3, risk=0.3, loss=0.1),
+        point(5, risk=0.2, loss=0.2),
+        point(6, risk=0.2, loss=0.2),
+        point(7, risk=0.2, loss=0.3),
+        point(9, risk=0.1, loss=0.4),
+        point(10, risk=0.35, loss=0.1),
+    ]
+    assert [each.k for each in sweeps._find_frontier(points, "risk", "loss")] == [3, 5, 6, 9]
+
+
+def test_the_knee_lies_nearest_to_the_best_corner_on_scaled_axes():
+    points = [
+        point(3, risk=300, loss=0.0),
+        point(10, risk=60, loss=0.03),
+        point(50, risk=0, loss=0.1),
+    ]
+    best, why = advise(points)
+    assert best.k == 10
+    assert "knee" in why
+    assert "scaled" in why
+
+
+def test_limits_leave_the_least_loss_of_those_that_meet_them():
+    points = [
+        point(3, risk=0.3, loss=0.1),
+        point(5, risk=0.2, loss=0.15),
+        point(9, risk=0.1, loss=0.4),
+    ]
+    assert advise(points, {"risk": 0.2}) == (
+        points[1],
+        "the least loss, 0.15, of the 2 of 3 points that meet all limits",
+    )
+    assert advise(points, {"risk": 0.2, "loss": 0.15})[0] == points[1]
+    assert advise(points, {"risk": 0.1999})[0] == points[2]
+
+
+def test_of_equals_the_larger_k_then_the_first():
+    points = [point(k, method, risk=0.1, loss=0.1) for method in ("a", "b") for k in (3, 9, 5)]
+    for limits in ({}, {"risk": 1}):
+        best, _ = advise(points, limits)
+        assert (best.method, best.k) == ("a", 9)
+
+
+def test_more_can_be_better():
+    points = [point(3, risk=0.3, gain=9), point(5, risk=0.2, gain=5), point(9, risk=0.1, gain=1)]
+    best, why = advise(points, {"gain": 5, "risk": 0.25}, ("risk", "gain"))
+    assert best.k == 5
+    assert "the largest gain, 5" in why
+    assert advise(points, {"gain": 6}, ("risk", "gain"))[0].k == 3
+
+
+def test_the_nearest_is_told_with_what_it_misses():
+    points = [
+        point(3, risk=0.3, loss=0.1),
+        point(5, risk=0.2, loss=0.2),
+        point(9, risk=0.1, loss=0.5),
+    ]
+    best, why = advise(points, {"risk": 0.15, "loss": 0.18})
+    assert best is None
+    assert why == (
+        "No point of the map meets all limits. mdav with k = 5 comes nearest: risk is 0.2, required at most 0.15 "
+        "(missed by 0.05); loss is 0.2, required at most 0.18 (missed by 0.02)."
+    )
+    best, why = advise([point(3, risk=1, loss=1, gain=2)], {"gain": 5})
+    assert best is None
+    assert "gain is 2, required at least 5 (missed by 3)" in why
+
+
+def plain_advice(rows, limits):
+    """The index of the recommended row of (k, risk, loss, gain), and whether it meets the limits, by plain loops."""
+
+    def misses(row):
+        found = dict(zip(("k", "risk", "loss", "gain"), row, strict=True))
+        out = {}
+        for name, limit in limits.items():
+            over = limit - found[name] if name == "gain" else found[name] - limit
+            if over > 0:
+                out[name] = over
+        return out
+
+    def spread(name):
+        column = [row[("k", "risk", "loss", "gain").index(name)] for row in rows]
+        return max(column) - min(column)
+
+    def pick(indices, score):
+        best = None
+        for index in indices:
+            mine = score(rows[index])
+            if (
+                best is None
+                or mine < score(rows[best])
+                or (mine == score(rows[best]) and rows[index][0] > rows[best][0])
+            ):
+                best = index
+        return best
+
+    everyone = range(len(rows))
+    if limits:
+        good = [index for index in everyone if not misses(rows[index])]
+        if good:
+            return pick(good, lambda row: row[1 if set(limits) == {"loss"} else 2]), True
+        return pick(
+            everyone,
+            lambda row: sum(over / (spread(name) or 1) for name, over in misses(row).items()),
+        ), False
+    lows = [min(row[axis] for row in rows) for axis in (1, 2)]
+
+    def away(row):
+        x, y = (
+            (row[axis] - low) / (spread(name) or 1)
+            for axis, low, name in ((1, lows[0], "risk"), (2, lows[1], "loss"))
+        )
+        return np.hypot(x, y)
+
+    return pick(everyone, away), True
+
+
+amounts = st.integers(0, 8).map(lambda value: value / 8)
+"""Few values, exact in binary, so that ties are frequent and real."""
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(2, 6), amounts, amounts, amounts), min_size=1, max_size=12),
+    limits=st.dictionaries(st.sampled_from(["risk", "loss", "gain"]), amounts, max_size=3),
+)
+def test_advice_is_that_of_plain_loops(rows, limits):
+    points = [
+        point(k, str(place), risk=a, loss=b, gain=c) for place, (k, a, b, c) in enumerate(rows)
+    ]
+    best, why = advise(points, limits)
+    place, meets = plain_advice(rows, limits)
+    if meets:
+        assert best == points[place]
+    else:
+        assert best is None
+        assert f"{points[place]} comes nearest" in why
+    frontier = sweeps._find_frontier(points, "risk", "loss")
+    for each, (_, a, b, _) in zip(points, rows, strict=True):
+        beaten = any(x <= a and y <= b and (x < a or y < b) for _, x, y, _ in rows)
+        assert (each in frontier) == (not beaten)
+    assert frontier
+
+
+def test_limits_of_a_real_map():
+    found = mc.explore(
+        PEOPLE, SCHEMA, k=[3, 5, 10, 20], methods="mdav", require={"k": 5, "linkage": 0.1}
+    )
+    good = [each for each in found.points if each["k"] >= 5 and each["linkage"] <= 0.1]
+    assert found.recommended == min(good, key=lambda each: each["distortion"])
+    assert [found.meets(each) for each in found.points] == [each in good for each in found.points]
+    assert found.limits == {"k": 5, "linkage": 0.1}
+    assert (found.risk, found.loss) == ("linkage", "distortion")
+    none = mc.explore(PEOPLE, SCHEMA, k=[3, 5], methods="mdav", require={"distortion": 0})
+    assert none.recommended is None
+    assert "comes nearest" in none.why
+
+
+def test_the_axes_can_be_other_measures():
+    found = mc.explore(
+        PEOPLE, SCHEMA, k=[3, 20], methods="mdav", risk="t_closeness", loss="classes"
+    )
+    assert len(found.frontier) == 2  # fewer classes, less to tell them apart by
+    few = mc.explore(PEOPLE, SCHEMA, k=[3, 20], methods="mdav", risk="k", loss="prosecutor_worst")
+    assert few.frontier == (few.recommended,)
+    assert few.recommended.k == 20
+
+
+# ---------------------------------------------------------------------------------------------- the figure
+
+
+def exploration(points, limits=None):
+    frontier = tuple(
+        sweeps._find_frontier([each for each in points if not each.skipped], "risk", "loss")
+    )
+    usable = [each for each in points if not each.skipped]
+    best, why = sweeps._recommend(usable, frontier, limits or {}, ("risk", "loss"))
+    return sweeps.Exploration(tuple(points), best, why, limits or {}, "risk", "loss", frontier)
+
+
+POINTS = (
+    point(3, "auto", risk=0.3, loss=0.03, gain=1),
+    point(10, "auto", risk=0.1, loss=0.08, gain=3),
+    point(3, "mdav", risk=0.31, loss=0.04, gain=1),
+    point(10, "mdav", risk=0.11, loss=0.1, gain=4),
+    sweeps.Point("univariate", 3, "not for it"),
+)
+LIMITED = exploration(POINTS, {"risk": 0.2, "gain": 3.5})
+
+
+@pytest.mark.parametrize(
+    ("form", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
+)
+def test_the_figure_comes_in_three_forms_and_always_the_same(form, start):
+    drawn = mc.plot.draw_exploration(LIMITED, form)
+    assert drawn.startswith(start)
+    slower = replace(LIMITED, points=tuple(replace(each, seconds=9.0) for each in LIMITED.points))
+    taken = next(each for each in slower.points if each.measures == LIMITED.recommended.measures)
+    edge = tuple(replace(each, seconds=9.0) for each in LIMITED.frontier)
+    assert drawn == mc.plot.draw_exploration(
+        replace(slower, recommended=taken, frontier=edge), form
+    )
+
+
+def test_the_figure_names_what_it_shows():
+    svg = mc.plot.draw_exploration(LIMITED, "svg").decode()
+    shown = (
+        "auto",
+        "mdav",
+        "k = 3",
+        "k = 10",
+        "frontier",
+        "recommended:",
+        "misses a limit",
+        "beyond a limit",
+    )
+    for text in (*shown, "Risk: risk (less is better)", "Loss: loss (less is better)"):
+        assert f">{text}</text>" in svg
+    assert ">mdav, k = 10</text>" in svg  # beneath "recommended:"
+    assert "univariate" not in svg
+    plain = mc.plot.draw_exploration(exploration(POINTS), "svg").decode()
+    assert "a limit" not in plain
+    none = mc.plot.draw_exploration(exploration(POINTS, {"loss": 0.01}), "svg").decode()
+    assert "recommended" not in none
+
+
+def test_marks_of_one_k_that_lie_together_have_one_label():
+    far, near = point(5, "b", risk=0.9, loss=0.9), point(5, "b", risk=0.1, loss=0.11)
+    for other, labels in ((far, 2), (near, 1)):
+        others = [point(9, risk=0.0, loss=1.0), point(2, risk=1.0, loss=0.0)]
+        svg = mc.plot.draw_exploration(
+            exploration([point(5, "a", risk=0.1, loss=0.1), other, *others]), "svg"
+        ).decode()
+        assert svg.count(">k = 5</text>") == labels
+
+
+@pytest.mark.parametrize("limit", [-1e300, 0.0, 1e-9, 1e300])
+@pytest.mark.parametrize("value", [0.0, 1e-12, 0.5])
+def test_a_single_point_and_a_far_limit_have_a_figure(value, limit):
+    made = exploration([point(3, risk=value, loss=value)], {"loss": limit})
+    assert mc.plot.draw_exploration(made, "svg").startswith(b"<?xml")
+
+
+def test_better_is_always_at_the_origin():
+    turned = mc.plot.draw_exploration(
+        replace(LIMITED, risk="gain", limits={"gain": 3.5}),
+        "svg",
+    ).decode()
+    assert "Risk: gain (more is better)" in turned
+
+
+def test_the_forms_of_the_figure_are_checked():
+    with pytest.raises(OptionError, match="No figure form 'bmp'; choose one of svg, png, pdf"):
+        mc.plot.draw_exploration(LIMITED, "bmp")
+
+
+def test_exploring_does_not_load_matplotlib():
+    code = (
+        "import sys, microcell as mc;"
+        "mc.explore({'a': [1, 2, 3, 4]}, mc.Schema(quasi=['a']), k=2);"
+        "print('matplotlib' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
