@@ -285,7 +285,7 @@ def survey_form(
             f"most {most} boxes, or allow a longer form."
         )
     templates = Environment(
-        loader=PackageLoader("microcell.report"),
+        loader=PackageLoader("microcell.surveys"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -430,7 +430,7 @@ def survey_page(cells: Cells, *, title: str = "Find your cell") -> str:
     script = "".join(_part(name) for name in ("survey_cells.js", "survey_page.js"))
     style = _part("survey_page.css")
     templates = Environment(
-        loader=PackageLoader("microcell.report"), autoescape=True, undefined=StrictUndefined
+        loader=PackageLoader("microcell.surveys"), autoescape=True, undefined=StrictUndefined
     )
     return templates.get_template("survey_page.html").render(
         title=title,
@@ -444,7 +444,7 @@ def survey_page(cells: Cells, *, title: str = "Find your cell") -> str:
 
 
 def _part(name: str) -> str:
-    return (files("microcell.report") / "templates" / name).read_text(encoding="utf-8")
+    return (files("microcell.surveys") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _hash_of(text: str) -> str:
