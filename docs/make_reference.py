@@ -15,11 +15,10 @@ from _commands import commands_page, commands_table
 from _docstrings import describe, first_sentence
 from _fields import files_page, manifest_table
 from _pages import DOCS, fill, settle, table
-from threadpoolctl import threadpool_limits
 
 import microcell as mc
 from microcell import errors
-from microcell.measures.glossary import GLOSSARY, GROUPS
+from microcell.measures.registry import SECTIONS, measures
 from microcell.methods import METHODS
 
 SUBMODULES = ("microcell.sklearn", "microcell.locations")
@@ -139,30 +138,13 @@ def methods_table() -> str:
 
 
 def measures_table() -> str:
-    """Every measure with its unit, its direction and its meaning, group by group."""
-    found = measured()
+    """Every measure with its unit, direction and meaning, by section."""
     rows = []
-    for group, heading in GROUPS.items():
-        for name, entry in GLOSSARY.items():
-            if entry.group == group:
-                measure = found[name]
-                shown = f"`{name}`" + (f", `{name}.COLUMN`" if f"{name}." in found else "")
-                better = "less" if measure.lower_is_better else "more"
-                rows.append([shown, measure.unit, better, f"{entry.definition}", heading])
-    return table(["measure", "unit", "better", "meaning", "group"], rows)
-
-
-def measured() -> dict[str, mc.Measure]:
-    """A measure of every name, from the audit of a small release; ``NAME.`` is there if it is measured by column."""
-    people, schema = mc.sample_survey(60), mc.sample_schema()
-    release = mc.anonymize(people, schema, k=5, method="mdav")
-    asked = {"manifest": release.manifest, "population": 1000, "target": "anti_tpo_grade"}
-    with threadpool_limits(1):  # a task of sixty people is learned quickest alone
-        found = mc.audit(people, release.table, schema, **asked).measures
-    by_column = {
-        f"{name.partition('.')[0]}.": measure for name, measure in found.items() if "." in name
-    }
-    return {**found, **by_column}
+    for name, item in measures().items():
+        names = f"`{name}`" if item.scope == "table" else f"`{name}`, `{name}.COLUMN`"
+        better = "lower" if item.lower_is_better else "higher"
+        rows.append([names, item.label, item.unit, better, item.meaning, SECTIONS[item.section]])
+    return table(["measure", "label", "unit", "better", "meaning", "section"], rows)
 
 
 def errors_table() -> str:

@@ -126,7 +126,7 @@ def anonymize(
         prepared.schema,
         prepared.encoded,
     )
-    demands = enforce.read_demands(limits, table, schema, prepared.strata)
+    demands = enforce.resolve_limits(limits, table, schema, prepared.strata)
     made = _make(
         prepared, prepare.Request(k, method, seed, options, float(dependence)), function, blocks
     )
@@ -172,8 +172,8 @@ def anonymize(
             **({"function": function} if function else {}),
             **manifests.describe_merging(limits, before, partition, merged.rounds, encoded),
         },
-        distortion=auditing.average(
-            auditing.distort_columns(table, published, schema, pairs=np.arange(table.rows))
+        distortion=auditing.information_loss(
+            auditing.column_losses(table, published, schema, pairs=np.arange(table.rows))
         ),
         seconds=round(perf_counter() - started, 3),
         dependence=_account_of_dependence(prepared, made, float(dependence)),
@@ -405,7 +405,7 @@ def _prove(
 ) -> None:
     """Measure k, the columns, the records and the limits on the table about to be published, as an outsider would."""
     prepare.prove(published, schema, k, rows)
-    missed = enforce.find_missed(published, schema, limits)
+    missed = enforce.missed_limits(published, schema, limits)
     if missed:
         raise RequirementError(
             f"{' '.join(map(str, missed))} This is of the finished table. Nothing was released."
@@ -432,7 +432,7 @@ def _contradictions(
     told = manifests.find_contradictions(manifest, before, after, schema)
     if not set(schema.keys) <= set(after.columns):
         return told
-    unkept = enforce.find_unkept(after, schema, manifests.limits_of(manifest))
+    unkept = enforce.missed_manifest_limits(after, schema, manifests.limits_of(manifest))
     return *told, *(f"The manifest says that a limit was met: {item}" for item in unkept)
 
 

@@ -10,13 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from microcell.errors import DataError, SchemaError
+from microcell.measures.evaluate import evaluate
+from microcell.measures.evidence import Evidence
 from microcell.measures.pairs import read_quantities
-from microcell.measures.utility import (
-    compare_correlations,
-    compare_quantiles,
-    measure_utility,
-    study_utility,
-)
+from microcell.measures.registry import measures
+from microcell.measures.utility import compare_correlations, compare_quantiles
 from microcell.model import Column, Schema, Table, Values
 from tests.small_tables import table, take
 
@@ -25,12 +23,23 @@ def numeric(*names):
     return [Column(name, kind="numeric", publish="mean") for name in names]
 
 
-def measured(original, released, schema, pairs=None):
+NAMES = (
+    *("il1s", "mean_change", "deviation_change"),
+    *("correlation_change", "correlation_change_average", "eigenvalue_change"),
+)
+
+
+def evidence_of(original, released, schema, pairs=None):
     pairs = np.arange(released.rows) if pairs is None else pairs
-    return {
-        measure.name: measure.value
-        for measure in measure_utility(original, released, schema, pairs=pairs)
-    }
+    return Evidence(original, released, schema, pairs=pairs)
+
+
+def evaluate_utility(*tables, **options):
+    return evaluate(evidence_of(*tables, **options), [measures()[name] for name in NAMES])
+
+
+def measured(*tables, **options):
+    return {name: item.value for name, item in evaluate_utility(*tables, **options).items()}
 
 
 def of_one(before, after, column=None, **more):
@@ -186,12 +195,9 @@ def test_the_worst_column_and_pair_are_named():
     before = table(a=[1.0, 2, 3, 4], b=[1.0, 3, 2, 4], c=[1.0, 2, 4, 3])
     after = table(a=[1.0, 2, 3, 4], b=[2.5, 2.5, 2.5, 2.5], c=[1.0, 2, 4, 3])
     schema = Schema(quasi=numeric("a", "b", "c"))
-    found = {
-        measure.name: measure
-        for measure in measure_utility(before, after, schema, pairs=np.arange(4))
-    }
-    assert "b" in found["deviation_change"].meaning.split()[-1]
-    assert "a and b" in found["correlation_change"].meaning
+    found = evaluate_utility(before, after, schema)
+    assert found["deviation_change"].meaning.endswith("Worst column: b.")
+    assert found["correlation_change"].meaning.endswith("Largest change: a and b.")
     assert all(measure.lower_is_better for measure in found.values())
 
 
@@ -276,8 +282,8 @@ def test_a_single_record_and_no_record_have_no_measures():
     assert of_one([1.0], [1.0]) == {}
     empty = Table({"x": Values("float", np.zeros(0), np.zeros(0, dtype=bool))}, rows=0, native=None)
     assert measured(empty, empty, Schema(quasi=numeric("x"))) == {}
-    studied = study_utility(empty, empty, Schema(quasi=numeric("x")), pairs=np.arange(0))
-    assert (studied.measures, studied.correlations, studied.quantiles) == ((), None, ())
+    evidence = evidence_of(empty, empty, Schema(quasi=numeric("x")))
+    assert (evidence.correlations, evidence.quantiles) == (None, ())
 
 
 def test_a_column_that_is_not_published_counts_as_its_mean():
@@ -450,13 +456,8 @@ def test_quantiles_are_of_quasi_identifiers_that_have_values_on_both_sides():
     assert found[0].before[0] == found[0].before[-1] == 1
 
 
-def test_a_study_holds_the_measures():
+def test_the_correlations_of_the_evidence_are_those_measured():
     before, after, schema = random_release(1)
-    original, released, pairs = table(**before), table(**after), np.arange(40)
-    studied = study_utility(original, released, schema, pairs=pairs)
-    assert studied.measures == measure_utility(original, released, schema, pairs=pairs)
-    change = np.abs(studied.correlations.before - studied.correlations.after).max()
-    assert (
-        change
-        == {measure.name: measure.value for measure in studied.measures}["correlation_change"]
-    )
+    evidence = evidence_of(table(**before), table(**after), schema)
+    change = np.abs(evidence.correlations.before - evidence.correlations.after).max()
+    assert change == measured(table(**before), table(**after), schema)["correlation_change"]

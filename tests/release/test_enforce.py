@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import microcell as mc
 from microcell import api
 from microcell.kernels.merging import find_cheapest, lay_out_cells
-from microcell.measures.requirements import ENFORCED, LOWER_IS_BETTER, base_of
+from microcell.measures.registry import base_name, lower_is_better, requirable
 from microcell.model import Column, Encoded, Partition, Schema
 from microcell.release import enforce
 from tests.small_tables import table
@@ -69,7 +69,7 @@ def plain_broken(cells, alone, demands, column, ordered):
         for cell, rows in cells.items():
             value = of_group(base, [column[row] for row in rows], column, ordered)
             value = value if base in ("k", "prosecutor_worst") else round(value, 12)
-            if value > limit if LOWER_IS_BETTER[base] else value < limit:
+            if value > limit if lower_is_better(base) else value < limit:
                 broken.add(cell)
     return broken
 
@@ -161,7 +161,7 @@ DEMANDS = st.sets(st.sampled_from(sorted(LIMITS)), min_size=1, max_size=2).flatm
 def merge(task, demands):
     kind = "numeric" if task["ordered"] else "nominal"
     source, schema = table(pay=task["column"]), Schema(confidential=[Column("pay", kind=kind)])
-    read = enforce.read_demands(enforce.check_limits(demands), source, schema, task["strata"])
+    read = enforce.resolve_limits(enforce.check_limits(demands), source, schema, task["strata"])
     weights = None if task["weights"] is None else task["weights"].astype(float)
     encoded = Encoded(np.ascontiguousarray(task["points"], dtype=float), None, weights)
     return enforce.merge_cells(read, Partition(task["labels"], k=1), encoded)
@@ -417,7 +417,7 @@ def test_classes_of_cells_that_publish_the_same_are_merged_where_that_breaks_a_l
         quasi=[Column("age", kind="numeric", publish="mean")],
         confidential=[Column("pay", kind="nominal")],
     )
-    demands = enforce.read_demands(
+    demands = enforce.resolve_limits(
         limits, table(age=[0] * 120, pay=column), schema, np.zeros(120, dtype=np.int64)
     )
     points = Encoded(np.ascontiguousarray(cells[:, np.newaxis].astype(float)), None)
@@ -430,8 +430,8 @@ def test_classes_of_cells_that_publish_the_same_are_merged_where_that_breaks_a_l
 
     found = enforce.enforce(demands, partition, points, schema, publish)
     assert len(found.partition) < 3
-    assert not enforce.find_missed(found.published, schema, limits)
-    assert enforce.find_missed(publish(partition), schema, limits)
+    assert not enforce.missed_limits(found.published, schema, limits)
+    assert enforce.missed_limits(publish(partition), schema, limits)
 
     strange = table(age=[value + 2 * (row % 2) for row, value in enumerate(column)], pay=column)
     with pytest.raises(mc.RequirementError, match=r"delta_disclosure is .* please report"):
@@ -493,7 +493,7 @@ def test_nothing_is_merged_and_told_where_merging_mends_nothing(require):
 
 
 def refuse_work(monkeypatch):
-    monkeypatch.setattr(api.groundwork, "make_cells", lambda *_: pytest.fail("cells were made"))
+    monkeypatch.setattr(api.prepare, "make_cells", lambda *_: pytest.fail("cells were made"))
 
 
 @pytest.mark.parametrize(
@@ -608,9 +608,10 @@ def test_every_measure_of_an_audit_can_be_required():
     release = mc.anonymize(columns, schema, k=3)
     measures = mc.audit(columns, release.table, schema).measures
     for name, measure in measures.items():
-        assert LOWER_IS_BETTER[base_of(name)] is measure.lower_is_better, name
-    assert {base_of(name) for name in measures} == set(LOWER_IS_BETTER)
-    assert set(LOWER_IS_BETTER) > ENFORCED
+        assert lower_is_better(name) is measure.lower_is_better, name
+    assert {base_name(name) for name in measures} == set(requirable())
+    enforceable = {name for name, item in requirable().items() if item.enforceable}
+    assert {"k", "l_diversity", "t_closeness"} < enforceable < set(requirable())
     again = mc.anonymize(
         columns, schema, k=3, require={name: measure.value for name, measure in measures.items()}
     )

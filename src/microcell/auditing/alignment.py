@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microcell.errors import DataError, OptionError
+from microcell.measures.classes import class_labels, combine
 from microcell.measures.pairs import FAMILY, NANOSECONDS, read_categories
-from microcell.measures.risk import class_labels, combine
 from microcell.model import Floats, Integers, Mask, Schema, Table, Values
 
 __all__ = ["Alignment", "Match", "align", "are_mixed", "find_rows", "match_rows", "match_values"]

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 
 from microcell.cli.options import check_files, check_sides, parse_requirements
 from microcell.errors import RequirementError
-from microcell.measures.requirements import LOWER_IS_BETTER, base_of
+from microcell.measures.registry import lower_is_better
 
 if TYPE_CHECKING:
     from microcell import Measure
@@ -228,7 +228,7 @@ def explore(
     words = Words(quiet)
     sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
     requirements = parse_requirements(require or ())
-    check_sides(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
+    check_sides(requirements, lower_is_better)
     check_files(output, figure, sources=(table, schema))
     with words.progress():
         found = mc.explore(
