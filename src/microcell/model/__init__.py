@@ -1,7 +1,8 @@
 """The nouns: frozen records that the stages hand to each other. Building one checks what it guarantees."""
 
 from microcell.kernels.arrays import Floats, Integers, Mask
-from microcell.model.encoding import EncodedColumn, Encoding
+from microcell.kinds import Column, EncodedColumn, Representatives, Storage, Values
+from microcell.model.encoding import Encoding
 from microcell.model.partition import Encoded, Partition, Placed
 from microcell.model.results import (
     Audit,
@@ -14,11 +15,10 @@ from microcell.model.results import (
     Quantiles,
     Release,
 )
-from microcell.model.schema import PUBLISHED, Column, Kind, Schema
-from microcell.model.table import Representatives, Storage, Table, Values
+from microcell.model.schema import Schema
+from microcell.model.table import Table
 
 __all__ = [
-    "PUBLISHED",
     "Audit",
     "Column",
     "Comparison",
@@ -29,7 +29,6 @@ __all__ = [
     "Floats",
     "Integers",
     "Judgement",
-    "Kind",
     "Manifest",
     "Mask",
     "Measure",
