@@ -339,7 +339,7 @@ def misses_as_whole(columns, schema, limits):
     found = mc.audit(flat, released, schema)
     return any(
         not item.met
-        for item in found.judge({name: limits[name] for name in limits if name != "linkage"})
+        for item in found.check({name: limits[name] for name in limits if name != "linkage"})
     )
 
 
