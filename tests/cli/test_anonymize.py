@@ -318,7 +318,7 @@ def test_a_folder_that_is_not_writable_is_refused(folder, run):
 def test_a_folder_where_nobody_may_write_is_refused(folder, run):
     outcome = run(*BASE, "-k", 5, "-o", "/proc/out.csv")
     assert outcome.code == 2
-    assert outcome.stderr.count("error: ") == 1
+    assert outcome.stderr.count("error[") == 1
 
 
 def test_effort_goes_to_auto_and_is_refused_where_it_is_wrong(folder, run):

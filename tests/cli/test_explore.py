@@ -97,7 +97,8 @@ def test_limits_that_cannot_be_met_end_in_1_after_the_map(folder, run):
     assert len(outcome.stdout.splitlines()) == 4
     last = outcome.stderr.splitlines()[-1]
     assert last.startswith(
-        "error: No point of the map meets all limits. mdav with k = 3 comes nearest: distortion is"
+        "error[guarantee.requirement_not_met]: No point of the map meets all limits. mdav with k = 3 "
+        "comes nearest: distortion is"
     )
     assert "(missed by" in last
     assert {"map.svg", "map.csv"} <= set(contents(folder))
@@ -243,7 +244,7 @@ def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, code
     assert outcome.code == code, outcome.stderr
     assert outcome.stdout == ""
     last = outcome.stderr.splitlines()[-1]
-    assert last.startswith("error: ")
+    assert last.startswith("error[")
     assert told in last
     assert contents(folder) == before
 
@@ -285,7 +286,7 @@ def test_ctrl_c_while_cells_are_made_writes_nothing(folder, run, monkeypatch):
     monkeypatch.setattr("microcell.release.prepare.make_cells", interrupt)
     outcome = run(*BASE, "-k", 5, "--methods", "mdav", "--figure", "map.svg")
     assert (outcome.code, outcome.stdout) == (130, "")
-    assert outcome.stderr.splitlines()[-1] == "interrupted; nothing was written"
+    assert outcome.stderr.splitlines()[-1] == "Interrupted: nothing was written."
     assert contents(folder) == before
 
 
