@@ -102,7 +102,7 @@ def test_rows_that_cannot_be_matched_leave_k_and_refuse_what_is_not_measured(row
     for name in ("distortion", "distortion.age", "linkage", "linkage_two", "interval_disclosure"):
         assert name not in found.measures
         with pytest.raises(OptionError, match=f"No measure '{name}' in this audit.* one by one"):
-            found.judge({name: 1.0})
+            found.check({name: 1.0})
 
 
 def test_a_release_with_more_rows_fails():
