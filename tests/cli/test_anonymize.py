@@ -498,8 +498,8 @@ def test_requirements_are_met_and_told(folder, run):
 REQUIRED_WRONG = [
     (("--require", "l_diversity<=3"), 2, "of l_diversity, more is better. Write l_diversity>=3"),
     (("--require", "t_closeness.tsh>=0.3"), 2, "of t_closeness.tsh, less is better"),
-    (("--require", "t_closeness"), 2, "--require takes a measure"),
-    (("--require", "t_closeness=nan"), 2, "--require takes a measure"),
+    (("--require", "t_closeness"), 2, "is not valid: write a measure"),
+    (("--require", "t_closeness=nan"), 2, "is not valid: write a measure"),
     (("--require", "k=5", "--require", "k=6"), 2, "two limits for 'k'"),
     (("--require", "nonsense=3"), 2, "No measure 'nonsense'"),
     (("--require", "t_closeness.age=3"), 2, "no confidential column 'age'"),

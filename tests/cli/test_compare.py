@@ -137,7 +137,7 @@ def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
 
 
 def test_the_forms_are_those_of_the_library():
-    assert tuple(_options._FIGURES.values()) == FIGURE_FORMS
+    assert tuple(_options._FIGURE_FORMATS.values()) == FIGURE_FORMS
 
 
 def contents(folder):
@@ -147,7 +147,7 @@ def contents(folder):
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("-k", "3,x"), 2, "-k takes whole numbers"),
+        (("-k", "3,x"), 2, "-k must be whole numbers"),
         (("-k", ""), 2, "there is none"),
         (("-k", "1"), 2, "k must be 2 or more"),
         (("-k", "3,201"), 1, "200 records cannot make a cell of k = 201"),

@@ -207,7 +207,7 @@ def test_skipped_methods_and_what_auto_chose_are_told(folder, run):
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("-k", "3,x"), 2, "-k takes whole numbers"),
+        (("-k", "3,x"), 2, "-k must be whole numbers"),
         (("-k", ""), 2, "there is none"),
         (("-k", "1"), 2, "k must be 2 or more"),
         (("-k", "3,201"), 1, "200 records cannot make a cell of k = 201"),
@@ -221,9 +221,9 @@ def test_skipped_methods_and_what_auto_chose_are_told(folder, run):
         (
             ("-k", "3", "--methods", "mdav", "--require", "distortion"),
             2,
-            "--require takes a measure",
+            "is not valid: write a measure",
         ),
-        (("-k", "3", "--methods", "mdav", "--require", "distortion>=0.1"), 2, "less is better"),
+        (("-k", "3", "--methods", "mdav", "--require", "distortion>=0.1"), 2, "lower values"),
         (
             ("-k", "3", "--methods", "mdav", "--require", "k=2", "--require", "k=3"),
             2,
@@ -253,7 +253,7 @@ def test_a_limit_on_the_wrong_side_is_refused_before_any_work(folder, run, monke
     monkeypatch.setattr(mc, "explore", lambda *_, **__: pytest.fail("work was done"))
     outcome = run(*BASE, "-k", "3", "--require", "t_closeness.tsh>=0.3")
     assert outcome.code == 2
-    assert "less is better" in outcome.stderr
+    assert "lower values" in outcome.stderr
 
 
 def test_k_must_be_given(folder, run):
