@@ -326,7 +326,7 @@ def test_the_largest_weight_within_the_limit_is_recommended():
         ({"k": 5, "blocks": [["x0"], ["nothing"]]}, "no quasi-identifier"),
         ({"k": 5, "blocks": [["x0"], ["x0"]]}, "twice"),
         ({"k": 5, "blocks": []}, "leave out"),
-        ({"k": 5, "blocks": [["x0"], []]}, "without a column"),
+        ({"k": 5, "blocks": [["x0"], []]}, "A block is empty"),
     ],
 )
 def test_bad_input_is_refused(given, message):

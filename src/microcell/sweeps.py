@@ -18,7 +18,7 @@ from microcell import methods as partitioning
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
-from microcell.model import Audit, Encoded, Floats, Judgement, Measure, Partition, Schema
+from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, Schema
 from microcell.release import enforce, prepare
 from microcell.schema import resolve
 
@@ -425,7 +425,7 @@ def _as_points(
             yield Point(attempt.method, attempt.k, attempt.why)
             continue
         found = _audit(prepared, attempt.partition)
-        found.judge(
+        found.check(
             dict.fromkeys(names, 0.0)
         )  # refuses, at the first point, a name that the audit does not have
         if found["k"] < attempt.k:
@@ -516,13 +516,13 @@ def _scaled(point: Point, points: Sequence[Point], name: str) -> float:
     return (_cost(point, name) - min(costs)) / spread if spread else 0.0
 
 
-def _missed(point: Point, limits: Mapping[str, float]) -> list[Judgement]:
+def _missed(point: Point, limits: Mapping[str, float]) -> list[Check]:
     """The limits that the point does not meet, beside what was found."""
-    judged = [Judgement(point.measures[name], limit) for name, limit in limits.items()]
+    judged = [Check(point.measures[name], limit) for name, limit in limits.items()]
     return [item for item in judged if not item.met]
 
 
-def _shortfall(missed: Judgement) -> float:
+def _shortfall(missed: Check) -> float:
     return abs(float(missed.measure.value) - missed.limit)
 
 
@@ -537,7 +537,7 @@ def _total_shortfall(point: Point, points: Sequence[Point], limits: Mapping[str,
     return total
 
 
-def _tell_miss(missed: Judgement) -> str:
+def _tell_miss(missed: Check) -> str:
     return f"{str(missed).removesuffix('.')} (missed by {_shortfall(missed):.6g})"
 
 

@@ -14,6 +14,7 @@ import pytest
 from microcell.errors import OptionError
 from microcell.model import Audit, Measure
 from microcell.report import FORMS, render
+from tests.raising import raises
 from tests.report.examples import MANIFEST, example, full, pictured
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -142,7 +143,7 @@ def test_an_unknown_audience_is_refused():
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_limit_of_what_was_not_measured_is_refused(form):
-    with pytest.raises(OptionError, match="No measure 'novelty' in this audit"):
+    with raises(OptionError, "option.unknown", measure="novelty"):
         render(example(), form, require={"novelty": 1})
 
 

@@ -208,7 +208,7 @@ def test_an_empty_schema():
         ),
         (
             '[columns.age]\nrole = "quasi"\norder = ["SECRET", "SECRET"]',
-            "'age': a category stands twice",
+            "'age': its order contains a category twice",
         ),
         (
             '[columns.age]\nrole = "quasi"\nkind = 2020-01-01',
@@ -216,13 +216,16 @@ def test_an_empty_schema():
         ),
         (
             '[columns.age]\nrole = "quasi"\nkind = "number"',
-            "'age': unknown kind 'number'; choose one of numeric",
+            "'age': unknown kind 'number'. Choose one of numeric",
         ),
         (
             '[columns.age]\nrole = "keep"\nkind = "numeric"',
             "columns.age.kind is for the role quasi.* role is keep",
         ),
-        ('[columns.home]\nrole = "quasi"\nkind = "location"', "'home': a location needs both"),
+        (
+            '[columns.home]\nrole = "quasi"\nkind = "location"',
+            "'home': a location needs latitude and longitude",
+        ),
         ('[columns]\nage = "quasi"', r"columns.age must be a table, such as \[columns.age\]"),
         ("columns = 3", "columns must be a table, not a whole number"),
         ('rest = "ignore"', "rest must be one of error, keep, drop, not 'ignore'"),

@@ -2,24 +2,24 @@
 
 from microcell.kernels.arrays import Floats, Integers, Mask
 from microcell.kinds import Column, EncodedColumn, Representatives, Storage, Values
-from microcell.model.encoding import Encoding
-from microcell.model.partition import Encoded, Partition, Placed
-from microcell.model.results import (
+from microcell.model.audit import (
     Audit,
+    Check,
     Comparison,
     Correlations,
-    Judgement,
-    Manifest,
     Measure,
     Projection,
     Quantiles,
-    Release,
 )
+from microcell.model.encoding import Encoding
+from microcell.model.partition import Encoded, Partition, Placed
+from microcell.model.results import Manifest, Release
 from microcell.model.schema import Schema
 from microcell.model.table import Table
 
 __all__ = [
     "Audit",
+    "Check",
     "Column",
     "Comparison",
     "Correlations",
@@ -28,7 +28,6 @@ __all__ = [
     "Encoding",
     "Floats",
     "Integers",
-    "Judgement",
     "Manifest",
     "Mask",
     "Measure",
