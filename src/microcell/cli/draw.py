@@ -55,13 +55,13 @@ def draw(
     form = figure_form(output, "--output")
     check_target(output, sources=(table, schema))
     with words.progress():
-        figure = mc.plot.draw_cells(
+        figure = mc.plot.cells(
             mc.read(table, **reading),
             mc.load_schema(schema),
             k=k,
             methods=split_names(methods),
             columns=None if columns is None else split_names(columns),
-            form=form,
+            format=form,
             seed=seed,
             missing=missing,
         )

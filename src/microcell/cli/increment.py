@@ -208,7 +208,7 @@ def plan(
     if figure is not None:
         with Staging() as staging:
             staging.path(figure).write_bytes(
-                mc.plot.draw_plan(found, figure_form(figure, "--figure"))
+                mc.plot.plan(found, format=figure_form(figure, "--figure"))
             )
         words.list([("figure", str(figure))])
 
@@ -463,7 +463,7 @@ def finish(
                 "html",
                 manifest=manifest,
                 title=f"Audit of {output.name}",
-                picture=mc.plot.draw_release(original, release),
+                picture=mc.plot.release(original, release),
                 require={"k": release.partition.k},
                 audience=audience,
             )

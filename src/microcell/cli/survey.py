@@ -101,7 +101,7 @@ def size(
     if figure is not None:
         with Staging() as staging:
             staging.path(figure).write_bytes(
-                mc.plot.draw_size(found, figure_form(figure, "--figure"))
+                mc.plot.survey_size(found, format=figure_form(figure, "--figure"))
             )
         Words(quiet).list([("figure", str(figure))])
 

@@ -126,7 +126,7 @@ def compare(
     if figure is not None:
         with Staging() as staging:
             staging.path(figure).write_bytes(
-                mc.plot.draw_trials(trials, figure_form(figure, "--figure"))
+                mc.plot.comparison(trials, format=figure_form(figure, "--figure"))
             )
         words.list([("figure", str(figure))])
 
@@ -260,7 +260,7 @@ def _write_files(found: "Exploration", figure: Path | None, output: Path | None)
     with Staging() as staging:
         if figure is not None:
             staging.path(figure).write_bytes(
-                mc.plot.draw_exploration(found, figure_form(figure, "--figure"))
+                mc.plot.exploration(found, format=figure_form(figure, "--figure"))
             )
         if output is not None:
             mc.write(_exploration_columns(found), staging.path(output))
@@ -446,7 +446,7 @@ def dependence(
             mc.write(_as_columns(sweep.points), staging.path(output))
         if figure is not None:
             staging.path(figure).write_bytes(
-                mc.plot.draw_dependence(sweep, figure_form(figure, "--figure"))
+                mc.plot.dependence(sweep, format=figure_form(figure, "--figure"))
             )
     if json:
         points = [_plain(point) for point in sweep.points]
