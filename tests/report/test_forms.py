@@ -15,7 +15,6 @@ from microcell.errors import OptionError
 from microcell.model import Audit, Measure
 from microcell.report import FORMATS, render
 from tests.raising import raises
-from tests.raising import raises
 from tests.report.examples import MANIFEST, example, full, pictured
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -155,8 +154,7 @@ def test_an_empty_release_can_be_reported(form):
 
 def test_text_and_json_do_not_load_matplotlib():
     program = (
-        "import sys; from tests.raising import raises
-from tests.report.examples import example; from microcell.report import render;"
+        "import sys; from tests.report.examples import example; from microcell.report import render;"
         "render(example(), 'text', audience='public'); render(example(), 'json', require={'k': 5});"
         "sys.exit(any(name.split('.')[0] in ('matplotlib', 'fpdf') for name in sys.modules))"
     )
