@@ -125,7 +125,7 @@ def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, told
     outcome = run(*BASE, *words)
     assert outcome.code == 2, outcome.stderr
     (line,) = outcome.stderr.splitlines()
-    assert line.startswith("error: ")
+    assert line.startswith("error[")
     assert told in line
     assert outcome.stdout == ""
     assert contents(folder) == before

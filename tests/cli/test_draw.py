@@ -117,7 +117,7 @@ def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, code
     outcome = run(*BASE, *words)
     assert outcome.code == code, outcome.stderr
     last = outcome.stderr.splitlines()[-1]
-    assert last.startswith("error: ")
+    assert last.startswith("error[")
     assert told in last
     assert contents(folder) == before
 
