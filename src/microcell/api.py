@@ -14,6 +14,7 @@ from microcell import __version__, auditing, dask, encoding, methods, progress, 
 from microcell._atomic import Staging, check_target
 from microcell.cells import Cells, load_cells
 from microcell.errors import DataError, GuaranteeError, OptionError, RequirementError, TableError
+from microcell.measures.pairs import ColumnPairs
 from microcell.model import Audit, Integers, Manifest, Partition, Release, Schema, Table
 from microcell.release import enforce, prepare
 from microcell.release import manifest as manifests
@@ -173,7 +174,7 @@ def anonymize(
             **manifests.describe_merging(limits, before, partition, merged.rounds, encoded),
         },
         distortion=auditing.information_loss(
-            auditing.column_losses(table, published, schema, pairs=np.arange(table.rows))
+            auditing.column_losses(ColumnPairs(table, published, schema, np.arange(table.rows)))
         ),
         seconds=round(perf_counter() - started, 3),
         dependence=_account_of_dependence(prepared, made, float(dependence)),

@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 from microcell.errors import DataError
 from microcell.kernels.linkage import distinct_rows
+from microcell.kinds.pairs import ColumnPoints
 from microcell.measures import attacks
 from microcell.measures.attacks import (
-    ColumnPoints,
     LinkagePoints,
     link_records,
     read_linkage_points,
 )
 from microcell.measures.classes import class_labels
 from microcell.measures.evaluate import evaluate
+from microcell.measures.pairs import ColumnPairs
 from microcell.measures.registry import measures
 from microcell.model import Column, Schema
 from tests.raising import raises
@@ -294,7 +295,7 @@ def test_points_of_each_kind():
         Column("same", kind="numeric"),
     ]
     schema = Schema(quasi=quasi, strata=["state"])
-    points = read_linkage_points(original, released, schema, np.arange(5))
+    points = read_linkage_points(ColumnPairs(original, released, schema, np.arange(5)))
     assert points.names == ("age", "sex", "job", "grade", "zip", "place", "same", "state")
     assert [column.places.shape[1] for column in points.columns] == [1, 1, 3, 1, 1, 3, 0, 1]
     age, sex, job, grade, codes, place, _, state = (
@@ -329,7 +330,7 @@ def test_published_rows_in_another_order_give_the_same():
     found = []
     for order in (np.arange(30), rng.permutation(30)):
         released = table(x=after[order, 0], job=jobs[order])
-        points = read_linkage_points(original, released, schema, order)
+        points = read_linkage_points(ColumnPairs(original, released, schema, order))
         links = link_records(points, class_labels(released, schema.keys))
         found.append({name: item.value for name, item in evaluate_links(links).items()})
     assert found[0] == pytest.approx(found[1])
@@ -339,7 +340,7 @@ def test_strata_are_never_mistaken():
     original = table(x=[0.0, 1.0, 0.1, 1.1], state=["a", "a", "b", "b"])
     released = table(x=[0.5, 0.5, 0.6, 0.6], state=["a", "a", "b", "b"])
     schema = Schema(quasi=[Column("x", kind="numeric")], strata=["state"])
-    points = read_linkage_points(original, released, schema, np.arange(4))
+    points = read_linkage_points(ColumnPairs(original, released, schema, np.arange(4)))
     links = link_records(points, class_labels(released, schema.keys))
     assert links.all_columns.share == 0.5
     assert links.one_column.share < 0.5 + 1e-12
@@ -349,7 +350,9 @@ def test_more_categories_than_indicators():
     names = [f"c{at:03d}" for at in range(80)]
     original = table(job=[*names, *names[:70]])
     points = read_linkage_points(
-        original, original, Schema(quasi=[Column("job", kind="nominal")]), np.arange(150)
+        ColumnPairs(
+            original, original, Schema(quasi=[Column("job", kind="nominal")]), np.arange(150)
+        )
     )
     rows = np.arange(150)
     assert points.before(rows).shape == (150, 50)

@@ -12,6 +12,7 @@ from microcell.measures import propensity
 from microcell.measures.evidence import Evidence
 from microcell.measures.propensity import propensity_error
 from microcell.model import Column, Schema, Table, Values
+from tests.raising import raises
 from tests.small_tables import table, take
 
 
@@ -187,7 +188,7 @@ def test_nothing_to_tell_apart_gives_nothing():
 
 def test_infinite_quasi_identifiers_are_an_error():
     original = table(x=[1.0, math.inf])
-    with pytest.raises(DataError, match=r"'x'.*row 2"):
+    with raises(DataError, "data.not_finite", column="x", row=2):
         of(original, original, Schema(quasi=numeric("x")))
 
 

@@ -115,10 +115,8 @@ def audit(
             *repetition_notes(original, schema),
             *(_unreadable_notes(evidence.losses) if compared else ()),
         ),
-        comparisons=() if brief else compare_columns(original, released, schema),
-        projection=project(original, released, schema, pairs=rows, classes=evidence.classes)
-        if rows is not None
-        else None,
+        comparisons=() if brief else compare_columns(evidence.columns),
+        projection=project(evidence.columns, evidence.classes) if compared else None,
         quantiles=evidence.quantiles if compared else (),
         correlations=evidence.correlations if compared else None,
         linkage_by_known=evidence.links.by_known if compared else None,

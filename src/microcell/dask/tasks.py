@@ -24,7 +24,8 @@ from microcell.dask.sources import Part
 from microcell.encoding import sampling_weights
 from microcell.errors import GuaranteeError, MicrocellError
 from microcell.kernels.arrays import centroids, unit_vectors
-from microcell.measures.pairs import Loss, lose_changes, lose_characters
+from microcell.kinds.losses import Loss, lose_changes, lose_characters
+from microcell.measures.pairs import ColumnPairs
 from microcell.measures.utility import ColumnLoss
 from microcell.methods.search import refine_labels
 from microcell.model import Column, Encoding, Floats, Integers, Schema, Table, Values
@@ -82,7 +83,7 @@ def lose(
             for column, fitted in zip(schema.quasi, encoding.columns, strict=True)
         ),
     )
-    found = auditing.column_losses(table, published, own, pairs=np.arange(table.rows))
+    found = auditing.column_losses(ColumnPairs(table, published, own, np.arange(table.rows)))
     out = []
     for item, fitted in zip(found, encoding.columns, strict=True):
         if item.column.kind in ("nominal", "code"):

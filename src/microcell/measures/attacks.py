@@ -1,7 +1,6 @@
 """Record linkage attacks by someone who knows original quasi-identifiers."""
 
-from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import comb, sqrt
@@ -11,12 +10,12 @@ import numpy as np
 from microcell.errors import DataError
 from microcell.kernels.linkage import count_links, distinct_rows
 from microcell.kernels.trees import MOST_TREE_DIMENSIONS
-from microcell.measures.pairs import centre, read_categories, read_numbers, read_points, read_ranks
-from microcell.model import Column, Floats, Integers, Schema, Table
+from microcell.kinds.pairs import ColumnPoints, read_categories
+from microcell.measures.pairs import ColumnPairs
+from microcell.model import Floats, Integers
 from microcell.progress import report
 
 __all__ = [
-    "ColumnPoints",
     "Estimate",
     "LinkagePoints",
     "Links",
@@ -25,24 +24,8 @@ __all__ = [
     "read_linkage_points",
 ]
 
-_MAX_INDICATORS = 50
-"""Categories with an indicator of their own; rarer ones have none."""
-
 _STRATUM_DISTANCE = 1e6
 """Distance between two strata: farther than any two records of one stratum."""
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnPoints:
-    """A column as points: the distinct ``places``, and each record's place before and after.
-
-    Records share places, so that a column of many dimensions takes no more memory than its
-    categories. A constant column has no dimensions.
-    """
-
-    places: Floats
-    before: Integers
-    after: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +56,7 @@ class LinkagePoints:
         return self.columns if subset is None else [self.columns[place] for place in subset]
 
 
-def read_linkage_points(
-    original: Table, released: Table, schema: Schema, pairs: Integers
-) -> LinkagePoints:
+def read_linkage_points(columns: ColumnPairs) -> LinkagePoints:
     """Place the quasi-identifiers and strata of the published records on one scale.
 
     Numbers, dates and ranks are standardized by the original's mean and standard deviation.
@@ -86,133 +67,33 @@ def read_linkage_points(
     of other strata are excluded by placing them 1,000,000 apart. Column weights are ignored, since
     an attacker does not know them. Time and memory O(n) per column.
 
-    Parameters
-    ----------
-    schema
-        A resolved schema: each quasi-identifier has its kind.
-    pairs
-        The original row (from 0) of each published row.
-
     Examples
     --------
-    >>> from microcell.model import Values
+    >>> from microcell.model import Column, Schema, Table, Values
     >>> none = np.zeros(4, dtype=bool)
     >>> ages, means = np.array([20, 22, 40, 42]), np.array([21, 21, 41, 41])
     >>> before = Table({"age": Values("integer", ages, none)}, rows=4, native=None)
     >>> after = Table({"age": Values("integer", means, none)}, rows=4, native=None)
     >>> schema = Schema(quasi=[Column("age", kind="numeric")])
-    >>> points = read_linkage_points(before, after, schema, np.arange(4))
+    >>> points = read_linkage_points(ColumnPairs(before, after, schema, np.arange(4)))
     >>> points.after(np.arange(4)).round(3).ravel().tolist()
     [-0.995, -0.995, 0.995, 0.995]
     """
-    columns = [_OF_KIND[str(column.kind)](column, original, released) for column in schema.quasi]
-    columns += [_of_stratum(name, original, released) for name in schema.strata]
+    schema = columns.schema
+    points = [pair.points() for pair in columns.quasi]
+    points += [_stratum_points(name, columns) for name in schema.strata]
     return LinkagePoints(
         names=(*(column.name for column in schema.quasi), *schema.strata),
-        columns=tuple(replace(column, before=column.before[pairs]) for column in columns),
+        columns=tuple(replace(item, before=item.before[columns.rows]) for item in points),
         unchanged=tuple(schema.strata),
     )
 
 
-def _separate_places(places: Floats, before: int) -> ColumnPoints:
-    """Build a column with one place per record; the first ``before`` places are the original's."""
-    rows = np.arange(len(places))
-    return ColumnPoints(places, rows[:before], rows[before:])
-
-
-def _constant_column(before: int, after: int) -> ColumnPoints:
-    return ColumnPoints(
-        np.zeros((1, 0)), np.zeros(before, dtype=np.int64), np.zeros(after, dtype=np.int64)
-    )
-
-
-def _on_line(before: Floats, after: Floats) -> ColumnPoints:
-    present = before[~np.isnan(before)]
-    both = centre(present, np.concatenate((before, after)), np.ones(len(present)))
-    if both.constant:
-        return _constant_column(len(before), len(after))
-    standardized = np.nan_to_num(both.after / np.sqrt(np.square(both.before).mean()))
-    return _separate_places(standardized[:, None], len(before))
-
-
-def _of_numbers(column: Column, original: Table, released: Table) -> ColumnPoints:
-    reading = read_numbers(
-        column.name, original.columns[column.name], released.columns[column.name]
-    )
-    return _on_line(reading.before, reading.after)
-
-
-def _of_ranks(column: Column, original: Table, released: Table) -> ColumnPoints:
-    reading = read_ranks(column, original.columns[column.name], released.columns[column.name])
-    return _on_line(reading.before, reading.after)
-
-
-def _of_codes(column: Column, original: Table, released: Table) -> ColumnPoints:
-    reading = read_categories(
-        column.name, original.columns[column.name], released.columns[column.name]
-    )
-    codes = sorted(
-        reading.names[code] for code in np.unique(reading.before[reading.before >= 0]).tolist()
-    )
-    ranks = np.array([*(_middle_rank(name, codes) for name in reading.names), np.nan])
-    return _on_line(ranks[reading.before], ranks[reading.after])
-
-
-def _middle_rank(name: str, codes: Sequence[str]) -> float:
-    """Return the rank of a code, or the middle rank of the codes with this prefix; NaN if none."""
-    place = bisect_left(codes, name)
-    if codes[place : place + 1] == [name]:
-        return float(place)
-    prefix = name.rstrip("*")
-    first, last = bisect_left(codes, prefix), bisect_left(codes, prefix + "\U0010ffff")
-    return (first + last - 1) / 2 if first < last else np.nan
-
-
-def _of_categories(column: Column, original: Table, released: Table) -> ColumnPoints:
-    reading = read_categories(
-        column.name, original.columns[column.name], released.columns[column.name]
-    )
-    counts = np.bincount(reading.before[reading.before >= 0], minlength=len(reading.names))
-    frequent = np.argsort(-counts, kind="stable")[: min(_MAX_INDICATORS, np.count_nonzero(counts))]
-    # Two categories need only one indicator, and a single category needs none.
-    frequent, height = (frequent[1:], 1.0) if len(frequent) < 3 else (frequent, sqrt(0.5))
-    # One place per frequent category, one for all rarer ones, and the mean for unknown values.
-    places = np.zeros((len(frequent) + 2, len(frequent)))
-    places[np.arange(len(frequent)), np.arange(len(frequent))] = height
-    place_of = np.where(counts > 0, len(frequent), len(frequent) + 1)
-    place_of[frequent] = np.arange(len(frequent))
-    mean = counts @ places[place_of] / max(int(counts.sum()), 1)
-    places[-1] = mean
-    place_of = np.append(place_of, len(frequent) + 1)
-    return ColumnPoints(places - mean, place_of[reading.before], place_of[reading.after])
-
-
-def _of_points(column: Column, original: Table, released: Table) -> ColumnPoints:
-    reading = read_points(column, original, released)
-    present = reading.before[~np.isnan(reading.before).any(axis=1)]
-    mean = present.mean(axis=0) if len(present) else np.zeros(3)
-    total = float(np.square(present - mean).sum(axis=1).mean()) if len(present) else 0.0
-    if total <= 1e-24:
-        return _constant_column(len(reading.before), len(reading.after))
-    both = (np.concatenate((reading.before, reading.after)) - mean) * sqrt(2 / total)
-    return _separate_places(np.nan_to_num(both), len(reading.before))
-
-
-def _of_stratum(name: str, original: Table, released: Table) -> ColumnPoints:
-    reading = read_categories(name, original.columns[name], released.columns[name])
+def _stratum_points(name: str, columns: ColumnPairs) -> ColumnPoints:
+    reading = read_categories(name, columns.original.columns[name], columns.released.columns[name])
     # Missing values have code -1, so the last place is theirs.
     places = np.append(np.arange(len(reading.names)), -1)[:, None] * _STRATUM_DISTANCE
     return ColumnPoints(places, reading.before % len(places), reading.after % len(places))
-
-
-_OF_KIND: Mapping[str, Callable[[Column, Table, Table], ColumnPoints]] = {
-    "numeric": _of_numbers,
-    "datetime": _of_numbers,
-    "ordinal": _of_ranks,
-    "nominal": _of_categories,
-    "code": _of_codes,
-    "location": _of_points,
-}
 
 
 # ------------------------------------------------------------------------------------- attacks

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from microcell.errors import DataError
+from microcell.kinds import kind_of
+from microcell.kinds.losses import Loss, standardize
 from microcell.measures.classes import combine, number_values
-from microcell.measures.pairs import ORDERED, Loss, as_quantity, standardize
 from microcell.measures.registry import measure
 from microcell.model import Column, Floats, Integers, Mask, Schema, Table, Values
 
@@ -207,8 +208,9 @@ class ConfidentialColumn:
 
     @cached_property
     def _predictability(self) -> tuple[Loss, Integers]:
-        kind, values = self.column.kind, self.values
-        if kind == "ordinal" or (kind in ORDERED and (values.is_number or values.is_time)):
+        column, values = self.column, self.values
+        ordered = column.kind is not None and kind_of(column).ordered
+        if ordered and (column.kind == "ordinal" or values.is_number or values.is_time):
             return self._predict_numbers()
         codes = values.factorize()[0].astype(np.int64) + 1
         return _mode_loss(codes, self.classes), codes
@@ -218,7 +220,7 @@ class ConfidentialColumn:
         if column.order is not None:
             values = sort_by_order(column, values)
             column = replace(column, kind="numeric", order=None)
-        numbers = as_quantity(column, values)
+        numbers = kind_of(column).quantity(column, values)
         present: Mask = ~np.isnan(numbers)
         used = numbers[present]
         standardized = standardize(used, used, np.ones(len(used)))

@@ -10,12 +10,7 @@ from microcell.measures.attacks import Links, link_records, read_linkage_points
 from microcell.measures.classes import class_labels
 from microcell.measures.disclosure import ConfidentialColumn, confidential_columns
 from microcell.measures.learning import LearningScores, learn_task
-from microcell.measures.pairs import (
-    Quantities,
-    Quantity,
-    read_further_quantities,
-    read_quantities,
-)
+from microcell.measures.pairs import ColumnPairs
 from microcell.measures.utility import (
     ColumnLoss,
     QuasiColumn,
@@ -87,6 +82,13 @@ class Evidence:
         """The published confidential columns; none for a release without records."""
         return confidential_columns(self.released, self.schema, self.classes)
 
+    @cached_property
+    def columns(self) -> ColumnPairs:
+        """The columns before and after; without ``pairs``, only unmatched values can be used."""
+        if self.pairs is None:
+            return ColumnPairs(self.original, self.released, self.schema)
+        return ColumnPairs(self.original, self.released, self.schema, self.pairs)
+
     @property
     def homogeneous(self) -> Mapping[str, Integers]:
         """Sizes of the classes with a single value, by confidential column."""
@@ -95,55 +97,36 @@ class Evidence:
     @cached_property
     def losses(self) -> tuple[ColumnLoss, ...]:
         """Information loss of each quasi-identifier."""
-        return column_losses(self.original, self.released, self.schema, pairs=self.row_pairs)
+        return column_losses(self.columns)
 
     @cached_property
     def quasi(self) -> tuple[QuasiColumn, ...]:
         """The quasi-identifiers before and after."""
-        quantities = {item.name: item for item in self.quantities.columns if item.quasi}
+        quantities = self.columns.quantities
+        by_name = {item.name: item for item in quantities.columns if item.quasi}
         return tuple(
-            QuasiColumn(loss, quantities.get(loss.column.name), self.quantities.weights)
+            QuasiColumn(loss, by_name.get(loss.column.name), quantities.weights)
             for loss in self.losses
-        )
-
-    @cached_property
-    def quantities(self) -> Quantities:
-        """The columns that have an order, as numbers before and after."""
-        report("measuring utility")
-        return read_quantities(self.original, self.released, self.schema, pairs=self.row_pairs)
-
-    @cached_property
-    def further_quantities(self) -> tuple[Quantity, ...]:
-        """Codes and the parts of locations, as numbers before and after."""
-        return read_further_quantities(
-            self.original, self.released, self.schema, pairs=self.row_pairs
         )
 
     @cached_property
     def correlations(self) -> Correlations | None:
         """Correlations of the ordered columns, before and after."""
-        return compare_correlations(self.quantities)
+        report("measuring utility")
+        return compare_correlations(self.columns.quantities)
 
     @cached_property
     def quantiles(self) -> tuple[Quantiles, ...]:
         """Quantiles of the ordered quasi-identifiers, before and after."""
-        return compare_quantiles(self.quantities)
+        return compare_quantiles(self.columns.quantities)
 
     @cached_property
     def links(self) -> Links:
         """Results of the record linkage attacks."""
-        points = read_linkage_points(self.original, self.released, self.schema, self.row_pairs)
-        return link_records(points, self.classes)
+        return link_records(read_linkage_points(self.columns), self.classes)
 
     @cached_property
     def learning(self) -> LearningScores:
         """How well the target is predicted from the release and from the original."""
         report("learning a task")
         return learn_task(self)
-
-    @property
-    def row_pairs(self) -> Integers:
-        """``pairs``, where a measure needs them."""
-        if self.pairs is None:
-            raise ValueError("This measure compares records, but rows are not matched.")
-        return self.pairs

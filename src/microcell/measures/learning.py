@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microcell.errors import DataError, OptionError
-from microcell.measures.pairs import as_quantity, centre, read_categories
+from microcell.kinds import kind_of
+from microcell.kinds.losses import centre
+from microcell.measures.pairs import ColumnPairs
 from microcell.measures.registry import Value, measure
 from microcell.model import Column, Floats, Integers, Mask, Schema, Table, Values
 
@@ -163,9 +165,9 @@ def learn_task(evidence: "Evidence", *, seed: int = 0) -> LearningScores:
     name = str(evidence.target)
     _check_target(evidence.original, evidence.released, evidence.schema, name)
     column = _column(evidence.schema, name)
-    target = _read_target(evidence.original.columns[name], column, evidence.row_pairs)
+    target = _read_target(evidence.original.columns[name], column, evidence.columns.rows)
     rows = _draw_records(target, name, seed)
-    features = _read_features(evidence, rows, without=name)
+    features = _read_features(evidence.columns, rows, without=name)
     if not features.categorical:
         raise DataError(
             f"Cannot learn {name!r}: no quasi-identifier and no other confidential column varies. "
@@ -252,7 +254,7 @@ def _column(schema: Schema, target: str) -> Column:
 def _read_target(values: Values, column: Column, pairs: Integers) -> _Target:
     if column.kind not in ("nominal", "ordinal") and (values.is_number or values.is_time):
         quantity = Column(column.name, kind="datetime" if values.is_time else "numeric")
-        numbers = as_quantity(quantity, values)[pairs]
+        numbers = kind_of(quantity).quantity(quantity, values)[pairs]
         if len(np.unique(numbers[~np.isnan(numbers)])) > _MAX_NUMERIC_CLASSES:
             # R² does not depend on the scale, and numbers near 1 do not overflow when squared.
             return _Target(_rescale(numbers, numbers)[0], False)
@@ -294,24 +296,16 @@ def _draw_records(target: _Target, name: str, seed: int) -> Integers:
 # -------------------------------------------------------------------------------------- features
 
 
-def _read_features(evidence: "Evidence", rows: Integers, *, without: str) -> _Features:
-    original, released = evidence.original.columns, evidence.released.columns
-    pairs = evidence.row_pairs
+def _read_features(pairs: ColumnPairs, rows: Integers, *, without: str) -> _Features:
     columns = [
         (*_rescale(item.before[rows], item.after[rows]), False)
-        for item in (*evidence.quantities.columns, *evidence.further_quantities)
+        for item in (*pairs.quantities.columns, *pairs.further_quantities)
         if item.name != without
     ]
-    for column in evidence.schema.quasi:
-        if column.kind == "nominal":
-            reading = read_categories(column.name, original[column.name], released[column.name])
-            before, after = reading.before[pairs[rows]], reading.after[rows]
+    for item in pairs.categories:
+        if item.name != without:
+            before, after = item.before[rows], item.after[rows]
             columns.append((*_rank_by_frequency(before, after, limit=_MAX_CATEGORIES), True))
-    for column in evidence.schema.confidential:
-        published = column.name in original and column.name in released
-        if column.kind == "nominal" and published and column.name != without:
-            codes = original[column.name].factorize()[0][pairs[rows]]
-            columns.append((*_rank_by_frequency(codes, codes, limit=_MAX_CATEGORIES), True))
     used = [item for item in columns if _varies(item[0]) or _varies(item[1])]
     nothing = np.zeros((len(rows), 0))
     return _Features(

@@ -15,14 +15,16 @@ equally, whatever their weights. The regression is written here because the core
 depend on scikit-learn.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from microcell.measures.pairs import Quantity, read_categories, standardize
+from microcell.kinds.losses import standardize
+from microcell.kinds.pairs import Quantity
+from microcell.measures.pairs import NamedCategories
 from microcell.measures.registry import Value, measure
 from microcell.model import Floats, Integers, Mask
 
@@ -83,16 +85,6 @@ class _Terms:
         return _Terms(self.before[:, terms], self.after[:, terms])
 
 
-@dataclass(frozen=True, eq=False)
-class _NominalColumn:
-    """A nominal column of the matched records as codes into ``names``, -1 where missing."""
-
-    name: str
-    before: Integers
-    after: Integers
-    names: tuple[str, ...]
-
-
 @measure(
     "propensity_error",
     label="Distinguishable from the original",
@@ -105,15 +97,16 @@ class _NominalColumn:
 )
 def propensity_error(evidence: "Evidence", *, seed: int = 0) -> Value | None:
     """Fit the model and return its error; None if there are no records or no usable columns."""
-    total = len(evidence.row_pairs)
+    columns = evidence.columns
+    total = len(columns.rows)
     rows = np.arange(total)
     if total > MAX_RECORDS:
         rows = np.sort(np.random.default_rng(seed).permutation(total)[:MAX_RECORDS])
     # Sorted by name, so that the order of columns in the table does not decide between terms.
     quantities = sorted(
-        (*evidence.quantities.columns, *evidence.further_quantities), key=lambda item: item.name
+        (*columns.quantities.columns, *columns.further_quantities), key=lambda item: item.name
     )
-    nominal = sorted(_read_nominal(evidence), key=lambda column: column.name)
+    nominal = sorted(columns.categories, key=lambda item: item.name)
     numbers = [_number_terms(quantity, rows) for quantity in quantities]
     points = _concatenate([terms for terms in numbers if terms is not None], len(rows))
     indicators = [
@@ -154,7 +147,7 @@ def _missing_terms(quantity: Quantity, rows: Integers) -> _Terms:
     return _Terms(*(np.isnan(side[rows]).astype(np.float64)[:, None] for side in sides))
 
 
-def _category_terms(column: _NominalColumn, rows: Integers) -> _Terms:
+def _category_terms(column: NamedCategories, rows: Integers) -> _Terms:
     """Indicators of the categories most frequent in both tables together, and of missing values."""
     before, after = column.before[rows], column.after[rows]
     counts = np.bincount(np.concatenate((before, after)) + 1, minlength=len(column.names) + 1)[1:]
@@ -162,21 +155,6 @@ def _category_terms(column: _NominalColumn, rows: Integers) -> _Terms:
     order = sorted(range(len(counts)), key=lambda code: (-counts[code], column.names[code]))
     selected = np.array([*order[:_MAX_CATEGORIES], -1], dtype=np.int64)
     return _Terms(*((codes[:, None] == selected).astype(np.float64) for codes in (before, after)))
-
-
-def _read_nominal(evidence: "Evidence") -> Iterator[_NominalColumn]:
-    """Read the nominal columns of the matched records; confidential ones are unchanged."""
-    original, released = evidence.original.columns, evidence.released.columns
-    pairs = evidence.row_pairs
-    for column in evidence.schema.quasi:
-        if column.kind == "nominal":
-            reading = read_categories(column.name, original[column.name], released[column.name])
-            yield _NominalColumn(column.name, reading.before[pairs], reading.after, reading.names)
-    for column in evidence.schema.confidential:
-        if column.kind == "nominal" and column.name in original and column.name in released:
-            codes, names = original[column.name].factorize()
-            matched = codes[pairs].astype(np.int64)
-            yield _NominalColumn(column.name, matched, matched, names)
 
 
 def _concatenate(blocks: Sequence[_Terms], rows: int) -> _Terms:

@@ -18,7 +18,7 @@ deviation, with records weighted by the schema's weight column:
 Columns that are constant in the original are left out. Time O(n m^2), memory O(n m).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -27,33 +27,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from microcell.kinds.losses import Loss, centre
+from microcell.kinds.pairs import Quantity
 from microcell.measures.disclosure import ConfidentialColumn
-from microcell.measures.pairs import (
-    Loss,
-    Quantities,
-    Quantity,
-    centre,
-    lose_changes,
-    lose_characters,
-    lose_chords,
-    lose_squares,
-    read_categories,
-    read_numbers,
-    read_points,
-    read_ranks,
-    record_weights,
-)
+from microcell.measures.pairs import ColumnPairs, Quantities
 from microcell.measures.registry import Value, measure
-from microcell.model import (
-    Column,
-    Correlations,
-    Floats,
-    Integers,
-    Mask,
-    Quantiles,
-    Schema,
-    Table,
-)
+from microcell.model import Column, Correlations, Floats, Mask, Quantiles
 from microcell.progress import report
 
 if TYPE_CHECKING:
@@ -93,29 +72,13 @@ class ColumnLoss:
         return self.column.weight * len(self.column.parts)
 
 
-@dataclass(frozen=True, eq=False)
-class _MatchedTables:
-    """Two tables, the original row of each published row, and the weight of each published row."""
-
-    original: Table
-    released: Table
-    pairs: Integers
-    weights: Floats
-
-
-def column_losses(
-    original: Table, released: Table, schema: Schema, *, pairs: Integers
-) -> tuple[ColumnLoss, ...]:
-    """Compute the information loss of each quasi-identifier.
-
-    Published row i is compared with original row ``pairs[i]``.
-    """
-    weights = record_weights(original, schema)[pairs]
-    tables = _MatchedTables(original, released, pairs, weights)
+def column_losses(columns: ColumnPairs) -> tuple[ColumnLoss, ...]:
+    """Compute the information loss of each quasi-identifier of the matched records."""
     losses = []
-    for place, column in enumerate(schema.quasi):
-        report("comparing columns", place, len(schema.quasi))
-        losses.append(_OF_KIND[column.kind](column, tables))
+    for place, pair in enumerate(columns.quasi):
+        report("comparing columns", place, len(columns.quasi))
+        loss = pair.loss(columns.rows, columns.weights)
+        losses.append(ColumnLoss(pair.column, loss, pair.unreadable))
     return tuple(losses)
 
 
@@ -128,58 +91,6 @@ def information_loss(columns: Sequence[ColumnLoss]) -> float:
     if total == 0:
         return 0.0
     return sum(item.weight * item.loss.share for item in columns) / total
-
-
-def _of_numbers(column: Column, tables: _MatchedTables) -> ColumnLoss:
-    reading = read_numbers(
-        column.name, tables.original.columns[column.name], tables.released.columns[column.name]
-    )
-    loss = lose_squares(reading.before[tables.pairs], reading.after, tables.weights)
-    return ColumnLoss(column, loss, reading.unreadable)
-
-
-def _of_ranks(column: Column, tables: _MatchedTables) -> ColumnLoss:
-    reading = read_ranks(
-        column, tables.original.columns[column.name], tables.released.columns[column.name]
-    )
-    loss = lose_squares(reading.before[tables.pairs], reading.after, tables.weights)
-    return ColumnLoss(column, loss, reading.unreadable)
-
-
-def _of_categories(column: Column, tables: _MatchedTables) -> ColumnLoss:
-    reading = read_categories(
-        column.name, tables.original.columns[column.name], tables.released.columns[column.name]
-    )
-    return ColumnLoss(
-        column, lose_changes(reading.before[tables.pairs], reading.after, tables.weights)
-    )
-
-
-def _of_codes(column: Column, tables: _MatchedTables) -> ColumnLoss:
-    reading = read_categories(
-        column.name, tables.original.columns[column.name], tables.released.columns[column.name]
-    )
-    loss = lose_characters(
-        reading.before[tables.pairs], reading.after, tables.weights, names=reading.names
-    )
-    return ColumnLoss(column, loss)
-
-
-def _of_points(column: Column, tables: _MatchedTables) -> ColumnLoss:
-    reading = read_points(column, tables.original, tables.released)
-    return ColumnLoss(
-        column, lose_chords(reading.before[tables.pairs], reading.after, tables.weights)
-    )
-
-
-_OF_KIND: Mapping[str, Callable[[Column, _MatchedTables], ColumnLoss]] = {
-    "numeric": _of_numbers,
-    "datetime": _of_numbers,
-    "ordinal": _of_ranks,
-    "nominal": _of_categories,
-    "code": _of_codes,
-    "location": _of_points,
-}
 
 
 # ------------------------------------------------------------------------- changes of a column
