@@ -294,7 +294,7 @@ def _requirement_error(message: str, missed: list[tuple[_Limit, float]]) -> Requ
     return RequirementError(
         message,
         code="guarantee.requirement_not_met",
-        measures=[item.name for item, _ in missed],
+        measures=list(dict.fromkeys(item.name for item, _ in missed)),
     )
 
 

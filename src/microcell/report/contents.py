@@ -65,7 +65,7 @@ def trim_audit(audit: Audit) -> Audit:
     Examples
     --------
     >>> from microcell.model import Measure
-    >>> lost = Measure("distortion", 0.123456, "share", True, "Information lost.")
+    >>> lost = Measure("distortion", 0.123456, "share", True, "Information loss.")
     >>> audit = Audit(("age",), 9, 9, {"distortion": lost}, np.array([3, 3, 3]), notes=("Row 7 was odd.",))
     >>> trim_audit(audit)["distortion"], trim_audit(audit).notes
     (0.12, ())
