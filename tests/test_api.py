@@ -1040,7 +1040,7 @@ def test_lookup_cells_are_not_made_into_text():
 def test_a_report_has_a_picture_of_cells_in_two_dimensions(quasi, drawn):
     schema = mc.Schema(quasi=quasi, rest="drop")
     release = mc.anonymize(people(), schema, k=5, method="mdav")
-    picture = mc.plot.draw_release(people(), release)
+    picture = mc.plot.release(people(), release)
     assert (picture is not None) is drawn
     page = mc.render(mc.audit(people(), release.table, schema), "html", picture=picture)
     assert ('<h2 id="cells">' in page) is drawn

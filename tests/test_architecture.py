@@ -26,9 +26,7 @@ SAME_LAYER = {
     ("encoding", "tables"),
     ("api", "dask"),
     ("plot", "allocation"),
-    ("plot", "increments"),
     ("plot", "surveys"),
-    ("plot", "sweeps"),
 }
 """Allowed imports within a layer."""
 
