@@ -115,10 +115,16 @@ def draw_adult(results: Study, runs: Runs) -> None:
 
 def judge_gains(results: Study, runs: Runs, profile: str) -> None:
     """Compare the published ranges of gains and the largest gain."""
-    why = "The better of the two variants at each k; within 2 percentage points counts as equal. The paper first separates equal points by noise; here equal points are distributed exactly."
+    why = (
+        "The better of the two variants at each k; within 2 percentage points counts as equal. The "
+        "paper first separates equal points by noise; here equal points are distributed exactly."
+    )
     if PART[profile] > 1:
         why += f" Short profile: every {PART[profile]}th record, and k in proportion."
-    tried = f" The best of {len(GAMMAS[profile])} values of gamma, 0 to {GAMMAS[profile][-1]:g}; the paper has 21."
+    tried = (
+        f" The best of {len(GAMMAS[profile])} values of gamma, 0 to {GAMMAS[profile][-1]:g}; the "
+        f"paper has 21."
+    )
     for item, yardstick, least, most in (
         ("Fig. 7", "MDAV", -0.22, -0.32),
         ("Fig. 8", "V-MDAV", -0.21, -0.31),

@@ -39,7 +39,10 @@ WORDS = {
     "split-early": "split on the way",
     "split-late": "split at the end",
 }
-INSTEAD = "“Large Census” is not available: the substitute has the 13 attributes of Census, resampled with the same marginal distributions and rank correlations."
+INSTEAD = (
+    "“Large Census” is not available: the substitute has the 13 attributes of Census, resampled "
+    "with the same marginal distributions and rank correlations."
+)
 
 
 def draw(

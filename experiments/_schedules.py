@@ -304,7 +304,10 @@ def _find_deadline(results: Study, chosen: mc.increments.Schedule) -> None:
     item = "Fig. 6.2"
     exact = (7 - sqrt(49 - 8 * 0.5)) / 4
     nu, received = f"{100 * chosen.nu:.1f} %", f"{100 * chosen.received:.1f} %"
-    why = f"Last digit: the paper's own formula, (7 - √45)/4, gives {100 * exact:.3f} %, which is 7.3 % when rounded."
+    why = (
+        f"Last digit: the paper's own formula, (7 - √45)/4, gives {100 * exact:.3f} %, which is "
+        f"7.3 % when rounded."
+    )
     results.find(
         item,
         "sigma = 5, one hour allowed (tau_end = 0.5): nu_end",

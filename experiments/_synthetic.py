@@ -179,7 +179,10 @@ def large_cells(results: Study, profile: str) -> None:
             name, n, n // count, REPEATS[profile], iterations=50, **AS_PUBLISHED
         )
         notes = EXAMPLES[shown]
-        ours = f"{percent(change(best.loss, mdav.loss))} (D = {best.loss:.4g}; smallest cell {best.smallest:,})"
+        ours = (
+            f"{percent(change(best.loss, mdav.loss))} (D = {best.loss:.4g}; smallest cell "
+            f"{best.smallest:,})"
+        )
         judge_example(
             results,
             shown,
@@ -224,7 +227,10 @@ def judge_example(
     told = f"{percent(max(spread))} to {percent(min(spread))}, median {percent(median(spread))}"
     told += f" (D of MDAV {min(draws):.3g} to {max(draws):.3g})"
     verdict = "reproduced" if inside else "better" if max(spread) < printed else "differs"
-    reason = "The paper's points are not printed; reproduced means that the paper's gain is within the range of these draws."
+    reason = (
+        "The paper's points are not printed; reproduced means that the paper's gain is within the "
+        "range of these draws."
+    )
     results.find(
         item,
         what,

@@ -16,7 +16,10 @@ from experiments._pcl import warm_up
 from experiments._profiles import run_alone
 from experiments._synthetic import few_points, large_cells, small_cells
 
-TITLE = "An algorithm for k-anonymous microaggregation and clustering inspired by quantizer design (2011)"
+TITLE = (
+    "An algorithm for k-anonymous microaggregation and clustering inspired by quantizer design "
+    "(2011)"
+)
 
 LEFT_OUT = {
     "Fig. 1": "an example of two tables, no result",

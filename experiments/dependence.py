@@ -187,7 +187,10 @@ def trade_off(results: Study, item: str, name: str, found: mc.sweeps.DependenceS
         relative.set_xscale("symlog", linthresh=10)
     label(relative, "(b) relative to λ = 0", "change of D_X (%)", "change of D_Y (%)")
     slug = name.lower().replace(" ", "_").replace(".", "")
-    caption = f"{name}: D_Y against D_X, λ = 0 (the upper end) to 1 in steps of 0.1, and relative to λ = 0"
+    caption = (
+        f"{name}: D_Y against D_X, λ = 0 (the upper end) to 1 in steps of 0.1, and relative to λ = "
+        f"0"
+    )
     results.figure(
         f"trade_off_{slug}", item, caption + (" (logarithmic axis)" if gaussian else ""), figure
     )

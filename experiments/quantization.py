@@ -52,7 +52,10 @@ TIMED = {
 TIMED_K = {"quick": 200, "full": 1000}
 OURS: dict[str, dict[str, int]] = {"quick": {"shakes": 40}, "full": {}}
 """Perturbing takes most of the time, so the quick profile does little of it."""
-OTHER_DRAW = "The points are a different sample of the same distribution; changes within 2 percentage points count as equal."
+OTHER_DRAW = (
+    "The points are a different sample of the same distribution; changes within 2 percentage "
+    "points count as equal."
+)
 
 
 @dataclass(frozen=True)
