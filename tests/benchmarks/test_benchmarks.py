@@ -74,7 +74,7 @@ def test_one_question_measured_again_leaves_the_rest_and_is_told(results):
         assert (before == after) == (before["question"] != "over n")
         assert before.get("D") == after.get("D")
     assert page.about(again).startswith(
-        page.about(results).rstrip() + " In a run of its own, later: over n."
+        page.about(results).rstrip() + " Measured later, in a separate run: over n."
     )
     with pytest.raises(SystemExit, match="No such question"):
         run_again("over the rainbow", TINY, None, results)
