@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 
 from microcell import methods as partitioning
-from microcell import progress, report
+from microcell import progress, report, tables
 from microcell.allocation import draw_allocation
 from microcell.cells import PowerCells
 from microcell.errors import OptionError
 from microcell.increments.planning import draw_plan
-from microcell.kernels.arrays import centroids
-from microcell.kernels.diagram import clip_diagram, hulls
-from microcell.model import Floats, Integers, Release, Schema
-from microcell.release import prepare
+from microcell.model import Schema
+from microcell.release import partition, picture, prepare
+from microcell.release.publish import Release
 from microcell.surveys.sizes import draw_size
 from microcell.sweeps import draw_dependence, draw_exploration, draw_trials
 
@@ -30,9 +29,6 @@ __all__ = [
     "draw_size",
     "draw_trials",
 ]
-
-MARGIN = 0.05
-"""Room around the records, as a share of their spread."""
 
 
 def draw_cells(
@@ -74,24 +70,16 @@ def draw_cells(
     maps: list[report.CellMap] = []
     for name in names:
         progress.report(f"{name}, k = {k}", len(maps), len(names))
-        maps.append(_map_method(prepared, prepare.Request(k, name, seed, {})))
-    return report.draw_cellmaps(maps, form, axes=_axes(prepared))
+        maps.append(_map_method(prepared, partition.Request(k, name, seed, {})))
+    return report.draw_cellmaps(maps, form, axes=picture.map_axes(prepared))
 
 
 def draw_release(source: Any, release: Release, form: str = "svg") -> bytes | None:
-    """A figure of the cells of a release and the records it was made of; None if these have not two dimensions."""
-    missing = release.manifest.missing
-    if len(release.schema.quasi) > 2:
-        return None
-    prepared = prepare.prepare(source, release.schema, k=release.partition.k, missing=missing)
-    if prepared.encoded.matrix.shape[1] != 2:
-        return None
-    cells = release.cells if isinstance(release.cells, PowerCells) else None
-    title = release.partition.method.upper()
-    panel = _map(
-        title, prepared.encoded.matrix, release.partition.labels, cells, prepared.encoded.weights
-    )
-    return report.draw_cellmaps([panel], form, axes=_axes(prepared))
+    """Draw the cells of a release over the records of ``source``, the table it was made from.
+
+    Returns None if the quasi-identifiers do not span two dimensions.
+    """
+    return picture.draw_release(replace(release, original=tables.read(source)), form)
 
 
 def _narrow(schema: Schema, columns: list[str]) -> Schema:
@@ -105,39 +93,13 @@ def _narrow(schema: Schema, columns: list[str]) -> Schema:
     return replace(Schema(quasi=[known[name] for name in columns]), rest="drop")
 
 
-def _axes(prepared: prepare.Prepared) -> tuple[str, str]:
-    names = [
-        column.name
-        for column in prepared.encoded.encoding.columns
-        for _ in range(column.dimensions)
-    ]
-    return (f"{names[0]} (standardized)", f"{names[1]} (standardized)")
-
-
-def _map_method(prepared: prepare.Prepared, request: prepare.Request) -> report.CellMap:
+def _map_method(prepared: prepare.Prepared, request: partition.Request) -> report.CellMap:
     points, weights = prepared.encoded.matrix, prepared.encoded.weights
     one_stratum = len(np.unique(prepared.strata)) == 1
     if request.method == "pcl" and one_stratum:
-        made = prepare.make_function(prepared, request, "power")
+        made = partition.fit_cells(prepared, request, "power")
         cells = made.cells if isinstance(made.cells, PowerCells) else None
-        return _map("PCL", points, made.partition.labels, cells, weights)
-    return _map(
-        request.method.upper(), points, prepare.make_cells(prepared, request).labels, None, weights
-    )
-
-
-def _map(
-    title: str, points: Floats, labels: Integers, cells: PowerCells | None, weights: Floats | None
-) -> report.CellMap:
-    means = centroids(points, labels, np.ones(len(points)) if weights is None else weights)
-    lost = partitioning.distortion(points, labels, weights=weights)
-    outlines = hulls(points, labels)
-    if cells is not None and cells.chooser is None:
-        low, high = points.min(axis=0), points.max(axis=0)
-        room = MARGIN * (high - low)
-        outlines = clip_diagram(
-            cells.centroids.copy(), cells.costs.copy(), np.concatenate([low - room, high + room])
-        )
-    return report.CellMap(
-        title, points, labels, means, outlines, f"distortion {lost:.4g}, {len(means):,} cells"
+        return picture.map_cells("PCL", points, made.partition.labels, cells, weights)
+    return picture.map_cells(
+        request.method.upper(), points, partition.partition_records(prepared, request).labels, None, weights
     )

@@ -28,7 +28,7 @@ from microcell.increments.session import (
 )
 from microcell.model import Encoding, Integers, Release, Schema, Table
 from microcell.release import prepare
-from microcell.release.prepare import Request
+from microcell.release.partition import Request
 from microcell.schema import files
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The nouns: frozen records that the stages hand to each other. Building one checks what it guarantees."""
+"""Frozen records that the stages pass to each other; building one checks its guarantees."""
 
 from microcell.kernels.arrays import Floats, Integers, Mask
 from microcell.model.audit import (
@@ -12,7 +12,6 @@ from microcell.model.audit import (
 )
 from microcell.model.encoding import EncodedColumn, Encoding
 from microcell.model.partition import Encoded, Partition, Placed
-from microcell.model.results import Manifest, Release
 from microcell.model.schema import PUBLISHED, Column, Kind, Schema
 from microcell.model.table import Representatives, Storage, Table, Values
 
@@ -29,14 +28,12 @@ __all__ = [
     "Floats",
     "Integers",
     "Kind",
-    "Manifest",
     "Mask",
     "Measure",
     "Partition",
     "Placed",
     "Projection",
     "Quantiles",
-    "Release",
     "Representatives",
     "Schema",
     "Storage",
