@@ -6,11 +6,11 @@ import re
 import shlex
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
 
 import microcell as mc
+from microcell.cli import commands
 from microcell.errors import (
     DataError,
     GuaranteeError,
@@ -25,7 +25,8 @@ NAMES = ("example", "inspect", "anonymize", "audit", "methods", "compile", "comp
 OTHERS = ("allocate", "assign", "draw")
 """Their examples need other tables than the bundled survey, and run in tests of their own."""
 
-MODULES = {name: import_module(f"microcell.cli.{name}") for name in (*NAMES, *OTHERS)}
+COMMANDS = {command.__name__: command for command in commands._COMMANDS}
+EXAMPLES = {command.__name__: examples for command, examples in commands._COMMANDS.items()}
 ANSI = "\x1b["
 
 
@@ -45,27 +46,27 @@ def test_version_is_the_packages(run):
 def test_help_names_every_command(run):
     outcome = run("--help")
     assert outcome.code == 0
-    assert all(f" {name} " in outcome.stdout for name in MODULES)
+    assert all(f" {name} " in outcome.stdout for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", [*NAMES, *OTHERS])
 def test_help_of_a_command_has_summary_examples_and_json(run, name):
     outcome = run(name, "--help")
     told = plain(outcome.stdout)
-    summary = getattr(MODULES[name], name).__doc__
+    summary = COMMANDS[name].__doc__
     assert outcome.code == 0
     assert "\n" not in summary
     assert plain(summary) in told
     assert "--json" in told or name == "draw"  # whose data are the figure
     assert "--quiet" in told
-    for line in MODULES[name].EXAMPLES:
+    for line in EXAMPLES[name]:
         assert plain(line) in told
 
 
 def test_examples_of_all_commands_run_in_their_order(tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
     for name in NAMES:
-        for line in MODULES[name].EXAMPLES:
+        for line in EXAMPLES[name]:
             program, *arguments = shlex.split(line)
             assert program == "microcell"
             if (

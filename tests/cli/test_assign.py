@@ -198,7 +198,7 @@ def test_a_table_that_lacks_a_column_is_refused(folder, run):
 
 def test_the_examples_of_the_help_run(folder, run):
     shown = re.sub(r"[\s│]+", " ", run("assign", "--help").stdout)
-    for line in module.EXAMPLES:
+    for line in module.ASSIGN_EXAMPLES:
         assert line in shown
         outcome = run(*shlex.split(line)[1:])
         assert outcome.code == 0, (line, outcome.stderr)

@@ -195,7 +195,7 @@ def test_a_disk_that_fills_up_leaves_the_old_figure(folder, run, monkeypatch):
 
 def test_the_examples_of_the_help_run(folder, run):
     told = re.sub(r"[\s│]+", " ", run("compare", "--help").stdout)
-    for line in module.EXAMPLES:
+    for line in module.COMPARE_EXAMPLES:
         assert line in told
         outcome = run(*shlex.split(line)[1:])
         assert outcome.code == 0, (line, outcome.stderr)

@@ -315,7 +315,7 @@ def test_nothing_of_the_table_is_told(tmp_path, monkeypatch, run, limit):
 
 def test_the_examples_of_the_help_run(folder, run):
     told = re.sub(r"[\s│]+", " ", run("explore", "--help").stdout)
-    for line in module.EXAMPLES:
+    for line in module.EXPLORE_EXAMPLES:
         assert line in told
         outcome = run(*shlex.split(line)[1:])
         assert outcome.code == 0, (line, outcome.stderr)
