@@ -110,7 +110,7 @@ def test_a_release_of_two_numbers_has_a_picture(cells):
     release = mc.anonymize(people(), TWO, k=10, method="mdav", cells=cells)
     svg = mc.plot.draw_release(people(), release)
     assert "MDAV" in texts(svg)
-    assert f"distortion {release.manifest.cells['distortion']:.4g}, 8 cells" in texts(svg)
+    assert f"distortion {release.manifest.cells.sse_ratio:.4g}, 8 cells" in texts(svg)
 
 
 def test_power_cells_are_drawn_as_their_diagram():

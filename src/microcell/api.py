@@ -15,15 +15,32 @@ from microcell.cells import Cells, load_cells
 from microcell.errors import DataError, OptionError
 from microcell.model import Audit, Integers, Partition, Schema, Table
 from microcell.model._display import count, short_repr
-from microcell.model.manifest import BlocksSection, Manifest
+from microcell.model.manifest import (
+    BlocksSection,
+    CellsSection,
+    DependenceSection,
+    Manifest,
+    RecordsSection,
+)
 from microcell.release import enforce, prepare
 from microcell.release import manifest as manifests
 from microcell.release import partition as partitioning
 from microcell.release.prove import check_audited_limits, measure_information_loss, prove
-from microcell.release.publish import Release
+from microcell.release.publish import Release, check_outputs, write_reports
 from microcell.schema import draft, resolve
 
-__all__ = ["Assigned", "anonymize", "assign", "audit", "inspect", "publish", "read", "write"]
+__all__ = [
+    "Assigned",
+    "anonymize",
+    "assign",
+    "audit",
+    "check_outputs",
+    "inspect",
+    "publish",
+    "read",
+    "write",
+    "write_reports",
+]
 
 read = tables.read
 
@@ -115,7 +132,9 @@ def anonymize(
         settings |= {"dependence": dependence} | {name: on for name, on in extras.items() if on}
         return _anonymize_on_engine(source, schema, engine, settings | options)
     started = perf_counter()
-    limits, kind = _check_options(k, method, missing, seed, options, dependence, require, cells, blocks)
+    limits, kind = _check_options(
+        k, method, missing, seed, options, dependence, require, cells, blocks
+    )
     request = partitioning.Request(k, method, seed, options, float(dependence))
     prepared = prepare.prepare(source, schema, k=k, missing=missing)
     demands = enforce.read_demands(limits, prepared.table, prepared.schema, prepared.strata)
@@ -272,7 +291,7 @@ class Assigned:
         quasi-identifiers, the columns to keep, and ``cell``.
     labels
         Cell of each record.
-    strange
+    unknown
         Number of values, per column, that the cells do not contain. Their records are placed as
         close as possible.
     assigned
@@ -281,7 +300,7 @@ class Assigned:
 
     table: Any
     labels: Integers
-    strange: Mapping[str, int]
+    unknown: Mapping[str, int]
     assigned: Table
 
     @property
@@ -340,7 +359,7 @@ def assign(
     progress.report("assigning")
     labels = function.assign(placed.matrix)
     out = tables.replace_by_cells(table, labels, function.representatives, keep)
-    return Assigned(out.native, labels, placed.strange, out)
+    return Assigned(out.native, labels, placed.unknown, out)
 
 
 # ------------------------------------------------------------------------ steps of anonymize
@@ -399,7 +418,7 @@ def _check_options(
     return limits, kind
 
 
-def _describe_records(prepared: prepare.Prepared, missing: str) -> manifests.RecordsSection:
+def _describe_records(prepared: prepare.Prepared, missing: str) -> RecordsSection:
     return manifests.describe_records(
         prepared.original.rows, prepared.table.rows, missing, prepared.n_missing
     )
@@ -407,7 +426,7 @@ def _describe_records(prepared: prepare.Prepared, missing: str) -> manifests.Rec
 
 def _describe_cells(
     prepared: prepare.Prepared, grouping: partitioning.Grouping, kind: str | None
-) -> manifests.CellsSection:
+) -> CellsSection:
     encoded = prepared.encoded
     if grouping.blocks:
         loss = partitioning.quasi_identifier_loss(prepared, grouping.blocks)
@@ -433,7 +452,7 @@ def _describe_blocks(
 
 def _describe_dependence(
     prepared: prepare.Prepared, grouping: partitioning.Grouping, weight: float
-) -> manifests.DependenceSection | None:
+) -> DependenceSection | None:
     if weight == 0:
         return None
     parts = grouping.parts(prepared)
@@ -462,9 +481,7 @@ def _make_release(
         original=prepared.original,
         class_sizes=class_sizes,
         sources=() if path is None else (path,),
-        cells=_with_representatives(
-            grouping.cells, published, grouping.partition, prepared.schema
-        ),
+        cells=_with_representatives(grouping.cells, published, grouping.partition, prepared.schema),
     )
 
 
@@ -493,9 +510,7 @@ def _find_contradictions(
     return (*contradictions, *missed)
 
 
-def _match_rows(
-    before: Table, after: Table, schema: Schema, manifest: Manifest
-) -> Integers | None:
+def _match_rows(before: Table, after: Table, schema: Schema, manifest: Manifest) -> Integers | None:
     """Return the original row of each released row, if the manifest determines it."""
     if manifest.row_order != "shuffled":
         return None

@@ -101,5 +101,9 @@ def _map_method(prepared: prepare.Prepared, request: partition.Request) -> repor
         cells = made.cells if isinstance(made.cells, PowerCells) else None
         return picture.map_cells("PCL", points, made.partition.labels, cells, weights)
     return picture.map_cells(
-        request.method.upper(), points, partition.partition_records(prepared, request).labels, None, weights
+        request.method.upper(),
+        points,
+        partition.partition_records(prepared, request).labels,
+        None,
+        weights,
     )

@@ -20,7 +20,7 @@ from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
 from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, Schema
 from microcell.release import enforce, prepare
-from microcell.release import partition as partitioning
+from microcell.release import partition as groupings
 from microcell.schema import resolve
 
 __all__ = [
@@ -95,7 +95,7 @@ def run(prepared: prepare.Prepared, sweep: Sweep) -> Iterator[Attempt]:
     total = len(sweep.methods) * len(sweep.sizes)
     for done, (name, size) in enumerate(product(sweep.methods, sweep.sizes)):
         progress.report(f"{name}, k = {size}", done, total)
-        yield _try(prepared, partitioning.Request(size, name, sweep.seed, sweep.options[name]))
+        yield _try(prepared, groupings.Request(size, name, sweep.seed, sweep.options[name]))
 
 
 def as_sizes(k: int | Iterable[int]) -> tuple[int, ...]:
@@ -157,10 +157,10 @@ def _warm_up(sweep: Sweep) -> None:
             partitioning.partition(chosen, 3, method=name, refine=refine)
 
 
-def _try(prepared: prepare.Prepared, request: partitioning.Request) -> Attempt:
+def _try(prepared: prepare.Prepared, request: groupings.Request) -> Attempt:
     started = perf_counter()
     try:
-        partition = partitioning.partition_records(prepared, request)
+        partition = groupings.partition_records(prepared, request)
     except OptionError as error:
         method = partitioning.METHODS.get(request.method)
         if method is None or method.dimensions == "any":
@@ -447,7 +447,7 @@ def _as_points(
 
 def _audit(prepared: prepare.Prepared, partition: Partition) -> Audit:
     """The audit of the table that a release of these cells would be."""
-    published = partitioning.aggregate_table(prepared, partitioning.Grouping(partition))
+    published = groupings.aggregate_table(prepared, groupings.Grouping(partition))
     progress.report("auditing")
     return auditing.audit(prepared.original, published, prepared.schema)
 
@@ -636,7 +636,7 @@ def dependence_sweep(
     given = len(columns) if blocks is None else blocks
     places = resolve.as_blocks(given, columns)
     requests = [
-        partitioning.Request(size, method, seed, options, weight)
+        groupings.Request(size, method, seed, options, weight)
         for size, weight in product(sizes, weights)
     ]
     runs = _side_by_side(partial(_make, prepared, given), requests)
@@ -665,19 +665,19 @@ def draw_dependence(sweep: DependenceSweep, form: str) -> bytes:
 class _Run:
     """The cells made for one k and one weight of dependence, and the seconds that they took."""
 
-    request: partitioning.Request
-    made: partitioning.Grouping
+    request: groupings.Request
+    made: groupings.Grouping
     seconds: float
 
 
-def _make(prepared: prepare.Prepared, blocks: Any, request: partitioning.Request) -> _Run:
+def _make(prepared: prepare.Prepared, blocks: Any, request: groupings.Request) -> _Run:
     started = perf_counter()
-    made = partitioning.partition_blocks(prepared, request, blocks)
+    made = groupings.partition_blocks(prepared, request, blocks)
     return _Run(request, made, perf_counter() - started)
 
 
 def _side_by_side(
-    work: Callable[[partitioning.Request], _Run], requests: Sequence[partitioning.Request]
+    work: Callable[[groupings.Request], _Run], requests: Sequence[groupings.Request]
 ) -> list[_Run]:
     """What ``work`` makes of each request, one on each thread; Ctrl-C ends them at their next report of progress."""
     stop = Event()
@@ -686,7 +686,7 @@ def _side_by_side(
         if stop.is_set():
             raise KeyboardInterrupt
 
-    def alone(request: partitioning.Request) -> _Run:
+    def alone(request: groupings.Request) -> _Run:
         with one_thread(), progress.listen(heed):
             return work(request)
 
@@ -714,8 +714,8 @@ def _measure(prepared: prepare.Prepared, run: _Run) -> DependencePoint:
         prepared.schema,
     )
     lost, unpredicted = (
-        partitioning.quasi_identifier_loss(prepared, blocks),
-        partitioning.confidential_loss(prepared, blocks),
+        groupings.quasi_identifier_loss(prepared, blocks),
+        groupings.confidential_loss(prepared, blocks),
     )
     found = [auditing.measure_dependence(table, schema, block.partition.labels) for block in blocks]
     linked = auditing.find_originals(
@@ -737,7 +737,7 @@ def _measure(prepared: prepare.Prepared, run: _Run) -> DependencePoint:
     )
 
 
-def _published(prepared: prepare.Prepared, blocks: Sequence[partitioning.Block]) -> Floats:
+def _published(prepared: prepare.Prepared, blocks: Sequence[groupings.Block]) -> Floats:
     """The centroids that records are published at."""
     weights, published = prepared.encoded.weights, np.empty_like(prepared.encoded.matrix)
     each = np.ones(prepared.table.rows) if weights is None else weights

@@ -173,7 +173,7 @@ def test_the_page_assigns_as_python_does(browser, addresses, made, kind, strange
     np.testing.assert_allclose(points[:, ~exact], placed.matrix[:, ~exact], rtol=0, atol=1e-14)
     np.testing.assert_array_equal([answer["cell"] for answer in found], cells.assign(placed.matrix))
     assert len(set(cells.assign(placed.matrix).tolist())) > 3
-    for name, count in placed.strange.items():
+    for name, count in placed.unknown.items():
         assert sum(name in answer["strange"] for answer in found) == count, name
 
 

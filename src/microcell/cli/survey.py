@@ -501,7 +501,7 @@ def collect(
     """Collect answers into a release in which each record shares its quasi-identifiers with k - 1 others or more."""
     words = Words(quiet)
     mc.api.check_outputs(
-        output, beside=[] if report is None else [report], sources=(cells, answers)
+        output, companions=[] if report is None else [report], sources=(cells, answers)
     )
     with words.progress():
         names = [] if drop is None else split_names(drop)

@@ -193,9 +193,7 @@ def release_dataset(
         row_order="shuffled",
         output=describe_files(found.rows, proof.columns, proof.digests),
     )
-    folders.commit(
-        tuple(item.name for item in published), manifest.to_json(), request.replace
-    )
+    folders.commit(tuple(item.name for item in published), manifest.to_json(), request.replace)
     return DatasetRelease(
         request.output, min(proof.sizes), manifest, schema, proof.sizes, job.suffix
     )
@@ -228,7 +226,9 @@ def _describe_cells(published: Sequence[Published], classes: int) -> CellsSectio
     )
 
 
-def _describe_dependence(request: Request, published: Sequence[Published]) -> DependenceSection | None:
+def _describe_dependence(
+    request: Request, published: Sequence[Published]
+) -> DependenceSection | None:
     confidential = [item.confidential for item in published if item.confidential is not None]
     if not confidential:
         return None

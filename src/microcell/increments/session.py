@@ -318,9 +318,9 @@ class Part:
 def place_part(part: Table, rows: Integers, fitted: Encoding, schema: Schema) -> Part:
     """Some rows of a part of the records as points of the base's encoding, and how many have strange categories."""
     placed, weights = encoding.place(part, fitted), _weights_of(part, rows, schema)
-    strange = placed.strange
+    strange = placed.unknown
     if strange and len(rows) < part.rows:
-        strange = encoding.place(tables.take(part, rows), fitted).strange
+        strange = encoding.place(tables.take(part, rows), fitted).unknown
     return Part(Points(placed.matrix, weights).take(rows), dict(strange))
 
 

@@ -52,20 +52,22 @@ class BatchSection(Section):
 
     records: int = Field(description="Records in the batch.")
     seconds: float = Field(description="Time spent on adding the batch.")
-    strategy: str | None = Field(None, description="How the batch was added.")
-    inertial: bool | None = Field(None, description="Whether existing cells kept their records.")
+    strategy: str | None = Field(default=None, description="How the batch was added.")
+    inertial: bool | None = Field(
+        default=None, description="Whether existing cells kept their records."
+    )
 
 
 class MethodSection(Section):
     """The partitioning method."""
 
     requested: str = Field(description="Method that was requested, possibly `auto`.")
-    used: str | None = Field(None, description="Method that was used.")
-    reason: str | None = Field(None, description="Why this method was used.")
+    used: str | None = Field(default=None, description="Method that was used.")
+    reason: str | None = Field(default=None, description="Why this method was used.")
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the method.")
-    base: BatchSection | None = Field(None, description="First batch of a session.")
+    base: BatchSection | None = Field(default=None, description="First batch of a session.")
     batches: tuple[BatchSection, ...] | None = Field(
-        None, description="Batches added to a session after the first one."
+        default=None, description="Batches added to a session after the first one."
     )
 
 
@@ -73,9 +75,13 @@ class ColumnSection(Section):
     """Role of a column of the original table and, for quasi-identifiers, how it is published."""
 
     role: str = Field(description="Role of the column in the schema.")
-    kind: str | None = Field(None, description="Kind of a quasi-identifier.")
-    publish: str | None = Field(None, description="Representative that each cell publishes.")
-    weight: float | None = Field(None, description="Factor on the column's squared distances.")
+    kind: str | None = Field(default=None, description="Kind of a quasi-identifier.")
+    publish: str | None = Field(
+        default=None, description="Representative that each cell publishes."
+    )
+    weight: float | None = Field(
+        default=None, description="Factor on the column's squared distances."
+    )
 
 
 class TableSection(Section):
@@ -88,7 +94,7 @@ class TableSection(Section):
         description="What the digest covers: the file, the contents of an in-memory table, "
         "or the digests of all files of a data set, in order."
     )
-    files: int | None = Field(None, description="Number of files of a data set.")
+    files: int | None = Field(default=None, description="Number of files of a data set.")
 
 
 class RecordsSection(Section):
@@ -98,7 +104,7 @@ class RecordsSection(Section):
     released: int = Field(description="Records in the release.")
     dropped: int = Field(description="Records left out because of missing quasi-identifiers.")
     imputed: int | None = Field(
-        None, description="Missing values of quasi-identifiers that were imputed."
+        default=None, description="Missing values of quasi-identifiers that were imputed."
     )
 
 
@@ -108,18 +114,19 @@ class CellsSection(Section):
     count: int = Field(description="Number of cells.")
     smallest: int = Field(description="Records in the smallest cell.")
     largest: int = Field(description="Records in the largest cell.")
-    sizes: dict[str, int] | None = Field(None, description="Number of cells of each size.")
+    sizes: dict[str, int] | None = Field(default=None, description="Number of cells of each size.")
     sse_ratio: float | None = Field(
-        None, description="SSE / SST of the encoded records: the objective of the partition."
+        default=None,
+        description="SSE / SST of the encoded records: the objective of the partition.",
     )
     function: str | None = Field(
-        None, description="Kind of cells, if the release can assign further records."
+        default=None, description="Kind of cells, if the release can assign further records."
     )
     classes: int | None = Field(
-        None, description="Equivalence classes counted in the files of a data set."
+        default=None, description="Equivalence classes counted in the files of a data set."
     )
     macrocells: int | None = Field(
-        None, description="Parts of a data set that were partitioned on their own."
+        default=None, description="Parts of a data set that were partitioned on their own."
     )
 
 
@@ -166,34 +173,39 @@ class Manifest(Section):
     'integer'
     """
 
-    manifest_version: Literal[1] = Field(1, description="Version of the manifest format.")
+    manifest_version: Literal[1] = Field(default=1, description="Version of the manifest format.")
     microcell: str = Field(description="Version of microcell that produced the release.")
     created: str = Field(description="Date and time of the release, in UTC.")
     k: int = Field(description="Guaranteed k; with blocks, k over all columns combined.")
-    method: MethodSection | None = Field(None, description="The partitioning method.")
-    seed: int | None = Field(None, description="Random seed.")
+    method: MethodSection | None = Field(default=None, description="The partitioning method.")
+    seed: int | None = Field(default=None, description="Random seed.")
     missing: Literal["error", "drop", "impute"] | None = Field(
-        None, description="How records with missing quasi-identifiers were handled."
+        default=None, description="How records with missing quasi-identifiers were handled."
     )
     columns: dict[str, ColumnSection] = Field(description="Columns of the original table.")
     input: TableSection = Field(description="The original table.")
     records: RecordsSection = Field(description="Number of records read, released and dropped.")
     cells: CellsSection = Field(description="The cells of the partition.")
     information_loss: float | None = Field(
-        None, description="Information loss of the published table, as the audit measures it."
+        default=None,
+        description="Information loss of the published table, as the audit measures it.",
     )
-    seconds: float | None = Field(None, description="Time spent on producing the release.")
+    seconds: float | None = Field(default=None, description="Time spent on producing the release.")
     requirements: RequirementsSection | None = Field(
-        None, description="Requirements, and the merging done to meet them."
+        default=None, description="Requirements, and the merging done to meet them."
     )
     dependence: DependenceSection | None = Field(
-        None, description="Trade-off between quasi-identifiers and confidential columns."
+        default=None, description="Trade-off between quasi-identifiers and confidential columns."
     )
     blocks: BlocksSection | None = Field(
-        None, description="Blocks of quasi-identifiers, if partitioned independently."
+        default=None, description="Blocks of quasi-identifiers, if partitioned independently."
     )
-    row_order: Literal["kept", "shuffled"] = Field("kept", description="Order of published rows.")
-    output: TableSection | None = Field(None, description="The published file, once written.")
+    row_order: Literal["kept", "shuffled"] = Field(
+        default="kept", description="Order of published rows."
+    )
+    output: TableSection | None = Field(
+        default=None, description="The published file, once written."
+    )
 
     @property
     def limits(self) -> Mapping[str, float]:
@@ -260,7 +272,9 @@ class Manifest(Section):
     def _invalid_entry(cls, error: ValidationError) -> str | None:
         """Return the top-level entry at fault; deeper keys could come from any file."""
         places = (item["loc"] for item in error.errors(include_input=False, include_url=False))
-        return next((str(place[0]) for place in places if place and place[0] in cls.model_fields), None)
+        return next(
+            (str(place[0]) for place in places if place and place[0] in cls.model_fields), None
+        )
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:

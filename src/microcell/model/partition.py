@@ -32,12 +32,12 @@ class Encoded:
 class Placed:
     """Further records as points of an existing encoding: a finite, C-contiguous float64 matrix.
 
-    ``strange`` counts, per column, the records with a category that the encoding does not contain;
+    ``unknown`` counts, per column, the records with a category that the encoding does not contain;
     columns without such records are left out.
     """
 
     matrix: Floats
-    strange: Mapping[str, int]
+    unknown: Mapping[str, int]
 
     def __post_init__(self) -> None:
         _check_matrix(self.matrix)

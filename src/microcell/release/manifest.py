@@ -190,9 +190,7 @@ def describe_requirements(
         limits=dict(limits),
         cells_before=len(before),
         cells_merged=len(before) - len(after),
-        sse_ratio_before=methods.distortion(
-            encoded.matrix, before.labels, weights=encoded.weights
-        ),
+        sse_ratio_before=methods.distortion(encoded.matrix, before.labels, weights=encoded.weights),
         rounds=rounds,
     )
 

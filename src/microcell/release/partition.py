@@ -183,19 +183,20 @@ def _check_cells_fit(prepared: Prepared, request: Request, kind: str) -> None:
         )
 
 
-def _as_function(partition: Partition, points: Floats, weights: Floats | None, kind: str) -> Grouping:
+def _as_function(
+    partition: Partition, points: Floats, weights: Floats | None, kind: str
+) -> Grouping:
     if kind == "power":
         result = methods.power_cells(points, partition.labels, weights=weights)
-        labels, cells = result.labels, result.cells
+        labels = result.labels
+        cells: Cells = result.cells
     else:
         progress.report("fitting cells")
         fit = ball_cells if kind == "balls" else lookup_cells
         cells = fit(points, partition.labels, partition.k)
         labels = cells.assign(points)  # equal records share a cell here, unlike in the partition
     reason = f"{partition.reason}, then converted to {kind} cells"
-    return Grouping(
-        Partition(labels, partition.k, method=partition.method, reason=reason), cells
-    )
+    return Grouping(Partition(labels, partition.k, method=partition.method, reason=reason), cells)
 
 
 def aggregate_table(prepared: Prepared, grouping: Grouping) -> Table:

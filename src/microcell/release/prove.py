@@ -104,9 +104,7 @@ def _check_classes(published: Table, keys: tuple[str, ...], k: int, where: str) 
     return sizes
 
 
-def check_audited_limits(
-    prepared: Prepared, published: Table, limits: Mapping[str, float]
-) -> None:
+def check_audited_limits(prepared: Prepared, published: Table, limits: Mapping[str, float]) -> None:
     """Check the limits that cannot be met by merging cells, on an audit of the finished table.
 
     Raises
@@ -117,7 +115,7 @@ def check_audited_limits(
     if not limits:
         return
     audit = auditing.audit(prepared.original, published, prepared.schema, pairs=prepared.rows)
-    missed = [item for item in audit.judge(limits) if not item.met]
+    missed = [item for item in audit.check(limits) if not item.met]
     if missed:
         raise RequirementError(
             f"{' '.join(map(str, missed))} Merging cells cannot improve this. "

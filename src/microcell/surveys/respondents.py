@@ -196,7 +196,7 @@ def answer_survey(cells: Cells | str | Path, record: Mapping[str, Any] | str | P
     return Answer(
         cell,
         told,
-        (*placed.strange, *_far_out(found.encoding, placed.matrix[0], found.cells.centroids)),
+        (*placed.unknown, *_far_out(found.encoding, placed.matrix[0], found.cells.centroids)),
     )
 
 
