@@ -1065,7 +1065,7 @@ def test_a_pickled_release_has_no_original_records(csv_file, tmp_path):
 def test_a_report_maps_cells_in_two_dimensions(quasi, drawn):
     schema = mc.Schema(quasi=quasi, rest="drop")
     release = mc.anonymize(people(), schema, k=5, method="mdav")
-    picture = mc.plot.draw_release(people(), release)
+    picture = mc.plot.release(people(), release)
     assert (picture is not None) is drawn
     page = mc.render(mc.audit(people(), release.table, schema), "html", picture=picture)
     assert ('<h2 id="cells">' in page) is drawn

@@ -338,11 +338,11 @@ def test_bad_input_is_refused(given, message):
 def test_the_figure_is_the_same_for_the_same_sweep():
     table, schema = gaussian_pair(0.5, n=100)
     sweep = mc.dependence_sweep(table, schema, k=[3, 5], method="mdav")
-    picture = mc.plot.draw_dependence(sweep, "svg")
-    assert picture == mc.plot.draw_dependence(sweep, "svg")
+    picture = mc.plot.dependence(sweep)
+    assert picture == mc.plot.dependence(sweep)
     assert b"k = 3" in picture
-    with pytest.raises(mc.errors.OptionError, match="No figure form"):
-        mc.plot.draw_dependence(sweep, "gif")
+    with pytest.raises(mc.errors.OptionError, match="figure format"):
+        mc.plot.dependence(sweep, format="gif")
 
 
 # ------------------------------------------------------------------------------------------------ blocks

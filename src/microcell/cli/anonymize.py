@@ -15,7 +15,8 @@ import typer
 
 import microcell as mc
 from microcell._atomic import check_target
-from microcell.cli.console import Words, guarded, print_data
+from microcell.cli.console import Messages, print_data
+from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
     Audience,
     Blocks,
@@ -27,8 +28,8 @@ from microcell.cli.options import (
     parse_limits,
     parse_settings,
     split_names,
-    takes_engine,
-    takes_reading,
+    with_engine_options,
+    with_read_options,
 )
 from microcell.errors import OptionError
 from microcell.progress import report as report_progress
@@ -81,13 +82,13 @@ _ENGINE_SETTINGS = {
 """Settings of the Dask engine, which ``--set`` must not override."""
 
 
-@guarded
-@takes_reading
-@takes_engine()
+@handle_errors
+@with_read_options
+@with_engine_options()
 def anonymize(
     *,
-    reading: Mapping[str, Any],
-    on: Mapping[str, Any],
+    read_options: Mapping[str, Any],
+    engine_options: Mapping[str, Any],
     table: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -197,16 +198,16 @@ def anonymize(
         "keep_order": keep_order,
         "options": {**parse_settings(settings or ()), **parse_effort(effort)},
         "require": parse_limits(require or ()),
-        "read": reading,
+        "read": read_options,
     }
-    words = Words(quiet)
-    with words.progress():
-        job = _make_job(config, flags, cells_kind, audience, on, dry_run=dry_run)
-        release = _run_on_engine(job, words) if on else _run(job)
+    messages = Messages(quiet)
+    with messages.progress():
+        job = _make_job(config, flags, cells_kind, audience, engine_options, dry_run=dry_run)
+        release = _run_on_engine(job, messages) if engine_options else _run(job)
     if json:
         print_data(release.manifest.to_json())
-    words.say(mc.report.guarantee(release.audit) if on else release.guarantee)
-    words.list(_summarize(job, release.manifest))
+    messages.info(mc.report.guarantee(release.audit) if engine_options else release.guarantee)
+    messages.facts(_summarize(job, release.manifest))
 
 
 @dataclass(frozen=True)
@@ -221,16 +222,16 @@ class _Job:
     cells: Path | None
     keep_order: bool
     settings: Mapping[str, Any]
-    reading: Mapping[str, Any]
+    read_options: Mapping[str, Any]
     audience: str
-    on: Mapping[str, Any]
+    engine_options: Mapping[str, Any]
     dry_run: bool
 
     @property
     def outputs(self) -> dict[str, Path]:
         """Files to write, by label; with an engine a folder and its manifest."""
         outputs: dict[str, Path | None] = {"report": self.report, "cells": self.cells}
-        if self.output is not None and self.on:
+        if self.output is not None and self.engine_options:
             outputs = {
                 "folder": self.output,
                 "manifest": self.output / "_manifest.json",
@@ -250,7 +251,7 @@ def _make_job(
     flags: Mapping[str, Any],
     cells_kind: str | None,
     audience: str,
-    on: Mapping[str, Any],
+    engine_options: Mapping[str, Any],
     *,
     dry_run: bool,
 ) -> _Job:
@@ -269,7 +270,7 @@ def _make_job(
             code="option.conflict",
             option="cells_kind",
         )
-    _check_engine(run, on)
+    _check_engine(run, engine_options)
     schema = run["schema"]
     job = _Job(
         table=run["input"],
@@ -280,9 +281,9 @@ def _make_job(
         cells=run["cells"],
         keep_order=bool(run["keep_order"]),
         settings=_settings(run, cells_kind),
-        reading=run["read"],
+        read_options=run["read"],
         audience=audience,
-        on=on,
+        engine_options=engine_options,
         dry_run=dry_run,
     )
     _check_outputs(job, [path for path in (job.table, schema, config) if isinstance(path, Path)])
@@ -298,9 +299,9 @@ def _merge(config: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_outputs(job: _Job, sources: list[Path]) -> None:
-    if job.output is not None and not job.on:
+    if job.output is not None and not job.engine_options:
         mc.api.check_outputs(job.output, companions=(job.report, job.cells), sources=sources)
-    if not job.on or job.report is None:
+    if not job.engine_options or job.report is None:
         return
     check_target(job.report, sources=sources)
     inside = job.output is not None and job.output.resolve() in job.report.resolve().parents
@@ -313,24 +314,24 @@ def _check_outputs(job: _Job, sources: list[Path]) -> None:
         )
 
 
-def _check_engine(run: Mapping[str, Any], on: Mapping[str, Any]) -> None:
-    if on and "engine" not in on:
-        name = next(iter(on))
+def _check_engine(run: Mapping[str, Any], engine_options: Mapping[str, Any]) -> None:
+    if engine_options and "engine" not in engine_options:
+        name = next(iter(engine_options))
         raise OptionError(
             f"--{name} applies only to data sets of many files. Add --engine dask or leave it out.",
             code="option.conflict",
             option=name,
         )
-    for name in ("cells", "keep_order", "blocks", "require") if on else ():
+    for name in ("cells", "keep_order", "blocks", "require") if engine_options else ():
         if run[name]:
             flag = name.replace("_", "-")
             raise OptionError(
-                f"--{flag} is not supported with --engine {on['engine']}. Leave it out.",
+                f"--{flag} is not supported with --engine {engine_options['engine']}. Leave it out.",
                 code="option.unsupported",
                 option=name,
             )
     path = run["input"]
-    if not on and (
+    if not engine_options and (
         isinstance(path, list) or path.is_dir() or (has_magic(str(path)) and not path.exists())
     ):
         raise OptionError(
@@ -363,7 +364,9 @@ def _settings(run: Mapping[str, Any], cells_kind: str | None) -> dict[str, Any]:
 
 
 def _run(job: _Job) -> Any:
-    release = mc.anonymize(mc.read(job.table, **job.reading), job.schema, k=job.k, **job.settings)
+    release = mc.anonymize(
+        mc.read(job.table, **job.read_options), job.schema, k=job.k, **job.settings
+    )
     if job.output is None or job.dry_run:
         return release
     return release.publish(
@@ -375,16 +378,18 @@ def _run(job: _Job) -> Any:
     )
 
 
-def _run_on_engine(job: _Job, words: Words) -> Any:
-    engine = {name: value for name, value in job.on.items() if name not in ("engine", "force")}
-    with _dashboard_shown(words):
+def _run_on_engine(job: _Job, messages: Messages) -> Any:
+    engine = {
+        name: value for name, value in job.engine_options.items() if name not in ("engine", "force")
+    }
+    with _dashboard_shown(messages):
         release = mc.dask.anonymize_dataset(
             job.table,
             job.schema,
             k=job.k,
             output=None if job.dry_run else job.output,
-            reading=job.reading,
-            replace="force" in job.on,
+            reading=job.read_options,
+            replace="force" in job.engine_options,
             **engine,
             **job.settings,
         )
@@ -401,7 +406,7 @@ def _run_on_engine(job: _Job, words: Words) -> Any:
 
 
 @contextmanager
-def _dashboard_shown(words: Words) -> Iterator[None]:
+def _dashboard_shown(messages: Messages) -> Iterator[None]:
     """Show the address of the Dask dashboard: after each stage, or once without a terminal."""
     outer = copy_context()
     address = ""
@@ -413,7 +418,7 @@ def _dashboard_shown(words: Words) -> Iterator[None]:
         elif sys.stderr.isatty():
             address = f", {task}"
         else:
-            words.say(task)
+            messages.info(task)
 
     with mc.listen(hear):
         yield
@@ -478,11 +483,11 @@ def _columns_by_treatment(columns: "Mapping[str, ColumnSection]") -> dict[str, l
     return groups
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def assign(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     cells: Annotated[
         Path,
         typer.Argument(
@@ -514,21 +519,21 @@ def assign(
     quiet: Quiet = False,
 ) -> None:
     """Assign further records to the cells of an earlier release."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     mc.api.check_outputs(output, sources=(cells, table))
     names = [] if keep is None else split_names(keep)
-    with words.progress():
+    with messages.progress():
         function = mc.load_cells(cells)
-        result = mc.assign(function, mc.read(table, **reading), keep=names, missing=missing)
+        result = mc.assign(function, mc.read(table, **read_options), keep=names, missing=missing)
         mc.write(result.assigned, output)
     if json:
         print_data(jsons.dumps(_assignment_facts(function, result), indent=2))
-    words.say(
+    messages.info(
         f"Assigned {len(result.labels):,} records to {result.used:,} of {len(function):,} cells; "
         f"the smallest of these received {result.smallest:,}. This table is not k-anonymous by "
         "itself, only together with the release of its cells."
     )
-    words.list(_assignment_notes(result, output))
+    messages.facts(_assignment_notes(result, output))
 
 
 def _assignment_facts(cells: "Cells", result: "Assigned") -> dict[str, Any]:

@@ -8,16 +8,17 @@ import typer
 
 import microcell as mc
 from microcell._atomic import check_target
-from microcell.cli.console import Words, guarded, print_data
+from microcell.cli.console import Messages, print_data
+from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
     Audience,
     Json,
     Quiet,
     SchemaFile,
-    check_sides,
+    check_directions,
     parse_requirements,
-    takes_engine,
-    takes_reading,
+    with_engine_options,
+    with_read_options,
 )
 from microcell.errors import OptionError
 
@@ -41,13 +42,13 @@ _MINIMUM_K = 2
 """Required if neither the manifest nor the user asks for more: no record may be unique."""
 
 
-@guarded
-@takes_reading
-@takes_engine("engine", "scheduler", "workers", "memory", "scratch")
+@handle_errors
+@with_read_options
+@with_engine_options("engine", "scheduler", "workers", "memory", "scratch")
 def audit(
     *,
-    reading: Mapping[str, Any],
-    on: Mapping[str, Any],
+    read_options: Mapping[str, Any],
+    engine_options: Mapping[str, Any],
     original: Annotated[
         Path, typer.Argument(metavar="ORIGINAL", help="The original table.", show_default=False)
     ],
@@ -116,29 +117,29 @@ def audit(
     quiet: Quiet = False,
 ) -> None:
     """Audit a published table against its original: k, classes, identifiers, information loss."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     requirements = parse_requirements(require or ())
     options: dict[str, Any] = {"key": key, "population": population, "target": target}
-    _check_engine(on, {**options, **reading})
+    _check_engine(engine_options, {**options, **read_options})
     statement = mc.find_manifest(manifest, released)
     sources = (original, released, schema, manifest or mc.release.manifest_path(released))
     _check_targets((report, certificate), sources)
-    with words.progress():
-        if on:
-            engine = {name: value for name, value in on.items() if name != "engine"}
+    with messages.progress():
+        if engine_options:
+            engine = {name: value for name, value in engine_options.items() if name != "engine"}
             result = mc.dask.audit_dataset(
                 original, released, mc.load_schema(schema), manifest=statement, **engine
             )
         else:
             result = mc.audit(
-                mc.read(original, **reading),
-                mc.read(released, **_dialect(reading, original, released)),
+                mc.read(original, **read_options),
+                mc.read(released, **_dialect(read_options, original, released)),
                 mc.load_schema(schema),
                 manifest=statement,
                 **options,
             )
     directions = {name: item.lower_is_better for name, item in result.measures.items()}
-    check_sides(requirements, directions.get)
+    check_directions(requirements, directions.get)
     limits = {"k": _promised_k(statement), **{item.measure: item.limit for item in requirements}}
     title = f"Audit of {released.name}"
     mc.api.write_reports(
@@ -159,23 +160,23 @@ def audit(
         audience=audience,
     )
     print_data(text)
-    _list_outputs(words, report=report, certificate=certificate)
-    _suggest_reading_options(words, result)
+    _list_outputs(messages, report=report, certificate=certificate)
+    _suggest_reading_options(messages, result)
     result.require(**limits)
 
 
-def _check_engine(on: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    if on and "engine" not in on:
-        name = next(iter(on))
+def _check_engine(engine_options: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    if engine_options and "engine" not in engine_options:
+        name = next(iter(engine_options))
         raise OptionError(
             f"--{name} applies only to data sets of many files. Add --engine dask or leave it out.",
             code="option.conflict",
             option=name,
         )
-    for name, value in options.items() if on else ():
+    for name, value in options.items() if engine_options else ():
         if value is not None:
             raise OptionError(
-                f"--{name} is not supported with --engine {on['engine']}. Leave it out.",
+                f"--{name} is not supported with --engine {engine_options['engine']}. Leave it out.",
                 code="option.unsupported",
                 option=name,
             )
@@ -193,7 +194,7 @@ def _promised_k(manifest: "Manifest | None") -> int:
     return _MINIMUM_K if manifest is None else max(manifest.k, _MINIMUM_K)
 
 
-def _dialect(reading: Mapping[str, Any], original: Path, released: Path) -> dict[str, Any]:
+def _dialect(read_options: Mapping[str, Any], original: Path, released: Path) -> dict[str, Any]:
     """Return the reading options that also hold for the release.
 
     A release has the dialect of its original, but is always encoded in UTF-8.
@@ -201,18 +202,18 @@ def _dialect(reading: Mapping[str, Any], original: Path, released: Path) -> dict
     if original.suffix.lower() != released.suffix.lower():
         return {}
     names = ("delimiter", "quote", "decimal")
-    return {name: reading[name] for name in names if name in reading}
+    return {name: read_options[name] for name in names if name in read_options}
 
 
-def _list_outputs(words: Words, **outputs: Path | None) -> None:
+def _list_outputs(messages: Messages, **outputs: Path | None) -> None:
     written = [(label, str(path)) for label, path in outputs.items() if path is not None]
     if written:
-        words.list(written)
+        messages.facts(written)
 
 
-def _suggest_reading_options(words: Words, result: "Audit") -> None:
+def _suggest_reading_options(messages: Messages, result: "Audit") -> None:
     if "values_changed" in result.measures and result["values_changed"] > 0:
-        words.say(
+        messages.info(
             "If the original was read with other options when it was anonymized, such as --na, "
             "use the same options here."
         )
