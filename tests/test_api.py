@@ -350,7 +350,7 @@ def test_missing_confidential_values_are_left_alone():
 def test_all_rows_equal():
     release = mc.anonymize({"a": [7] * 9, "b": ["x"] * 9}, mc.Schema(quasi=["a", "b"]), k=4)
     assert release.table["a"].tolist() == [7] * 9
-    assert release.manifest.distortion == 0
+    assert release.manifest.information_loss == 0
 
 
 def test_n_equal_to_k_is_one_cell():

@@ -413,7 +413,7 @@ def test_a_file_of_blocks_is_proved_and_audited_as_such(tmp_path):
     mc.publish(release, tmp_path / "out.csv")
     found = mc.audit(table, tmp_path / "out.csv", schema)
     assert found["manifest_contradictions"] == 0
-    assert found["distortion"] == pytest.approx(release.manifest.distortion, rel=1e-9)
+    assert found["distortion"] == pytest.approx(release.manifest.information_loss, rel=1e-9)
 
 
 @pytest.mark.parametrize(

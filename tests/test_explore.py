@@ -44,7 +44,7 @@ def test_a_point_is_what_a_release_and_its_audit_give(method, schema):
             release.manifest.method.used,
             release.manifest.method.reason,
         )
-        assert point["distortion"] == release.manifest.distortion
+        assert point["distortion"] == release.manifest.information_loss
         assert point.seconds > 0
 
 

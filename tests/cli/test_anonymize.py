@@ -93,7 +93,7 @@ def test_method_options_and_seed_reach_the_library(folder, run):
         manifest["information_loss"]
         == mc.anonymize(
             "people.csv", mc.load_schema("schema.toml"), k=3, method="vmdav", gamma=0.7
-        ).manifest.distortion
+        ).manifest.information_loss
     )
 
 

@@ -77,7 +77,7 @@ def test_what_is_published_is_the_mean_of_each_cell_and_distortion_is_that_of_th
     assert release.manifest.cells.sse_ratio == pytest.approx(within / (scaled**2).sum(), rel=1e-9)
     assert release.table["id"].tolist() == whole["id"].tolist()
     assert mc.audit(whole, release.table, SCHEMA).require(k=4)["distortion"] == pytest.approx(
-        release.manifest.distortion
+        release.manifest.information_loss
     )
 
 
@@ -241,7 +241,7 @@ def test_files_are_read(tmp_path):
     assert written.manifest.input.sha256_of == "contents"
     pl.DataFrame(people).write_parquet(tmp_path / "all.parquet")
     found = mc.audit(tmp_path / "all.parquet", tmp_path / "out.csv", SCHEMA)
-    assert found.require(k=4)["distortion"] == pytest.approx(written.manifest.distortion)
+    assert found.require(k=4)["distortion"] == pytest.approx(written.manifest.information_loss)
     with pytest.raises(mc.errors.TableError, match="also an input"):
         mc.publish(session.finish(), tmp_path / "base.csv")
 

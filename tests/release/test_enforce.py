@@ -454,7 +454,7 @@ def test_the_file_is_proved_too(tmp_path, monkeypatch):
     mc.publish(release, output)
     found = mc.audit(tmp_path / "people.csv", output, schema).require(**limits)
     assert found["distortion"] == pytest.approx(
-        release.manifest.distortion
+        release.manifest.information_loss
     )  # the order of rows is known from it
     output.unlink()
 

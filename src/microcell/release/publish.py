@@ -13,13 +13,13 @@ file's digest to the manifest and only then lets all files appear under their na
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from microcell import auditing, progress, tables
-from microcell import report as _reports
 from microcell._atomic import Staging, check_target
 from microcell.cells import Cells
 from microcell.errors import OptionError, TableError
@@ -27,7 +27,6 @@ from microcell.model import Audit, Integers, Partition, Schema, Table
 from microcell.model._display import count, html_card, short_repr
 from microcell.model.manifest import Manifest
 from microcell.release.manifest import describe_table, manifest_path
-from microcell.release.picture import draw_release
 from microcell.release.prove import prove
 
 __all__ = [
@@ -39,6 +38,9 @@ __all__ = [
 ]
 
 Content = str | bytes
+
+# Reports need template and figure libraries, which anonymizing a table must not load.
+_load = import_module
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +86,7 @@ class Release:
     @property
     def guarantee(self) -> str:
         """The guarantee in one sentence."""
-        return _reports.guarantee(
+        sentence: str = _load("microcell.report").guarantee(
             Audit(
                 keys=(*(column.name for column in self.schema.quasi), *self.schema.strata),
                 rows_original=self.manifest.records.read,
@@ -93,6 +95,7 @@ class Release:
                 class_sizes=self.class_sizes,
             )
         )
+        return sentence
 
     def audit(self) -> Audit:
         """Compare the release with the original table it was produced from.
@@ -175,7 +178,9 @@ class Release:
                 title=f"Audit of {target.name}",
                 require={"k": self._requested_k, **manifest.limits},
                 audience=audience,
-                picture=None if report is None else draw_release(self),
+                picture=None
+                if report is None
+                else _load("microcell.release.picture").draw_release(self),
             )
         if cells is not None:
             companions[Path(cells)] = _cells_text(self.cells)
@@ -317,9 +322,10 @@ def compose_reports(
 ) -> dict[Path, Content]:
     """Compose the requested reports on an audit; return their content by path."""
     from_manifest = None if manifest is None else manifest.as_dict()
+    reports = _load("microcell.report")
     contents: dict[Path, Content] = {}
     if report is not None:
-        contents[Path(report)] = _reports.render(
+        contents[Path(report)] = reports.render(
             audit,
             "html",
             manifest=from_manifest,
@@ -329,7 +335,7 @@ def compose_reports(
             audience=audience,
         )
     if certificate is not None:
-        contents[Path(certificate)] = _reports.certify(
+        contents[Path(certificate)] = reports.certify(
             audit, manifest=from_manifest, title=title, require=require
         )
     return contents
