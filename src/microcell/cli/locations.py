@@ -17,8 +17,9 @@ import typer
 
 import microcell as mc
 from microcell import locations
-from microcell.cli.console import Words, guarded, print_data, print_facts
-from microcell.cli.options import Force, Json, Quiet, epilog, takes_reading
+from microcell.cli.console import Messages, print_data, print_facts
+from microcell.cli.errors import handle_errors
+from microcell.cli.options import Force, Json, Quiet, epilog, with_read_options
 from microcell.errors import OptionError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ _OptionalK = Annotated[
 _Seed = Annotated[int, typer.Option(help="Random seed.")]
 
 
-@guarded
+@handle_errors
 def serve(
     database: Annotated[
         str | None,
@@ -109,7 +110,7 @@ def serve(
     quiet: Quiet = False,
 ) -> None:
     """Serve the API and the web page until Ctrl-C or SIGTERM."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     token = os.environ.get(OPERATOR_VARIABLE, "").strip()
     settings = locations.Settings(
         operator=token or secrets.token_urlsafe(24),
@@ -122,11 +123,11 @@ def serve(
     database = database or ("sqlite://" if demo else _DATABASE)
     with (
         closing(listener),
-        _open(words, database, k, demo=demo, share=share, spare=spare) as anonymizer,
+        _open(messages, database, k, demo=demo, share=share, spare=spare) as anonymizer,
     ):
         _configure_logging()
         if not token:
-            words.say(
+            messages.info(
                 f"operator's token for this run ({OPERATOR_VARIABLE} is not set): "
                 f"{settings.operator}"
             )
@@ -136,22 +137,22 @@ def serve(
             locations.create_app(anonymizer, settings),
             listener,
             proxies=proxy or (),
-            ready=lambda: words.say(f"serving on {url} with k = {k}; press Ctrl-C to stop"),
+            ready=lambda: messages.info(f"serving on {url} with k = {k}; press Ctrl-C to stop"),
         )
-    words.say("stopped")
+    messages.info("stopped")
 
 
-@guarded
+@handle_errors
 def key() -> None:
     """Print a new encryption key. Keep it safe: without it the database cannot be read."""
     print_data(b64encode(locations.new_key()).decode())
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def import_(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     people: Annotated[
         Path,
         typer.Argument(metavar="TABLE", help="Table with one row per device.", show_default=False),
@@ -178,27 +179,27 @@ def import_(
     quiet: Quiet = False,
 ) -> None:
     """Sign up all rows of a table while the service is stopped."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     locations.check_output(output, force=force, sources=[people])
-    with words.progress(), _open(words, database, k, background=False) as anonymizer:
+    with messages.progress(), _open(messages, database, k, background=False) as anonymizer:
         summary = locations.import_people(
             anonymizer,
-            mc.read(people, **reading),
+            mc.read(people, **read_options),
             output,
             latitude=latitude,
             longitude=longitude,
             force=force,
         )
     _print_summary(
-        words, json, signed_up=summary.devices, waiting=summary.waiting, accounts=str(output)
+        messages, json, signed_up=summary.devices, waiting=summary.waiting, accounts=str(output)
     )
-    words.say(
+    messages.info(
         f"{output} contains the devices' tokens, which cannot be recovered. "
         "Anyone who reads it can act as these devices."
     )
 
 
-@guarded
+@handle_errors
 def export(
     output: Annotated[
         Path,
@@ -212,16 +213,16 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Export the location that each device uses while the service is stopped."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     locations.check_output(output, force=force)
-    with words.progress(), _open(words, database, None, background=False) as anonymizer:
+    with messages.progress(), _open(messages, database, None, background=False) as anonymizer:
         summary = locations.export_places(anonymizer, output, force=force)
     _print_summary(
-        words, json, devices=summary.devices, waiting=summary.waiting, locations=str(output)
+        messages, json, devices=summary.devices, waiting=summary.waiting, locations=str(output)
     )
 
 
-@guarded
+@handle_errors
 def simulate(
     devices: Annotated[
         int, typer.Option(min=1, help="Number of devices that sign up first.")
@@ -257,14 +258,14 @@ def simulate(
     quiet: Quiet = False,
 ) -> None:
     """Simulate a city that uses the service, check the guarantee and measure distances."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     if url is not None and database is not None:
         raise OptionError(
             "--database and --url cannot be combined: a running service has its own database.",
             code="option.conflict",
             option="database",
         )
-    with words.progress(), _service(words, url, database, k, seed) as service:
+    with messages.progress(), _service(messages, url, database, k, seed) as service:
         result = locations.simulate(service, devices, days=days, changes=changes, seed=seed)
     if json:
         content = {**asdict(result), "distortion_ratio": result.distortion_ratio}
@@ -304,11 +305,11 @@ for _name, (_command, _examples) in COMMANDS.items():
 
 @contextmanager
 def _open(
-    words: Words, database: str, k: int | None, *, demo: bool = False, **options: Any
+    messages: Messages, database: str, k: int | None, *, demo: bool = False, **options: Any
 ) -> "Iterator[Anonymizer]":
     """Open the anonymizer on a database and close it at the end."""
-    secret = _read_key(words, demo=demo)
-    with words.progress():
+    secret = _read_key(messages, demo=demo)
+    with messages.progress():
         anonymizer = locations.Anonymizer.open(database, k, key=secret, **options)
     try:
         yield anonymizer
@@ -316,7 +317,7 @@ def _open(
         anonymizer.close()
 
 
-def _read_key(words: Words, *, demo: bool) -> bytes | None:
+def _read_key(messages: Messages, *, demo: bool) -> bytes | None:
     """Return the key from the environment, or None for a demonstration without one."""
     text = os.environ.get(KEY_VARIABLE, "").strip()
     if text:
@@ -328,13 +329,13 @@ def _read_key(words: Words, *, demo: bool) -> bytes | None:
             code="option.invalid",
             option=KEY_VARIABLE,
         )
-    words.say("demo: the key is discarded at the end, so no device can be looked up afterwards")
+    messages.info("demo: the key is discarded at the end, so no device can be looked up afterwards")
     return None
 
 
 @contextmanager
 def _service(
-    words: Words, url: str | None, database: str | None, k: int, seed: int
+    messages: Messages, url: str | None, database: str | None, k: int, seed: int
 ) -> "Iterator[Anonymizer | Client]":
     """Connect to a running service, or open one in this process on an empty database."""
     if url is not None:
@@ -344,7 +345,7 @@ def _service(
             yield client
         return
     if database is not None:
-        with _open(words, database, k, seed=seed) as anonymizer:
+        with _open(messages, database, k, seed=seed) as anonymizer:
             if anonymizer.status().devices:
                 raise OptionError(
                     "The database already contains devices. Simulate on an empty database, so that "
@@ -370,10 +371,10 @@ def _configure_logging() -> None:
     logging.getLogger("microcell").setLevel(logging.INFO)
 
 
-def _print_summary(words: Words, json: bool, **facts: int | str) -> None:
+def _print_summary(messages: Messages, json: bool, **facts: int | str) -> None:
     if json:
         print_data(json_module.dumps(facts))
-    words.list(
+    messages.facts(
         (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else value)
         for name, value in facts.items()
     )
