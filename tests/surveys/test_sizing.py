@@ -32,11 +32,11 @@ def test_table_failure_follows_from_the_cells():
 @pytest.mark.parametrize("failure", [0.5, 1e-5, 1e-300])
 def test_figure_is_reproducible(failure):
     result = mc.surveys.size(5, 0.6, failure)
-    assert mc.plot.draw_size(result, "svg") == mc.plot.draw_size(result, "svg")
-    assert b"mathdefault" not in mc.plot.draw_size(result, "svg")
-    assert mc.plot.draw_size(result, "pdf").startswith(b"%PDF-")
+    assert mc.plot.survey_size(result) == mc.plot.survey_size(result)
+    assert b"mathdefault" not in mc.plot.survey_size(result)
+    assert mc.plot.survey_size(result, format="pdf").startswith(b"%PDF-")
     with pytest.raises(mc.errors.OptionError):
-        mc.plot.draw_size(result, "gif")
+        mc.plot.survey_size(result, format="gif")
 
 
 @pytest.mark.parametrize(

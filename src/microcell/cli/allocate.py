@@ -9,8 +9,9 @@ import typer
 
 import microcell as mc
 from microcell._atomic import Staging
-from microcell.cli.console import Words, guarded, print_data, print_facts, print_table
-from microcell.cli.options import Json, Quiet, figure_form, split_names, takes_reading
+from microcell.cli.console import Messages, print_data, print_facts, print_table
+from microcell.cli.errors import handle_errors
+from microcell.cli.options import Json, Quiet, figure_format, split_names, with_read_options
 
 if TYPE_CHECKING:
     from microcell.allocation import Allocation, Spread, Summary
@@ -26,11 +27,11 @@ EXAMPLES = (
 _TEXTS = (".csv", ".tsv", ".txt")
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def allocate(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     points: Annotated[
         Path, typer.Argument(metavar="POINTS", help="The file of who is to go.", show_default=False)
     ],
@@ -92,12 +93,12 @@ def allocate(
     quiet: Quiet = False,
 ) -> None:
     """Allocate points to centres of limited places, at the least sum of squared distances there is."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     _check_files(output, figure, sources=(points, centres))
-    with words.progress():
+    with messages.progress():
         found = mc.allocate(
-            mc.read(points, **_for_file(points, reading)),
-            mc.read(centres, **_for_file(centres, reading)),
+            mc.read(points, **_for_file(points, read_options)),
+            mc.read(centres, **_for_file(centres, read_options)),
             columns=None if columns is None else split_names(columns),
             location=None if location is None else split_names(location),
             places=places,
@@ -112,20 +113,20 @@ def allocate(
         print_facts(_facts(summary))
         print_data("")
         print_table(["centre", "load", "places", "mean distance", "price"], _rows(summary))
-        words.say("nearest: if all went to the nearest centre, whatever its places")
-        words.say("price: the most that one more place would save, in squared distance")
-    words.list([("table", str(output)), *([] if figure is None else [("figure", str(figure))])])
+        messages.info("nearest: if all went to the nearest centre, whatever its places")
+        messages.info("price: the most that one more place would save, in squared distance")
+    messages.facts([("table", str(output)), *([] if figure is None else [("figure", str(figure))])])
 
 
 def _check_files(output: Path, figure: Path | None, *, sources: tuple[Path, ...]) -> None:
     if figure is not None:
-        figure_form(figure, "--figure")
+        figure_format(figure, "--figure")
     mc.api.check_outputs(output, beside=[] if figure is None else [figure], sources=sources)
 
 
-def _for_file(path: Path, reading: Mapping[str, Any]) -> Mapping[str, Any]:
+def _for_file(path: Path, read_options: Mapping[str, Any]) -> Mapping[str, Any]:
     """The options for reading, for the text files among the two."""
-    return reading if path.suffix.lower() in _TEXTS else {}
+    return read_options if path.suffix.lower() in _TEXTS else {}
 
 
 def _write(found: "Allocation", output: Path, figure: Path | None) -> None:
@@ -133,7 +134,7 @@ def _write(found: "Allocation", output: Path, figure: Path | None) -> None:
     with Staging() as staging:
         if figure is not None:
             staging.path(figure).write_bytes(
-                mc.plot.draw_allocation(found, figure_form(figure, "--figure"))
+                mc.plot.allocation(found, format=figure_format(figure, "--figure"))
             )
         mc.write(found.allocated, staging.path(output))
 

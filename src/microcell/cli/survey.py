@@ -9,16 +9,17 @@ import typer
 
 import microcell as mc
 from microcell._atomic import Staging, check_target
-from microcell.cli.console import GUARANTEE, Words, guarded, print_data, print_facts
+from microcell.cli.console import Messages, print_data, print_facts
+from microcell.cli.errors import GUARANTEE_FAILED, handle_errors
 from microcell.cli.options import (
     Json,
     Quiet,
     SchemaFile,
     epilog,
-    figure_form,
+    figure_format,
     parse_settings,
     split_names,
-    takes_reading,
+    with_read_options,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ SIZE_EXAMPLES = (
 )
 
 
-@guarded
+@handle_errors
 def size(
     *,
     k: _K,
@@ -96,7 +97,7 @@ def size(
 ) -> None:
     """Show how many candidates a cell needs, before designing any cells."""
     if figure is not None:
-        figure_form(figure, "--figure")
+        figure_format(figure, "--figure")
         check_target(figure)
     result = mc.surveys.size(k, participation, failure, records)
     if json:
@@ -106,9 +107,9 @@ def size(
     if figure is not None:
         with Staging() as staging:
             staging.path(figure).write_bytes(
-                mc.plot.draw_size(result, figure_form(figure, "--figure"))
+                mc.plot.survey_size(result, format=figure_format(figure, "--figure"))
             )
-        Words(quiet).list([("figure", str(figure))])
+        Messages(quiet).facts([("figure", str(figure))])
 
 
 def _size_facts(result: "SurveySize") -> Iterator[tuple[str, str]]:
@@ -155,11 +156,11 @@ DESIGN_EXAMPLES = (
 )
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def design(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     frame: Annotated[
         Path,
         typer.Argument(metavar="FRAME", help="Table of the candidates.", show_default=False),
@@ -215,11 +216,11 @@ def design(
     quiet: Quiet = False,
 ) -> None:
     """Design the cells of a survey, to be published before anyone answers."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     mc.surveys.SurveyDesign.check_outputs(output, report=report, sources=(frame, schema))
-    with words.progress():
+    with messages.progress():
         result = mc.surveys.design(
-            mc.read(frame, **reading),
+            mc.read(frame, **read_options),
             schema,
             k,
             _parse_participation(participation),
@@ -235,7 +236,7 @@ def design(
         result.publish(output, report=report)
     if json:
         print_data(jsons.dumps(result.manifest, indent=2, ensure_ascii=False))
-    words.list(_design_facts(result, output, report))
+    messages.facts(_design_facts(result, output, report))
 
 
 def _parse_participation(text: str) -> float | str:
@@ -284,7 +285,7 @@ CHECK_EXAMPLES = (
 )
 
 
-@guarded
+@handle_errors
 def check(
     *,
     cells: _CellsFile,
@@ -312,16 +313,18 @@ def check(
     quiet: Quiet = False,
 ) -> None:
     """Check that a cells file is unaltered and keeps what it promises."""
-    words = Words(quiet)
-    with words.progress():
+    messages = Messages(quiet)
+    with messages.progress():
         result = mc.surveys.check(cells, frame, participation=participation, missing=missing)
     if json:
         print_data(jsons.dumps(result.as_dict(), indent=2))
     else:
         print_facts(("ok" if item.holds else "FAILED", item.message) for item in result.findings)
-    words.say("All checks passed." if result.holds else "These cells do not keep their promise.")
+    messages.info(
+        "All checks passed." if result.holds else "These cells do not keep their promise."
+    )
     if not result.holds:
-        raise typer.Exit(GUARANTEE)
+        raise typer.Exit(GUARANTEE_FAILED)
 
 
 ANSWER_EXAMPLES = (
@@ -330,7 +333,7 @@ ANSWER_EXAMPLES = (
 )
 
 
-@guarded
+@handle_errors
 def answer(
     *,
     cells: _CellsFile,
@@ -348,9 +351,9 @@ def answer(
     else:
         published = ((name, str(value)) for name, value in result.representative.items())
         print_facts([("cell", str(result.cell)), *published])
-    words = Words(quiet)
+    messages = Messages(quiet)
     for name in result.unfamiliar:
-        words.say(
+        messages.info(
             f"The cells were not designed for your value of {name!r}: the nearest cell was chosen."
         )
 
@@ -360,7 +363,7 @@ def answer(
 PAGE_EXAMPLES = ('microcell survey page cells.json --title "Health 2030" -o page.html',)
 
 
-@guarded
+@handle_errors
 def page(
     *,
     cells: _CellsFile,
@@ -371,7 +374,7 @@ def page(
     """Create a web page that finds a respondent's cell without sending anything."""
     check_target(output, sources=(cells,))
     _write(output, mc.surveys.page(mc.load_cells(cells), title=title))
-    Words(quiet).list([("page", str(output))])
+    Messages(quiet).facts([("page", str(output))])
 
 
 FORM_EXAMPLES = (
@@ -379,7 +382,7 @@ FORM_EXAMPLES = (
 )
 
 
-@guarded
+@handle_errors
 def form(
     *,
     cells: Annotated[
@@ -410,7 +413,7 @@ def form(
     check_target(output, sources=(cells,))
     text = mc.surveys.form(mc.load_cells(cells), title=title, ask=ask or (), max_boxes=max_boxes)
     _write(output, text)
-    Words(quiet).list([("form", str(output))])
+    Messages(quiet).facts([("form", str(output))])
 
 
 def _write(output: Path, text: str) -> None:
@@ -427,11 +430,11 @@ COLLECT_EXAMPLES = (
 )
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def collect(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     cells: _CellsFile,
     answers: Annotated[
         Path,
@@ -478,18 +481,18 @@ def collect(
     quiet: Quiet = False,
 ) -> None:
     """Turn answers into a k-anonymous release."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     mc.api.check_outputs(
         output, beside=[] if report is None else [report], sources=(cells, answers)
     )
     names = [] if drop is None else split_names(drop)
-    with words.progress():
-        table = mc.read(answers, **reading)
+    with messages.progress():
+        table = mc.read(answers, **read_options)
         result = mc.surveys.collect(cells, table, below=below, id=id, drop=names)
         result = result.publish(output, report=report)
     if json:
         print_data(jsons.dumps(result.manifest, indent=2, ensure_ascii=False))
-    words.list(_collection_facts(result, output, report))
+    messages.facts(_collection_facts(result, output, report))
 
 
 def _collection_facts(

@@ -10,9 +10,11 @@ import typer
 
 import microcell as mc
 from microcell._atomic import Staging
-from microcell.cli.console import Words, guarded, print_data, print_table
+from microcell.cli.console import Messages, print_data, print_table
+from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
     Effort,
+    InputTable,
     Json,
     Missing,
     Quiet,
@@ -20,15 +22,14 @@ from microcell.cli.options import (
     Seed,
     Settings,
     Sizes,
-    TriedTable,
     check_figure,
-    figure_form,
+    figure_format,
+    method_notes,
     parse_effort,
     parse_settings,
     parse_sizes,
-    remarks,
     split_names,
-    takes_reading,
+    with_read_options,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from microcell.cli.options import check_files, check_sides, parse_requirements
+from microcell.cli.options import check_directions, check_files, parse_requirements
 from microcell.errors import RequirementError
 from microcell.measures.requirements import LOWER_IS_BETTER, base_of
 
@@ -71,12 +72,12 @@ _KS_A_TABLE = 3
 """So many fit in the width of a terminal; more go to a further table."""
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def compare(
     *,
-    reading: Mapping[str, Any],
-    table: TriedTable,
+    read_options: Mapping[str, Any],
+    table: InputTable,
     schema: SchemaFile,
     k: Sizes,
     methods: Annotated[
@@ -103,13 +104,13 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Compare methods on a table, by the distortion they leave and the time they take; releases nothing."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
     if figure is not None:
         check_figure(figure, sources=(table, schema))
-    with words.progress():
+    with messages.progress():
         trials = mc.compare(
-            mc.read(table, **reading),
+            mc.read(table, **read_options),
             mc.load_schema(schema),
             k=sizes,
             methods=None if methods is None else split_names(methods),
@@ -121,14 +122,14 @@ def compare(
         print_data(jsons.dumps([asdict(trial) for trial in trials], indent=2))
     else:
         _print_trials(trials)
-        words.say("* the least distortion (SSE / SST) of its k")
-    words.list(remarks(trials))
+        messages.info("* the least distortion (SSE / SST) of its k")
+    messages.facts(method_notes(trials))
     if figure is not None:
         with Staging() as staging:
             staging.path(figure).write_bytes(
-                mc.plot.draw_trials(trials, figure_form(figure, "--figure"))
+                mc.plot.comparison(trials, format=figure_format(figure, "--figure"))
             )
-        words.list([("figure", str(figure))])
+        messages.facts([("figure", str(figure))])
 
 
 def _print_trials(trials: Sequence["Trial"]) -> None:
@@ -176,12 +177,12 @@ _WIDEST = 10
 """Letters of a heading; a longer name goes to two lines, so that the table fits in a terminal."""
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def explore(
     *,
-    reading: Mapping[str, Any],
-    table: TriedTable,
+    read_options: Mapping[str, Any],
+    table: InputTable,
     schema: SchemaFile,
     k: Sizes,
     methods: Annotated[
@@ -225,14 +226,14 @@ def explore(
     quiet: Quiet = False,
 ) -> None:
     """Explore which k to take: the risk and the loss of each k and method, and the best point; releases nothing."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
     requirements = parse_requirements(require or ())
-    check_sides(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
+    check_directions(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
     check_files(output, figure, sources=(table, schema))
-    with words.progress():
+    with messages.progress():
         found = mc.explore(
-            mc.read(table, **reading),
+            mc.read(table, **read_options),
             mc.load_schema(schema),
             k=sizes,
             methods=split_names(methods),
@@ -244,14 +245,14 @@ def explore(
             options=options,
         )
     sides = {name: measure.lower_is_better for name, measure in _known(found).items()}
-    check_sides(requirements, sides.get)  # those too whose side is known only now
+    check_directions(requirements, sides.get)  # those too whose side is known only now
     if json:
         print_data(jsons.dumps(_as_data(found), indent=2))
     else:
         print_table(_headings(found), [_exploration_row(found, point) for point in found.points])
-        words.say(f"* on the frontier of {risk} and {loss}; > recommended; ! misses its limit")
+        messages.info(f"* on the frontier of {risk} and {loss}; > recommended; ! misses its limit")
     _write_files(found, figure, output)
-    words.list([*remarks(found.points), *_outcome(found, figure, output)])
+    messages.facts([*method_notes(found.points), *_outcome(found, figure, output)])
     if found.recommended is None:
         raise RequirementError(found.why)
 
@@ -260,7 +261,7 @@ def _write_files(found: "Exploration", figure: Path | None, output: Path | None)
     with Staging() as staging:
         if figure is not None:
             staging.path(figure).write_bytes(
-                mc.plot.draw_exploration(found, figure_form(figure, "--figure"))
+                mc.plot.exploration(found, format=figure_format(figure, "--figure"))
             )
         if output is not None:
             mc.write(_exploration_columns(found), staging.path(output))
@@ -375,12 +376,12 @@ DEPENDENCE_EXAMPLES = (
 )
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def dependence(
     *,
-    reading: Mapping[str, Any],
-    table: TriedTable,
+    read_options: Mapping[str, Any],
+    table: InputTable,
     schema: SchemaFile,
     k: Sizes,
     lambdas: Annotated[
@@ -425,12 +426,12 @@ def dependence(
     quiet: Quiet = False,
 ) -> None:
     """Sweep the weight of dependence: what the quasi-identifiers lose, what is kept of their relation to the rest."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     sizes, weights = parse_sizes(k), None if lambdas is None else _parse_lambdas(lambdas)
     check_files(output, figure, sources=(table, schema))
-    with words.progress():
+    with messages.progress():
         sweep = mc.dependence_sweep(
-            mc.read(table, **reading),
+            mc.read(table, **read_options),
             mc.load_schema(schema),
             k=sizes,
             method=method,
@@ -446,7 +447,7 @@ def dependence(
             mc.write(_as_columns(sweep.points), staging.path(output))
         if figure is not None:
             staging.path(figure).write_bytes(
-                mc.plot.draw_dependence(sweep, figure_form(figure, "--figure"))
+                mc.plot.dependence(sweep, format=figure_format(figure, "--figure"))
             )
     if json:
         points = [_plain(point) for point in sweep.points]
@@ -454,8 +455,8 @@ def dependence(
         print_data(jsons.dumps({"points": points, "recommended": chosen}, indent=2))
     else:
         print_table(_HEADINGS, [_row(point) for point in sweep.points])
-    words.list(_remarks(sweep, recommended, loss))
-    words.list(
+    messages.facts(_remarks(sweep, recommended, loss))
+    messages.facts(
         (name, str(path))
         for name, path in (("points", output), ("figure", figure))
         if path is not None

@@ -45,7 +45,7 @@ class _CompileNotice(event.Listener):  # type: ignore[misc]
         """A compilation begins."""
         if not self.told:
             self.told = True
-            progress.report("compiling kernels (once on this machine)")
+            progress.report(progress.COMPILING)
 
     def on_end(self, event: Any) -> None:
         """A compilation ends: nothing to tell."""

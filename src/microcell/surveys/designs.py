@@ -27,7 +27,7 @@ from microcell.methods.candidates import expected_distortion, size_for_participa
 from microcell.model import Encoding, Floats, Integers, Schema, Table
 from microcell.release import aggregate, prepare
 from microcell.release import manifest as manifests
-from microcell.report.plots import DesignFacts, compose_design
+from microcell.report.design import render_design
 from microcell.surveys.build import CellsTask, build_survey_cells
 from microcell.surveys.participation import (
     MIN_PROBABILITY,
@@ -139,7 +139,7 @@ class SurveyDesign:
 
     def render(self) -> str:
         """Return a report of the design as an HTML page without any value of the frame."""
-        return compose_design(DesignFacts(self.manifest, self.failures.by_cell, self.cells.sizes))
+        return render_design(self.manifest, self.failures.by_cell, self.cells.sizes)
 
 
 def design(

@@ -17,7 +17,6 @@ from microcell.kernels.participation import (
     participant_failure,
 )
 from microcell.model import Floats
-from microcell.report.plots import SizeCurve, draw_sizes
 from microcell.surveys.participation import (
     as_probabilities,
     check_failure,
@@ -33,7 +32,6 @@ __all__ = [
     "EffectiveAnonymity",
     "SurveySize",
     "approximate_size",
-    "draw_size",
     "effective_anonymity",
     "size",
 ]
@@ -393,27 +391,3 @@ def _intercept(k: int, q: float, f: float) -> float:
 def _markov(k: int, q: float, f: float) -> float:
     """max(k, k (1 - f - r^k) / q): a lower bound by Markov's inequality."""
     return max(float(k), k * (1 - f - (1 - q) ** k) / q)
-
-
-_DECADES = 8
-"""Powers of ten of the failure probability shown on either side in the figure."""
-
-
-def draw_size(result: SurveySize, form: str) -> bytes:
-    """Return a figure ("svg", "png" or "pdf") of the cell size by failure probability."""
-    anonymity = result.anonymity
-    limit = anonymity.failure
-    middle = int(np.clip(np.floor(np.log10(limit)), -290, -1))
-    exponents = np.arange(max(middle - _DECADES, -299), min(middle + _DECADES, -1) + 1, 0.125)
-    rates = np.clip(10.0**exponents, 1e-300, 0.5)
-    sizes = [
-        effective_anonymity(anonymity.k, result.participation, float(rate)).size for rate in rates
-    ]
-    curve = SizeCurve(
-        anonymity.k,
-        result.participation,
-        tuple(rates.tolist()),
-        tuple(sizes),
-        (limit, anonymity.size),
-    )
-    return draw_sizes(curve, form)
