@@ -20,7 +20,7 @@ from microcell.model import Schema
 from microcell.release import partition, picture, prepare
 from microcell.release.publish import Release
 from microcell.report import check_figure_format, figures
-from microcell.surveys.participation import effective_anonymity
+from microcell.surveys.sizes import effective_anonymity
 
 if TYPE_CHECKING:
     from microcell.allocation import Allocation

@@ -1,6 +1,7 @@
 """Frozen records that the stages pass to each other; building one checks its guarantees."""
 
 from microcell.kernels.arrays import Floats, Integers, Mask
+from microcell.kinds import Column, EncodedColumn, Representatives, Storage, Values
 from microcell.model.audit import (
     Audit,
     Check,
@@ -10,13 +11,12 @@ from microcell.model.audit import (
     Projection,
     Quantiles,
 )
-from microcell.model.encoding import EncodedColumn, Encoding
+from microcell.model.encoding import Encoding
 from microcell.model.partition import Encoded, Partition, Placed
-from microcell.model.schema import PUBLISHED, Column, Kind, Schema
-from microcell.model.table import Representatives, Storage, Table, Values
+from microcell.model.schema import Schema
+from microcell.model.table import Table
 
 __all__ = [
-    "PUBLISHED",
     "Audit",
     "Check",
     "Column",
@@ -27,7 +27,6 @@ __all__ = [
     "Encoding",
     "Floats",
     "Integers",
-    "Kind",
     "Mask",
     "Measure",
     "Partition",

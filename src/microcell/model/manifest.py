@@ -23,6 +23,7 @@ __all__ = [
     "MethodSection",
     "RecordsSection",
     "RequirementsSection",
+    "Section",
     "TableSection",
 ]
 
