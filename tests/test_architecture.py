@@ -54,7 +54,8 @@ HOMES = {
     "fastapi": ("locations.web",),
     "starlette": ("locations.web",),
     "uvicorn": ("locations.web",),
-    "pydantic": ("locations.web",),
+    "pydantic": ("schema.files", "locations.web"),
+    "tomlkit": ("schema.files",),
     "prometheus_client": ("locations.web",),
     "httpx": ("locations.client",),
 }
