@@ -8,8 +8,8 @@ from typing import get_args
 from _pages import table
 from pydantic import BaseModel
 
+from microcell.kinds import KINDS
 from microcell.model import Manifest
-from microcell.model.schema import PUBLISHED
 from microcell.schema.files import (
     ColumnEntry,
     ReadOptions,
@@ -134,6 +134,6 @@ def _described(
 
 def _kinds() -> list[tuple[str, str]]:
     return [
-        (f"`{kind}`", ", ".join(f"`{item}`" for item in published))
-        for kind, published in PUBLISHED.items()
+        (f"`{kind.name}`", ", ".join(f"`{item}`" for item in kind.representatives))
+        for kind in KINDS.values()
     ]

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microcell import progress, report, tables
+from microcell import progress, tables
 from microcell.errors import DataError, OptionError
 from microcell.kernels.arrays import unit_vectors
 from microcell.kernels.transport import choose_cells
 from microcell.methods.fixed_centroids import allocate_points
 from microcell.model import Floats, Integers, Table, Values
 
-__all__ = ["Allocation", "CentreFacts", "Spread", "Summary", "allocate", "draw_allocation"]
+__all__ = ["EARTH", "Allocation", "CentreFacts", "Spread", "Summary", "allocate"]
 
 EARTH = 6371.0088
 """The mean radius of the earth, in kilometres."""
@@ -186,35 +186,6 @@ def allocate(
         columns=space.columns,
         unit=space.unit,
     )
-
-
-def draw_allocation(allocation: Allocation, form: str) -> bytes:
-    """A figure of the allocation, "svg", "png" or "pdf": a map of two columns or of a location, else two charts.
-
-    The map shows the points, the centres, and the polygon of each centre: where its squared distance plus price is the
-    least. The charts show how far points go, and the loads of the centres beside their places.
-    """
-    summary, unit = allocation.summary, allocation.unit and f" {allocation.unit}"
-    ours, least = summary.distances, summary.nearest
-    title = f"{summary.points:,} points to {len(summary.centres):,} centres"
-    subtitle = f"mean distance {ours.mean:.3g}{unit} (to the nearest: {least.mean:.3g}{unit}), largest {ours.max:.3g}{unit}"
-    given = report.Allotment(
-        title,
-        subtitle,
-        allocation.points,
-        allocation.sites,
-        allocation.prices,
-        allocation.labels,
-        allocation.distances,
-        allocation.nearest,
-        names=[str(name) for name in allocation.centres],
-        loads=allocation.loads,
-        places=allocation.places,
-        axes=allocation.columns,
-        unit=allocation.unit,
-        radius=EARTH if allocation.unit == "km" else None,
-    )
-    return report.draw_allocation(given, form)
 
 
 # ------------------------------------------------------------------------------------------------ what is measured

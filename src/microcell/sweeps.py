@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from microcell import auditing, methods, progress, report
+from microcell import auditing, methods, progress
 from microcell import methods as partitioning
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels._jit import one_thread, thread_count
@@ -33,9 +33,6 @@ __all__ = [
     "as_sizes",
     "compare",
     "dependence_sweep",
-    "draw_dependence",
-    "draw_exploration",
-    "draw_trials",
     "explore",
     "plan",
     "run",
@@ -232,16 +229,6 @@ def compare(
     return tuple(_as_trial(prepared.encoded, attempt) for attempt in run(prepared, sweep))
 
 
-def draw_trials(trials: Iterable[Trial], form: str) -> bytes:
-    """A figure of distortion against seconds, a marker for each method and a line for each k: "svg", "png" or "pdf"."""
-    marks = [
-        report.Mark(trial.method, trial.k, trial.seconds, trial.distortion)
-        for trial in trials
-        if trial.seconds is not None and trial.distortion is not None
-    ]
-    return report.draw_marks(marks, form)
-
-
 def _as_trial(encoded: Encoded, attempt: Attempt) -> Trial:
     partition = attempt.partition
     if partition is None:
@@ -385,33 +372,6 @@ def explore(
     frontier = _find_frontier(usable, risk, loss)
     recommended, why = _recommend(usable, frontier, limits, (risk, loss))
     return Exploration(points, recommended, why, limits, risk, loss, tuple(frontier))
-
-
-def draw_exploration(exploration: Exploration, form: str) -> bytes:
-    """A figure of risk against loss, a line for each method with k at its marks: "svg", "png" or "pdf".
-
-    The frontier is drawn as broken stairs, limits of the two measures are shaded, marks of points that miss a limit are
-    hollow, and the recommended point has a ring.
-    """
-    risk, loss = exploration.risk, exploration.loss
-    usable = [point for point in exploration.points if not point.skipped]
-    spots = [
-        report.Spot(
-            point.method,
-            point.k,
-            float(point[risk]),
-            float(point[loss]),
-            meets=exploration.meets(point),
-            frontier=point in exploration.frontier,
-            recommended=point == exploration.recommended,
-        )
-        for point in usable
-    ]
-    axes = [
-        report.Scale(name, usable[0].measures[name].lower_is_better, exploration.limits.get(name))
-        for name in (risk, loss)
-    ]
-    return report.draw_map(report.RiskMap(tuple(spots), axes[0], axes[1]), form)
 
 
 # ---------------------------------------------------------------------------------------------- points
@@ -642,22 +602,6 @@ def dependence_sweep(
     points = _with_increments([_measure(prepared, run) for run in runs])
     names = tuple(tuple(columns[place].name for place in block) for block in places)
     return DependenceSweep(points, method, names if blocks is not None else ())
-
-
-def draw_dependence(sweep: DependenceSweep, form: str) -> bytes:
-    """A figure of the trade-offs: D_Y against D_X, and their relative changes; "svg", "png" or "pdf"."""
-    marks = [
-        report.Tradeoff(
-            point.k,
-            point.dependence,
-            point.distortion,
-            point.dependence_loss,
-            point.distortion_increment,
-            point.loss_increment,
-        )
-        for point in sweep.points
-    ]
-    return report.draw_tradeoffs(marks, form)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import pytest
 import microcell as mc
 from microcell._atomic import Staging
 from microcell.cli import options as _options
-from microcell.report import FIGURE_FORMS
+from microcell.report import FIGURE_FORMATS
 
 module = import_module("microcell.cli.sweeps")
 BASE = ("compare", "people.csv", "-s", "schema.toml")
@@ -127,7 +127,7 @@ def test_reading_options_are_heard(folder, run):
     assert json.loads(odd.stdout)[0]["distortion"] == json.loads(plain.stdout)[0]["distortion"]
 
 
-@pytest.mark.parametrize("form", FIGURE_FORMS)
+@pytest.mark.parametrize("form", FIGURE_FORMATS)
 def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
     outcome = run(*BASE, "-k", "3,5", "--methods", "mdav,bisect", "--figure", f"out.{form.upper()}")
     assert outcome.code == 0, outcome.stderr
@@ -137,7 +137,7 @@ def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
 
 
 def test_the_forms_are_those_of_the_library():
-    assert tuple(_options._FIGURE_FORMATS.values()) == FIGURE_FORMS
+    assert tuple(_options._FIGURE_FORMATS.values()) == FIGURE_FORMATS
 
 
 def contents(folder):

@@ -11,7 +11,7 @@ import pytest
 
 import microcell as mc
 from microcell._atomic import Staging
-from microcell.report import FIGURE_FORMS
+from microcell.report import FIGURE_FORMATS
 
 module = import_module("microcell.cli.sweeps")
 BASE = ("explore", "people.csv", "-s", "schema.toml")
@@ -163,7 +163,7 @@ def test_the_file_has_all_measures(folder, run):
             assert measure.name == name
 
 
-@pytest.mark.parametrize("form", FIGURE_FORMS)
+@pytest.mark.parametrize("form", FIGURE_FORMATS)
 def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
     outcome = run(*BASE, "-k", "3,5", "--methods", "mdav", "--figure", f"out.{form.upper()}")
     assert outcome.code == 0, outcome.stderr

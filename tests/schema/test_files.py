@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microcell.errors import MicrocellError, OptionError, SchemaError, TableError
-from microcell.model import PUBLISHED, Column, Schema
+from microcell.kinds import KINDS
+from microcell.model import Column, Schema
 from microcell.schema.files import (
     Run,
     load_run,
@@ -27,7 +28,7 @@ weights = st.floats(min_value=1e-300, max_value=1e300)
 
 @st.composite
 def columns(draw, name, parts):
-    kind = draw(st.sampled_from([None, *PUBLISHED]))
+    kind = draw(st.sampled_from([None, *KINDS]))
     has_order = kind in (None, "ordinal") and draw(st.booleans())
     location = kind == "location" and len(parts) == 2
     if kind == "location" and not location:
@@ -35,7 +36,7 @@ def columns(draw, name, parts):
     return Column(
         name,
         kind=kind,
-        publish=draw(st.sampled_from([None, *PUBLISHED[kind]])) if kind else None,
+        publish=draw(st.sampled_from([None, *KINDS[kind].representatives])) if kind else None,
         weight=draw(weights),
         order=tuple(draw(st.lists(names, unique=True, max_size=4))) if has_order else None,
         latitude=parts[0] if location else None,

@@ -87,7 +87,7 @@ def compile(json: Json = False, quiet: Quiet = False) -> None:
         for kind in ("power", "balls"):
             release = mc.anonymize(people, mc.sample_schema(), k=3, method="mdav", cells=kind)
             mc.assign(release.cells, people)
-        mc.plot.draw_cells(
+        mc.plot.cells(
             people, mc.Schema(quasi=["age", "bmi"], rest="drop"), k=20, methods=["mdav", "pcl"]
         )
     seconds = round(perf_counter() - start, 1)

@@ -134,7 +134,7 @@ def _write(found: "Allocation", output: Path, figure: Path | None) -> None:
     with Staging() as staging:
         if figure is not None:
             staging.path(figure).write_bytes(
-                mc.plot.draw_allocation(found, figure_format(figure, "--figure"))
+                mc.plot.allocation(found, format=figure_format(figure, "--figure"))
             )
         mc.write(found.allocated, staging.path(output))
 

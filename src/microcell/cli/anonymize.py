@@ -386,7 +386,7 @@ def _carry_out(job: _Job, *, dry_run: bool) -> _Done:
     release = mc.anonymize(original, job.schema, k=job.k, **job.making)
     found = mc.audit(original, release.published, job.schema, brief=job.report is None)
     if job.output is not None and not dry_run:
-        picture = None if job.report is None else mc.plot.draw_release(original, release)
+        picture = None if job.report is None else mc.plot.release(original, release)
         beside = {} if job.report is None else {job.report: _page(job, release, found, picture)}
         if job.cells is not None:
             beside[job.cells] = release.cells.to_json()

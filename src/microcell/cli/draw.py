@@ -56,13 +56,13 @@ def draw(
     form = figure_format(output, "--output")
     check_target(output, sources=(table, schema))
     with messages.progress():
-        figure = mc.plot.draw_cells(
+        figure = mc.plot.cells(
             mc.read(table, **read_options),
             mc.load_schema(schema),
             k=k,
             methods=split_names(methods),
             columns=None if columns is None else split_names(columns),
-            form=form,
+            format=form,
             seed=seed,
             missing=missing,
         )

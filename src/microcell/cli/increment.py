@@ -209,7 +209,7 @@ def plan(
     if figure is not None:
         with Staging() as staging:
             staging.path(figure).write_bytes(
-                mc.plot.draw_plan(found, figure_format(figure, "--figure"))
+                mc.plot.plan(found, format=figure_format(figure, "--figure"))
             )
         messages.facts([("figure", str(figure))])
 
@@ -464,7 +464,7 @@ def finish(
                 "html",
                 manifest=manifest,
                 title=f"Audit of {output.name}",
-                picture=mc.plot.draw_release(original, release),
+                picture=mc.plot.release(original, release),
                 require={"k": release.partition.k},
                 audience=audience,
             )

@@ -102,7 +102,7 @@ def size(
     if figure is not None:
         with Staging() as staging:
             staging.path(figure).write_bytes(
-                mc.plot.draw_size(found, figure_format(figure, "--figure"))
+                mc.plot.survey_size(found, format=figure_format(figure, "--figure"))
             )
         Messages(quiet).facts([("figure", str(figure))])
 

@@ -127,7 +127,7 @@ def compare(
     if figure is not None:
         with Staging() as staging:
             staging.path(figure).write_bytes(
-                mc.plot.draw_trials(trials, figure_format(figure, "--figure"))
+                mc.plot.comparison(trials, format=figure_format(figure, "--figure"))
             )
         messages.facts([("figure", str(figure))])
 
@@ -261,7 +261,7 @@ def _write_files(found: "Exploration", figure: Path | None, output: Path | None)
     with Staging() as staging:
         if figure is not None:
             staging.path(figure).write_bytes(
-                mc.plot.draw_exploration(found, figure_format(figure, "--figure"))
+                mc.plot.exploration(found, format=figure_format(figure, "--figure"))
             )
         if output is not None:
             mc.write(_exploration_columns(found), staging.path(output))
@@ -447,7 +447,7 @@ def dependence(
             mc.write(_as_columns(sweep.points), staging.path(output))
         if figure is not None:
             staging.path(figure).write_bytes(
-                mc.plot.draw_dependence(sweep, figure_format(figure, "--figure"))
+                mc.plot.dependence(sweep, format=figure_format(figure, "--figure"))
             )
     if json:
         points = [_plain(point) for point in sweep.points]

@@ -17,7 +17,8 @@ import tomlkit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from microcell.errors import MicrocellError, OptionError, SchemaError, TableError
-from microcell.model import Column, Kind, Schema
+from microcell.kinds import KINDS
+from microcell.model import Column, Schema
 
 __all__ = [
     "ColumnEntry",
@@ -54,8 +55,10 @@ class ColumnEntry(_FileModel):
     """A column of a schema file: the table ``[columns.NAME]``."""
 
     role: Role = Field(description="Role of the column. Required.")
-    kind: Kind | None = Field(
-        None, description="Kind of the column; inferred from its type if omitted."
+    kind: str | None = Field(
+        None,
+        description="Kind of the column; inferred from its type if omitted.",
+        json_schema_extra={"enum": [*KINDS, None]},
     )
     publish: str | None = Field(
         None, description="Representative that a cell publishes; see the kinds."
@@ -275,7 +278,7 @@ def run_from_toml(text: str, *, source: str = "run", folder: Path = Path()) -> R
         nested = _File(source, SchemaError, path=("schema",))
         schema = _schema(nested, {"schema_version": 1} | content.pop("schema"))
     parsed = file.validate(RunFile, content)
-    values = {item.name: getattr(parsed, item.name, None) for item in fields(Run)}
+    values: dict[str, Any] = {item.name: getattr(parsed, item.name, None) for item in fields(Run)}
     values["schema"] = schema
     for name in ("input", "output", "schema", "report", "cells"):
         if isinstance(values[name], str):
