@@ -103,10 +103,26 @@ def test_confidential_by_name(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["wgt", "fnlwgt", "FinalWgt", "sampling_weight", "survey weight", "Gewichtungsfaktor", "factor_de_expansion",
-     "peso muestral", "peso_muestral", "factor muestral", "FactorExpansion", "poids d'enquête", "poids de sondage",
-     "coefficient d'extrapolation", "stichprobengewicht", "Designgewicht", "final_wt"],
-)  # fmt: skip
+    [
+        "wgt",
+        "fnlwgt",
+        "FinalWgt",
+        "sampling_weight",
+        "survey weight",
+        "Gewichtungsfaktor",
+        "factor_de_expansion",
+        "peso muestral",
+        "peso_muestral",
+        "factor muestral",
+        "FactorExpansion",
+        "poids d'enquête",
+        "poids de sondage",
+        "coefficient d'extrapolation",
+        "stichprobengewicht",
+        "Designgewicht",
+        "final_wt",
+    ],
+)
 def test_weights_by_name_if_they_are_positive_numbers(name):
     assert facts_of(name, NUMBERS).role == "weight"
     assert facts_of(name, [-1.5, *NUMBERS[1:]]).role == "quasi"

@@ -152,7 +152,13 @@ def draft_schema(inspection: Inspection) -> Schema:
 
 
 def normalize(text: str) -> str:
-    """Split a name into lower-case words without accents: "NoteÄrztin_2" becomes "note arztin 2"."""
+    """Split a name into lower-case words without accents.
+
+    Examples
+    --------
+    >>> normalize("NoteÄrztin_2")
+    'note arztin 2'
+    """
     apart = re.sub(r"(?<=[a-zß-ÿ0-9])(?=[A-ZÀ-Þ])|(?<=[A-Z])(?=[A-Z][a-z])", " ", text)
     letters = (
         letter

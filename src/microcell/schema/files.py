@@ -56,22 +56,24 @@ class ColumnEntry(_FileModel):
 
     role: Role = Field(description="Role of the column. Required.")
     kind: str | None = Field(
-        None,
+        default=None,
         description="Kind of the column; inferred from its type if omitted.",
         json_schema_extra={"enum": [*KINDS, None]},
     )
     publish: str | None = Field(
-        None, description="Representative that a cell publishes; see the kinds."
+        default=None, description="Representative that a cell publishes; see the kinds."
     )
-    weight: float = Field(1.0, description="Factor on the column's squared distances, above 0.")
+    weight: float = Field(
+        default=1.0, description="Factor on the column's squared distances, above 0."
+    )
     order: list[str | int] | None = Field(
-        None, description="Categories of an ordinal column, lowest first."
+        default=None, description="Categories of an ordinal column, lowest first."
     )
     latitude: str | None = Field(
-        None, description="For a location: the column with the latitude in degrees."
+        default=None, description="For a location: the column with the latitude in degrees."
     )
     longitude: str | None = Field(
-        None, description="For a location: the column with the longitude in degrees."
+        default=None, description="For a location: the column with the longitude in degrees."
     )
 
 
@@ -80,10 +82,10 @@ class SchemaFile(_FileModel):
 
     schema_version: Literal[1] = Field(description="Version of the file format: 1.")
     rest: Literal["error", "keep", "drop"] = Field(
-        "error", description="What to do with columns that are not listed."
+        default="error", description="What to do with columns that are not listed."
     )
     columns: dict[str, ColumnEntry] = Field(
-        {},
+        default={},
         description="One table `[columns.NAME]` per column, or per pair of columns of a location.",
     )
 
@@ -91,14 +93,16 @@ class SchemaFile(_FileModel):
 class ReadOptions(_FileModel):
     """The table ``[read]`` of a run file: how to read a .csv, .tsv or .txt input."""
 
-    delimiter: str | None = Field(None, description="Field delimiter.")
-    encoding: str | None = Field(None, description="Text encoding, such as `utf-8` or `latin-1`.")
-    quote: str | None = Field(
-        None, description="Quote character; empty if fields are never quoted."
+    delimiter: str | None = Field(default=None, description="Field delimiter.")
+    encoding: str | None = Field(
+        default=None, description="Text encoding, such as `utf-8` or `latin-1`."
     )
-    decimal: str | None = Field(None, description="Decimal separator: a point or a comma.")
+    quote: str | None = Field(
+        default=None, description="Quote character; empty if fields are never quoted."
+    )
+    decimal: str | None = Field(default=None, description="Decimal separator: a point or a comma.")
     na: str | list[str] | None = Field(
-        None, description="Texts that mark a missing value, besides the empty field."
+        default=None, description="Texts that mark a missing value, besides the empty field."
     )
 
 
@@ -107,38 +111,41 @@ class RunFile(_FileModel):
 
     config_version: Literal[1] = Field(description="Version of the file format: 1.")
     input: str | None = Field(
-        None, description="Table to anonymize. Paths are relative to the run file."
+        default=None, description="Table to anonymize. Paths are relative to the run file."
     )
-    output: str | None = Field(None, description="File to write the release to.")
+    output: str | None = Field(default=None, description="File to write the release to.")
     schema_: str | SchemaFile | None = Field(
-        None, alias="schema", description="Path of a schema file, or a schema as table `[schema]`."
+        default=None,
+        alias="schema",
+        description="Path of a schema file, or a schema as table `[schema]`.",
     )
-    k: int | None = Field(None, description="Minimum number of records per cell.")
-    method: str | None = Field(None, description="Partitioning method.")
-    seed: int | None = Field(None, description="Random seed.")
+    k: int | None = Field(default=None, description="Minimum number of records per cell.")
+    method: str | None = Field(default=None, description="Partitioning method.")
+    seed: int | None = Field(default=None, description="Random seed.")
     missing: Literal["error", "drop", "impute"] | None = Field(
-        None, description="How to handle records with missing quasi-identifiers."
+        default=None, description="How to handle records with missing quasi-identifiers."
     )
-    report: str | None = Field(None, description="File to write the report to.")
-    cells: str | None = Field(None, description="File to write the cells to, for `assign`.")
+    report: str | None = Field(default=None, description="File to write the report to.")
+    cells: str | None = Field(default=None, description="File to write the cells to, for `assign`.")
     dependence: float | None = Field(
-        None,
+        default=None,
         description="Weight, from 0 to 1, of preserving the association between confidential "
         "columns and quasi-identifiers.",
     )
     blocks: int | str | None = Field(
-        None,
+        default=None,
         description='Blocks of quasi-identifiers: columns per block, or names: `"age,sex;home"`.',
     )
-    keep_order: bool | None = Field(None, description="Keep the row order of the input.")
+    keep_order: bool | None = Field(default=None, description="Keep the row order of the input.")
     options: dict[str, _Scalar | list[_Scalar]] = Field(
-        {}, description="Options of the method, as table `[options]`."
+        default={}, description="Options of the method, as table `[options]`."
     )
     require: dict[str, float | dict[str, float]] = Field(
-        {}, description="Limits that the release must meet, by measure, as table `[require]`."
+        default={},
+        description="Limits that the release must meet, by measure, as table `[require]`.",
     )
     read: ReadOptions = Field(
-        ReadOptions(), description="How to read the input, as table `[read]`."
+        default=ReadOptions(), description="How to read the input, as table `[read]`."
     )
 
 
@@ -437,8 +444,8 @@ def _schema(file: _File, content: Mapping[str, Any]) -> Schema:
         if details and entry.role not in _DETAILED_ROLES:
             raise file.invalid(
                 ["columns", name, next(iter(details))],
-                f"is not allowed for the role {entry.role}, only for {' and '.join(_DETAILED_ROLES)}"
-                ".",
+                f"is not allowed for the role {entry.role}, only for "
+                f"{' and '.join(_DETAILED_ROLES)}.",
             )
         detailed = entry.role in _DETAILED_ROLES
         item = _build(file, Column, name=name, **_with_tuples(details)) if detailed else name
