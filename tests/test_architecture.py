@@ -53,7 +53,8 @@ HOMES = {
     "fastapi": ("locations.web",),
     "starlette": ("locations.web",),
     "uvicorn": ("locations.web",),
-    "pydantic": ("locations.web", "model.manifest"),
+    "pydantic": ("model.manifest", "schema.files", "locations.web"),
+    "tomlkit": ("schema.files",),
     "prometheus_client": ("locations.web",),
     "httpx": ("locations.client",),
 }
