@@ -178,7 +178,7 @@ def failures_of_tables(results: Study) -> None:
     rows = []
     for (k, records), printed in TABLE_IV.items():
         for accepted, theirs in zip(FAILURES, printed, strict=True):
-            size = mc.surveys.survey_size(k, participation=0.75, failure=accepted, records=records)
+            size = mc.surveys.size(k, participation=0.75, failure=accepted, records=records)
             found, failure = size.anonymity, float(size.table_failure or 0.0)
             record, participant = TABLE_III[k, 0.75, accepted][3:]
             rows.append(
