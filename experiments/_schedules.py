@@ -1,6 +1,7 @@
-"""Chapters 4 and 6 of the incremental paper: closed forms of the best share, and the worked example, by our plans.
+"""Chapters 4 and 6 of the incremental paper: closed forms and the worked example.
 
-The closed forms are the paper's, written out here; ours are the shares that :func:`microcell.plan` finds numerically.
+The closed forms are the paper's; ours are the shares that :func:`microcell.increments.plan` finds
+numerically.
 """
 
 from collections.abc import Sequence
@@ -18,46 +19,46 @@ __all__ = ["closed_forms", "worked_example"]
 CRITICAL = 2 * (2 / sqrt(3) - 1)
 HOUR = 3600.0
 SIGMAS = (0.1, 0.2, 0.25, 0.309, 0.4, 0.6, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
-ROUNDED = "The paper's digits are rounded; ours are the unrounded times of the same formulas."
+ROUNDED = "The paper rounds; ours are the exact values of the same formulas."
 
 
 def critical_share(sigma: float) -> float:
-    """nu at which the base ends as the data end."""
+    """Share nu at which the base finishes just as the data are complete."""
     return (2 + sigma - sqrt(sigma * (4 + sigma))) / 2
 
 
 def best_share(sigma: float) -> float:
-    """nu at which all ends soonest."""
+    """Share nu with the earliest end."""
     return (2 + sigma) / 4 if sigma <= CRITICAL else critical_share(sigma)
 
 
 def gain(nu: float, sigma: float) -> float:
-    """What starting early gains, in units of the whole job."""
+    """Time saved by starting early, in units of the whole job."""
     return min(nu * (2 + sigma - nu), 1.0) - nu**2
 
 
 def least_end(sigma: float) -> float:
-    """The soonest end after the data, in units of the whole job."""
+    """Earliest end after the data are complete, in units of the whole job."""
     return 1 - (2 + sigma) ** 2 / 8 if sigma <= CRITICAL else critical_share(sigma) ** 2
 
 
 def discriminant(sigma: float) -> float:
-    """What stands under the root of nu_end, at the soonest end."""
+    """Discriminant of nu_end at the earliest end."""
     return (2 + sigma) ** 2 - 8 * (1 - least_end(sigma))
 
 
 def plan_for(sigma: float) -> mc.increments.Plan:
-    """Our plan where collecting takes sigma times as long as the whole job, found numerically."""
+    """Plan for a collection time of sigma whole jobs."""
     return mc.increments.plan(
         1_000_000, collection=sigma * HOUR, whole=HOUR, strategy="separate", least_gain=0.0
     )
 
 
-# ---------------------------------------------------------------------------------------------- chapter 4
+# --- chapter 4 ---
 
 
 def closed_forms(results: Study) -> None:
-    """Figs. 4.1 to 4.5: the critical and the best share, the gain, the soonest end, and the discriminant."""
+    """Figs. 4.1 to 4.5: critical share, best share, gain, earliest end, discriminant."""
     grid = [step / 80 for step in range(1, 401)]
     plans = {sigma: plan_for(sigma) for sigma in SIGMAS}
     figure, axes = panels(5, rows=2)
@@ -132,7 +133,8 @@ def _find_closed_forms(results: Study, plans: dict[float, mc.increments.Plan]) -
     error = max(abs(1 / (2 + s) / critical_share(s) - 1) for s in np.linspace(1, 100, 1000))
     results.find(
         "Fig. 4.1",
-        "1/(2+sigma) against nu_c, sigma > 1: largest relative error, at sigma = 1, and at sigma = 5",
+        "1/(2+sigma) against nu_c, sigma > 1: largest relative error, at sigma = 1, and at sigma "
+        "= 5",
         "a good approximation for sigma > 1",
         f"{100 * error:.1f} %, {100 * abs(1 / 7 / critical_share(5) - 1):.1f} %",
         verdict(error < 0.15),
@@ -147,7 +149,8 @@ def _find_closed_forms(results: Study, plans: dict[float, mc.increments.Plan]) -
     )
     results.find(
         "Fig. 4.2",
-        f"nu*: largest difference of our plan from the formula, sigma = {SIGMAS[0]} to {SIGMAS[-1]:.0f}",
+        f"nu*: largest difference of our plan from the formula, sigma = {SIGMAS[0]} to "
+        f"{SIGMAS[-1]:.0f}",
         "(2+sigma)/4 up to sigma_c, then nu_c",
         f"{worst:.1e}",
         verdict(worst < 1e-3),
@@ -155,7 +158,8 @@ def _find_closed_forms(results: Study, plans: dict[float, mc.increments.Plan]) -
     below, above = 0.2, 1.0
     results.find(
         "Fig. 4.3",
-        f"where the gain is greatest for sigma = {below} and {above:.0f}; at nu_c the base fits into the head start",
+        f"where the gain is largest for sigma = {below} and {above:.0f}; at nu_c the base "
+        f"finishes within the head start",
         "before saturation for sigma < sigma_c, at saturation above",
         f"nu* = {plans[below].soonest.nu:.3f} < nu_c = {critical_share(below):.3f}; "
         f"nu* = {plans[above].soonest.nu:.3f} = nu_c",
@@ -181,7 +185,7 @@ def _find_closed_forms(results: Study, plans: dict[float, mc.increments.Plan]) -
     )
 
 
-# ---------------------------------------------------------------------------------------------- worked example
+# --- worked example ---
 
 
 def worked_example(results: Study) -> None:
@@ -226,7 +230,7 @@ def _draw_schedule(axes: Axes, item: str, schedule: mc.increments.Schedule) -> N
 
 
 def clock(seconds: float) -> str:
-    """Hours, minutes and seconds in words."""
+    """Format hours, minutes and seconds."""
     whole = round(seconds)
     parts = ((whole // 3600, "h"), (whole % 3600 // 60, "min"), (whole % 60, "s"))
     return " ".join(f"{count} {unit}" for count, unit in parts if count) or "0 s"
@@ -259,7 +263,7 @@ def _find_tenth(results: Study, tenth: mc.increments.Schedule) -> None:
     _find_time(results, item, "the same: base", "1 h 37 min", base, 97 * 60, 30)
     _find_time(results, item, "the same: increment", "72 s", tenth.adding, 72, 0.5)
     sooner = (
-        "The paper's own parts, 1 h 37 min and 72 s after 9 h, add up to 38 min 12 s; it tells 39."
+        "The paper's own parts, 1 h 37 min and 72 s after 9 h, sum to 38 min 12 s; it states 39."
     )
     _find_time(
         results,
@@ -284,7 +288,11 @@ def _find_best(results: Study, chosen: mc.increments.Schedule) -> None:
     )
     received = f"{100 * chosen.received:.1f} %"
     results.find(
-        item, "begun when so many are received", "85.4 %", received, verdict(received == "85.4 %")
+        item,
+        "share of records received at the start",
+        "85.4 %",
+        received,
+        verdict(received == "85.4 %"),
     )
     _find_time(
         results, item, "head start, and base", "1 h 27 min", chosen.head_start, 87.5 * 60, 60
@@ -296,7 +304,10 @@ def _find_deadline(results: Study, chosen: mc.increments.Schedule) -> None:
     item = "Fig. 6.2"
     exact = (7 - sqrt(49 - 8 * 0.5)) / 4
     nu, received = f"{100 * chosen.nu:.1f} %", f"{100 * chosen.received:.1f} %"
-    why = f"Last digit: the paper's own formula, (7 - √45)/4, gives {100 * exact:.3f} %, which is 7.3 % when rounded."
+    why = (
+        f"Last digit: the paper's own formula, (7 - √45)/4, gives {100 * exact:.3f} %, which is "
+        f"7.3 % when rounded."
+    )
     results.find(
         item,
         "sigma = 5, one hour allowed (tau_end = 0.5): nu_end",
@@ -307,7 +318,7 @@ def _find_deadline(results: Study, chosen: mc.increments.Schedule) -> None:
     )
     results.find(
         item,
-        "begun when so many are received",
+        "share of records received at the start",
         "92.8 %",
         received,
         verdict(received == "92.8 %"),

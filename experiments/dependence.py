@@ -1,10 +1,10 @@
-"""Rebollo-Monedero et al., k-anonymous microaggregation with preservation of statistical dependence.
+"""Rebollo-Monedero et al.: k-anonymous microaggregation that preserves statistical dependence.
 
-The paper makes cells of extended points (x, beta y), so that they lose the least of (1 - lambda) D_X + lambda D_Y: D_X
-is what the quasi-identifiers lose, D_Y what cannot be predicted of the confidential columns from a record's cell. It
-claims that a small lambda and a small k buy much of D_Y for little of D_X, that the diversity of confidential values
-hardly suffers, and that cells made of blocks of columns halve D_X at the price of disclosure. Cells are MDAV's
-throughout.
+The paper partitions extended points (x, beta y) to minimize (1 - lambda) D_X + lambda D_Y, where
+D_X is the distortion of the quasi-identifiers and D_Y the part of the confidential columns that a
+record's cell does not predict. It claims that a small lambda and a small k improve D_Y considerably
+at little cost in D_X, that the diversity of confidential values hardly suffers, and that cells of
+blocks of columns halve D_X at the price of disclosure. All cells are MDAV's.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ SMALL = (0.01, 0.02, 0.05)
 
 
 def study(profile: str) -> Study:
-    """All results of the paper."""
+    """Reproduce all results of the paper."""
     results = Study("dependence", TITLE, profile)
     sweeps = sweep_all(profile)
     nonlinear_prediction(results)
@@ -58,11 +58,11 @@ def study(profile: str) -> Study:
     return results
 
 
-# ---------------------------------------------------------------------------------------------- figures of the paper
+# --- figures of the paper ---
 
 
 def nonlinear_prediction(results: Study) -> None:
-    """Fig. 5: a confidential value that is a function of the quasi-identifier and has no correlation with it."""
+    """Fig. 5: a confidential value that depends on the quasi-identifier without correlation."""
     x = np.repeat([-2.0, -1.0, 1.0, 2.0], 25)
     y = np.where(np.abs(x) == 1, 1.0, -1.0)
     point = at(sweep(np.column_stack([x, y]), 1, k=25, lambdas=[0], method="mdav").points, 25, 0)
@@ -76,7 +76,7 @@ def nonlinear_prediction(results: Study) -> None:
 
 
 def extremes_against_k(results: Study, sweeps: Sweeps, records: int) -> None:
-    """Fig. 8: both distortions against k for lambda = 0 and 1; the classic sets are shown beside."""
+    """Fig. 8: both distortions against k for lambda = 0 and 1, also for the classic data sets."""
     figure, axes = panels(len(sweeps), rows=2)
     for panel, (name, found) in zip(axes, sweeps.items(), strict=True):
         sizes = sizes_of(found)
@@ -109,12 +109,14 @@ def extremes_against_k(results: Study, sweeps: Sweeps, records: int) -> None:
         least = at(sweeps[name].points, SIZES[0], 0)
         results.find(
             "Fig. 8",
-            f"{name}, λ = 0, k = {SIZES[0]}: D_Y against 1 - ρ², what no cell of X alone can predict",
+            f"{name}, λ = 0, k = {SIZES[0]}: D_Y against 1 - ρ², the part that cells of X alone "
+            f"cannot predict",
             1 - rho**2,
             least.dependence_loss,
             verdict(abs(least.dependence_loss - (1 - rho**2)) < 0.05),
-            "The paper prints no numbers of its curves: 1 - ρ² is theory, and the difference is that of a sample. The "
-            f"number of its records is not legible in the text we had; ours is {records:,}.",
+            "The paper gives no numbers for its curves: 1 - ρ² is the theoretical value, and the "
+            "difference is sampling error. The paper's number of records is not legible in our "
+            f"copy; ours is {records:,}.",
         )
     _find_closeness(results, sweeps)
 
@@ -124,9 +126,10 @@ def _find_order(results: Study, name: str, found: mc.sweeps.DependenceSweep) -> 
     first, last = pairs[0]
     results.find(
         "Fig. 8",
-        f"{name}: D_X and D_Y at λ = 0 and at λ = 1, least k = {first.k}",
+        f"{name}: D_X and D_Y at λ = 0 and at λ = 1, smallest k = {first.k}",
         "D_X ≤ D_Y at λ = 0, D_Y ≤ D_X at λ = 1, every k",
-        f"{first.distortion:.4f} ≤ {first.dependence_loss:.4f}; {last.dependence_loss:.4f} ≤ {last.distortion:.4f}",
+        f"{first.distortion:.4f} ≤ {first.dependence_loss:.4f}; {last.dependence_loss:.4f} ≤ "
+        f"{last.distortion:.4f}",
         verdict(
             *(
                 a.distortion <= a.dependence_loss and b.dependence_loss <= b.distortion
@@ -138,7 +141,7 @@ def _find_order(results: Study, name: str, found: mc.sweeps.DependenceSweep) -> 
     goals = [(plain.distortion, full.dependence_loss) for plain, full in pairs]
     results.find(
         "Fig. 8",
-        f"{name}: the distortion aimed at, k = {pairs[0][0].k} to {pairs[-1][0].k}",
+        f"{name}: the targeted distortion, k = {pairs[0][0].k} to {pairs[-1][0].k}",
         "rises with k",
         f"D_X {goals[0][0]:.4f} to {goals[-1][0]:.4f}, D_Y {goals[0][1]:.4f} to {goals[-1][1]:.4f}",
         verdict(*(before[i] < after[i] for before, after in pairwise(goals) for i in (0, 1))),
@@ -161,7 +164,7 @@ def _find_closeness(results: Study, sweeps: Sweeps) -> None:
 
 
 def trade_off(results: Study, item: str, name: str, found: mc.sweeps.DependenceSweep) -> None:
-    """Figs. 9 to 12: D_Y against D_X, a curve for each k, and the relative version with the line of equal change."""
+    """Figs. 9 to 12: D_Y against D_X by k, absolute and relative."""
     figure, (plain, relative) = panels(2)
     for k, colour in zip(sizes_of(found), COLOURS, strict=False):
         points = [point for point in found.points if point.k == k]
@@ -184,7 +187,10 @@ def trade_off(results: Study, item: str, name: str, found: mc.sweeps.DependenceS
         relative.set_xscale("symlog", linthresh=10)
     label(relative, "(b) relative to λ = 0", "change of D_X (%)", "change of D_Y (%)")
     slug = name.lower().replace(" ", "_").replace(".", "")
-    caption = f"{name}: D_Y against D_X, λ = 0 (the upper end) to 1 in steps of 0.1, and relative to λ = 0"
+    caption = (
+        f"{name}: D_Y against D_X, λ = 0 (the upper end) to 1 in steps of 0.1, and relative to λ = "
+        f"0"
+    )
     results.figure(
         f"trade_off_{slug}", item, caption + (" (logarithmic axis)" if gaussian else ""), figure
     )
@@ -202,12 +208,14 @@ def _find_steepness(results: Study, item: str, name: str, found: mc.sweeps.Depen
     spent = (early.distortion - plain.distortion) / (full.distortion - plain.distortion)
     results.find(
         item,
-        f"{name}, k = {least}: of the way from λ = 0 to 1, what λ = 0.1 already gains in D_Y and costs in D_X",
+        f"{name}, k = {least}: share of the change from λ = 0 to 1 that λ = 0.1 already reaches "
+        f"in D_Y and in D_X",
         "a steeply falling start for the least k",
-        f"gains {100 * covered:.0f} % and costs {100 * spent:.0f} % (D_Y {percent(early.loss_increment)}, "
+        f"gains {100 * covered:.0f} % and costs {100 * spent:.0f} % (D_Y "
+        f"{percent(early.loss_increment)}, "
         f"D_X {percent(early.distortion_increment)})",
         verdict(covered > 2 * spent),
-        "The curve is called steep where the part gained is at least twice the part spent.",
+        "The curve counts as steep if the share gained is at least twice the share spent.",
     )
     results.find(
         item,
@@ -269,7 +277,7 @@ def table_of_sweeps(results: Study, sweeps: Sweeps) -> None:
 
 
 def small_weights(results: Study) -> None:
-    """What weights below the paper's first step buy: the advice to take a small lambda, with numbers."""
+    """Measure weights below the paper's first step, as it advises a small lambda."""
     for item, name in (("Fig. 11", "Census"), ("Fig. 12", "Tarragona")):
         fine = sweep(classic(name.lower()), 6, k=5, lambdas=(*SMALL, *LAMBDAS), method="mdav")
         (best,) = fine.recommend(0.05)
@@ -277,9 +285,10 @@ def small_weights(results: Study) -> None:
             item,
             f"{name}, k = 5: the largest λ that costs at most 5 % of D_X, and its gain",
             "important gains for a hardly significant cost",
-            f"λ = {best.dependence:g}: D_Y {percent(best.loss_increment)}, D_X {percent(best.distortion_increment)}",
+            f"λ = {best.dependence:g}: D_Y {percent(best.loss_increment)}, D_X "
+            f"{percent(best.distortion_increment)}",
             verdict(best.dependence > 0 and -best.loss_increment > best.distortion_increment),
-            "λ = 0.01, 0.02 and 0.05 were tried besides the paper's steps of 0.1.",
+            "λ = 0.01, 0.02 and 0.05 were tried in addition to the paper's steps of 0.1.",
         )
 
 
@@ -308,7 +317,7 @@ def _find_diversity(results: Study, name: str, found: mc.sweeps.DependenceSweep)
         "hardly any fall",
         ", ".join(map(percent, small)),
         verdict(min(small) > -0.15),
-        "Hardly any is read as less than 15 % at every k.",
+        '"Hardly any" is taken to mean less than 15 % at every k.',
     )
     least = sizes[0]
     whole = [change(k, 1) for k in sizes]
@@ -319,14 +328,16 @@ def _find_diversity(results: Study, name: str, found: mc.sweeps.DependenceSweep)
         "a small fall, only towards λ = 1",
         ", ".join(map(percent, whole)),
         verdict(worst > -0.15),
-        f"For k = {least} it falls from {at(found.points, least, 0).diversity:.2f} distinct values to "
-        f"{at(found.points, least, 1).diversity:.2f}: little in a figure, but not relative to λ = 0. At λ = 1 "
-        "diversity deserves a look.",
+        f"For k = {least} it falls from {at(found.points, least, 0).diversity:.2f} distinct values "
+        f"to "
+        f"{at(found.points, least, 1).diversity:.2f}: a small difference in a figure, but not "
+        f"relative to λ = 0. At λ = 1 "
+        "diversity should be checked.",
     )
 
 
 def blocks_and_disclosure(results: Study) -> None:
-    """Fig. 14: D_X and distance-based linkage against lambda, for blocks of 2, 3 and 6 of Census's first 6 columns."""
+    """Fig. 14: D_X and distance-based linkage by lambda, for blocks of Census columns."""
     census = classic("census")
     found = {b: sweep(census, 6, k=10, lambdas=LAMBDAS, method="mdav", blocks=b) for b in (2, 3, 6)}
     figure, (lost, linked) = panels(2)
@@ -360,7 +371,7 @@ def blocks_and_disclosure(results: Study) -> None:
     results.table(
         "blocks",
         "Fig. 14",
-        "Census, k = 10: D_X, DLD and the k of all columns together, by block size and λ",
+        "Census, k = 10: D_X, DLD and k over all columns combined, by block size and λ",
         (
             {
                 "b": b,
@@ -383,10 +394,12 @@ def _find_blocks(results: Study, plain: dict[int, mc.sweeps.DependencePoint]) ->
         "Fig. 14",
         "Census, k = 10, λ = 0: D_X of b = 3 in units of b = 6, and of b = 2 in units of b = 3",
         "halves, and halves again",
-        f"{halves[0]:.2f} and {halves[1]:.2f} ({plain[6].distortion:.4f}, {plain[3].distortion:.4f}, "
+        f"{halves[0]:.2f} and {halves[1]:.2f} ({plain[6].distortion:.4f}, "
+        f"{plain[3].distortion:.4f}, "
         f"{plain[2].distortion:.4f})",
         verdict(max(halves) < 0.55),
-        "The caption of the paper says b = 2, 4, 6 and its discussion b = 2, 3, 6; 4 does not divide 6 columns.",
+        "The caption of the paper says b = 2, 4, 6 and its discussion b = 2, 3, 6; 4 does not "
+        "divide 6 columns.",
     )
     whole, pairs = plain[6], plain[2]
     results.find(
@@ -398,7 +411,7 @@ def _find_blocks(results: Study, plain: dict[int, mc.sweeps.DependencePoint]) ->
     )
     results.find(
         "Fig. 14",
-        "Census, k = 10, λ = 0: DLD of b = 2; the k of all columns together",
+        "Census, k = 10, λ = 0: DLD of b = 2; k over all columns combined",
         "nearing full disclosure; k-anonymity violated",
         f"{pairs.dld:.4f}; {pairs.found_k}",
         verdict(pairs.dld > 0.9 and pairs.found_k < 10),
@@ -410,16 +423,17 @@ def _find_blocks_at_one(results: Study, ends: Sequence[mc.sweeps.DependencePoint
         "Fig. 14",
         "Census, k = 10, λ = 1: D_X and DLD of b = 2, 3 and 6",
         "the same for all, as cells depend on Y alone",
-        f"D_X {', '.join(f'{p.distortion:.4f}' for p in ends)}; DLD {', '.join(f'{p.dld:.4f}' for p in ends)}",
+        f"D_X {', '.join(f'{p.distortion:.4f}' for p in ends)}; "
+        f"DLD {', '.join(f'{p.dld:.4f}' for p in ends)}",
         verdict(len({(round(p.distortion, 12), round(p.dld, 12)) for p in ends}) == 1),
     )
 
 
-# ---------------------------------------------------------------------------------------------- beyond the paper
+# --- beyond the paper ---
 
 
 def better_cells(results: Study, profile: str) -> None:
-    """The same trade-off with our search in place of MDAV: the extended points work with any method."""
+    """The same trade-off with our search instead of MDAV."""
     sizes = (5, 10) if profile == "full" else (50,)
     weights = (0, 0.1, 0.5, 1)
     census = classic("census")
@@ -448,11 +462,12 @@ def better_cells(results: Study, profile: str) -> None:
         gain = b.weighted / a.weighted - 1
         results.find(
             "Fig. 11",
-            f"Census, k = {a.k}, λ = {a.dependence:g}: (1 - λ) D_X + λ D_Y, MDAV's cells against our search",
+            f"Census, k = {a.k}, λ = {a.dependence:g}: (1 - λ) D_X + λ D_Y, MDAV's cells against "
+            f"our search",
             f"{a.weighted:.4f} (MDAV)",
             f"{b.weighted:.4f} ({percent(gain)})",
             "better" if gain < 0 else verdict(gain <= 0),
-            "MDAV is run here too: the paper prints no number. The paper leaves other methods to future work.",
+            "MDAV was run here: the paper gives no number and leaves other methods to future work.",
         )
 
 

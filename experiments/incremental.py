@@ -1,9 +1,10 @@
-"""Hernández Baigorri, incremental k-anonymous microaggregation: beginning before all the data are in.
+"""Hernández Baigorri: incremental k-anonymous microaggregation.
 
-The paper makes cells of the records that are in while the last share nu still arrives, and adds that share at the end.
-It claims that two runs on parts take less time than one on the whole, that the distortion rises by some 5 % (a run of
-its own for the rest) or 2 % (each record to its nearest cell, cells split at the end) for nu = 0.1 and 15 dimensions,
-less in more dimensions, and it says when to begin so that a deadline is met. Cells are MDAV's; "refined" is ours.
+The paper starts with the records received so far and adds the remaining share nu at the end. It
+claims that two runs on parts take less time than one on the whole, that distortion rises by about
+5 % (separate run for the rest) or 2 % (nearest cell, cells split at the end) for nu = 0.1 and 15
+dimensions, less in more dimensions, and it derives when to start to meet a deadline. All cells are
+MDAV's; "refined" is our addition.
 """
 
 from collections.abc import Sequence
@@ -57,7 +58,7 @@ LEFT_OUT = {
     "Table 5.1": "the list of symbols, no result",
 }
 
-MACHINES = "One thread each, on different machines: a fact about code and machines together."
+MACHINES = "One thread each, on different machines: this compares code and machine together."
 
 THEIR_RECORDS = 50_000
 TABLE_5_2 = {
@@ -77,14 +78,14 @@ TABLE_5_2 = {
 
 
 LARGE = {500_000: ("47 min 30 s", 2850.0), 1_000_000: ("3 h 7 min", 11_220.0)}
-"""Of Gaussian records with m = 15 and k = 10: as printed, and in seconds."""
+"""Gaussian records with m = 15 and k = 10: as printed, and in seconds."""
 LIKE_THE_SQUARE = (
-    "Not run, to keep all short: four times the time of 500,000 records, as it goes with n²."
+    "Not run, to save time: four times the time for 500,000 records, because time grows with n²."
 )
 
 
 def study(profile: str) -> Study:
-    """All results of the paper."""
+    """Reproduce all results of the paper."""
     results, sizes = Study("incremental", TITLE, profile), SIZES[profile]
     closed_forms(results)
     worked_example(results)
@@ -104,11 +105,11 @@ def study(profile: str) -> Study:
     return results
 
 
-# ---------------------------------------------------------------------------------------------- tables
+# --- tables ---
 
 
 def reference_times(results: Study, runs: Runs, sizes: Sizes) -> None:
-    """Table 5.2: MDAV on everything at once."""
+    """Table 5.2: MDAV on the whole table."""
     rows = []
     for (name, m, k), theirs in TABLE_5_2.items():
         seconds = min(run.whole for run in runs[name, m, k])
@@ -125,7 +126,7 @@ def reference_times(results: Study, runs: Runs, sizes: Sizes) -> None:
         same = sizes.records == THEIR_RECORDS
         results.find(
             "Table 5.2",
-            f"{name}, {sizes.records:,} records, m = {m}, k = {k}: MDAV on the whole",
+            f"{name}, {sizes.records:,} records, m = {m}, k = {k}: MDAV on the whole table",
             f"{theirs} s",
             f"{seconds:.2f} s",
             "better" if same and seconds < theirs else "differs",
@@ -163,8 +164,9 @@ def _find_on_all_threads(results: Study, records: int) -> None:
     same, theirs = records == THEIR_RECORDS, TABLE_5_2[GAUSSIAN, 15, 10]
     results.find(
         "Table 5.2",
-        f"{GAUSSIAN}, {records:,} records, m = 15, k = 10: MDAV on all threads, by the clock",
-        f"{theirs} s on one; about 0.7 s is what a blocked, vectorized scan should take on two cores",
+        f"{GAUSSIAN}, {records:,} records, m = 15, k = 10: MDAV on all threads, wall-clock time",
+        f"{theirs} s on one; about 0.7 s is what a blocked, vectorized scan should take on two "
+        f"cores",
         f"{seconds:.2f} s",
         "better" if same and seconds <= 0.8 else "differs",
         MACHINES if same else "Fewer records than the paper has.",
@@ -176,7 +178,7 @@ def _find_large(
 ) -> None:
     results.find(
         "Table 5.2",
-        f"{GAUSSIAN}, {records:,} records, m = 15, k = 10: MDAV on the whole",
+        f"{GAUSSIAN}, {records:,} records, m = 15, k = 10: MDAV on the whole table",
         printed,
         f"{'about ' if why else ''}{minutes(seconds)}",
         "better" if seconds < theirs else "differs",
@@ -185,7 +187,7 @@ def _find_large(
 
 
 def every_increment(results: Study, runs: Runs) -> None:
-    """Everything that was measured, one line a run."""
+    """Tabulate all measurements, one row per run."""
     results.table(
         "increments",
         "Figs. 5.1 to 5.10",
@@ -210,7 +212,7 @@ def every_increment(results: Study, runs: Runs) -> None:
     )
 
 
-# ---------------------------------------------------------------------------------------------- which wins
+# --- which wins ---
 
 
 def which_wins(results: Study, runs: Runs) -> None:
@@ -257,7 +259,7 @@ def _find_winner(
     )
     results.find(
         item,
-        f"{name}, k = 10: nu from which split at the end is quicker than two-step MDAV",
+        f"{name}, k = 10: nu from which split at the end is faster than two-step MDAV",
         "about 30 %" if name == GAUSSIAN else "a range that changes",
         "none" if quicker is None else f"{100 * quicker:.0f} %",
         verdict(quicker is not None and (name != GAUSSIAN or 0.2 <= quicker <= 0.4)),
@@ -281,7 +283,8 @@ def _find_regions(
     middle = f"nu from {100 * start:.0f} % to {100 * end:.0f} %" if start < end else "no nu"
     results.find(
         "Fig. 6.3",
-        f"{name}, k = 10: where split at the end wins in both; below two-step MDAV is quicker, above it distorts less",
+        f"{name}, k = 10: where split at the end is better in both; below that range two-step "
+        f"MDAV is faster, above it distorts less",
         "a middle range of nu (Gaussian: about 30 % to 50 %)",
         middle,
         verdict(start < end),
@@ -290,7 +293,7 @@ def _find_regions(
 
 
 def shares_of_the_example(results: Study, runs: Runs) -> None:
-    """What the shares of the worked example cost: chapter 6."""
+    """Chapter 6: distortion at the shares of the worked example."""
     found = runs[GAUSSIAN, 15, 10]
     shares = sorted(run.nu for run in of(found, "separate"))
     lowest = at(found, "separate", shares[0])
@@ -310,15 +313,16 @@ def shares_of_the_example(results: Study, runs: Runs) -> None:
             f"about {100 * near:.0f} %",
             part(value),
             verdict(close),
-            "Reproduced is read as within half a percentage point."
+            "Reproduced is taken to mean within half a percentage point."
             if close
-            else f"The paper measured in steps of 0.05 and tells a rounded value between them: at nu = {lowest.nu:g} "
+            else "The paper measured in steps of 0.05 and states a rounded value in between: at "
+            f"nu = {lowest.nu:g} "
             f"we find {part(lowest.delta)}, and at 0.1 {part(at(found, 'separate', 0.1).delta)}.",
         )
 
 
 def refined(results: Study, runs: Runs) -> None:
-    """Ours: as split at the end, then local search around the cells that changed."""
+    """Our addition: split at the end, then local search around the changed cells."""
     for name in DATA:
         for k in (10, 100):
             found = runs[name, MOST[name], k]
@@ -326,11 +330,12 @@ def refined(results: Study, runs: Runs) -> None:
                 theirs = at(found, "split-late", ours.nu)
                 results.find(
                     "Ours",
-                    f"{name}, m = {MOST[name]}, k = {k}, nu = {ours.nu:g}: delta of split at the end, and of refined",
+                    f"{name}, m = {MOST[name]}, k = {k}, nu = {ours.nu:g}: delta of split at the "
+                    f"end, and of refined",
                     f"{part(theirs.delta)} (run here)",
                     f"{part(ours.delta)} (tau+ = {ours.tau_added:.2f})",
                     "better" if ours.delta < theirs.delta else "differs",
-                    "Below 0 is less distortion than MDAV on the whole at once.",
+                    "A negative value is less distortion than MDAV on the whole table.",
                 )
 
 

@@ -1,10 +1,11 @@
-"""Rebollo-Monedero, Forne, Soriano and Puiggali: p-probabilistic k-anonymous microaggregation (2017).
+"""Rebollo-Monedero, Forné, Soriano and Puiggalí: p-probabilistic k-anonymity (2017).
 
-Cells of a survey are made before anyone answers, and each candidate takes part with some probability pi. The paper
-makes cells larger, so that k or more take part, or nobody, but for a failure probability that is accepted; it gives the
-least size, how cells, records and tables fail, approximations of the size, and what larger cells cost. It claims that
-even tiny failures ask for no prohibitive sizes, that distortion hardly feels them, and that ignoring participation
-fails nearly always. Figure numbers are counted from the captions in their order: the text we had lost the digits.
+Cells of a survey are designed before anyone answers, and each candidate participates with some
+probability pi. The paper enlarges cells so that either nobody or at least k participate, except
+with an accepted failure probability; it derives the smallest size, the failure of cells, records
+and tables, approximations, and the cost in distortion. It claims that even tiny failure
+probabilities need no prohibitive sizes, that distortion hardly depends on them, and that ignoring participation
+fails nearly always. Figures are numbered by the order of their captions.
 """
 
 import math
@@ -38,7 +39,7 @@ TABLE_II = {
     "unprotected": ("17.85", "17.83"),
     "record failure": ("0.03597", "0.03605"),
 }
-"""By the algorithm, and by the paper's simulation of 100,000 cells."""
+"""Published values: computed, and simulated with 100,000 cells."""
 
 TABLE_III = {
     (10, 0.75, 1e-4): ("25", "4.31e-05", "8.80", "1.52e-05", "2.02e-05"),
@@ -54,7 +55,7 @@ TABLE_III = {
     (50, 0.5, 1e-5): ("151", "9.64e-06", "48.2", "3.08e-06", "6.15e-06"),
     (50, 0.5, 1e-6): ("159", "7.35e-07", "48.3", "2.23e-07", "4.46e-07"),
 }
-"""By k, pi and the failure accepted: size, cell failure, unprotected, record and participant failure."""
+"""Size, cell failure, unprotected, record and participant failure by k, pi and accepted failure."""
 
 TABLE_IV = {
     (10, 10_000): ("0.0171", "0.00223", "0.000273"),
@@ -64,7 +65,7 @@ TABLE_IV = {
     (50, 100_000): ("0.0679", "0.0107", "0.00075"),
     (50, 1_000_000): ("0.505", "0.102", "0.00748"),
 }
-"""By k and records, pi = 0.75: the failure of the table for 1e-4, 1e-5, 1e-6 accepted for a cell."""
+"""Table failure by k and records for cell failures 1e-4, 1e-5 and 1e-6, pi = 0.75."""
 
 FAILURES = (1e-4, 1e-5, 1e-6)
 TRIALS = {"quick": 20_000, "full": 100_000}
@@ -74,7 +75,7 @@ LOGARITHMIC = ("logarithm", "linear", "quadratic", "lambert")
 
 
 def study(profile: str) -> Study:
-    """All results of the paper."""
+    """Reproduce all results of the paper."""
     results = Study("probabilistic", TITLE, profile)
     simulated_failures(results, profile)
     sizes_and_failures(results)
@@ -89,7 +90,7 @@ def study(profile: str) -> Study:
     return results
 
 
-# ---------------------------------------------------------------------------------------------- printed tables
+# --- printed tables ---
 
 
 def simulated_failures(results: Study, profile: str) -> None:
@@ -113,12 +114,19 @@ def simulated_failures(results: Study, profile: str) -> None:
         )
         off = change(estimate.value, exact)
         rows.append(
-            {"what": name, "in print": algorithm, "ours": exact, "simulated, in print": simulation,
-             "simulated": estimate.value, "standard error": estimate.error, "off": percent(off, 2)}
-        )  # fmt: skip
+            {
+                "what": name,
+                "in print": algorithm,
+                "ours": exact,
+                "simulated, in print": simulation,
+                "simulated": estimate.value,
+                "standard error": estimate.error,
+                "off": percent(off, 2),
+            }
+        )
         results.find(
             "Table II",
-            f"{name}, by the algorithm",
+            f"{name}, computed by the algorithm",
             algorithm,
             f"{exact:.4g}",
             agree(same_digits(algorithm, exact)),
@@ -126,11 +134,11 @@ def simulated_failures(results: Study, profile: str) -> None:
         theirs = change(float(simulation), float(algorithm))
         results.find(
             "Table II",
-            f"{name}, by simulation of {TRIALS[profile]:,} cells, and its error",
+            f"{name}, by simulation of {TRIALS[profile]:,} cells, and its standard error",
             f"{simulation}, {percent(theirs, 2)}",
             f"{estimate.value:.4g}, {percent(off, 2)}",
             agree(abs(off) < max(0.01, 3 * estimate.error / exact)),
-            "Another seed; the standard error is in the table.",
+            "Different random seed; the standard error is in the table.",
         )
     results.table(
         "simulation",
@@ -154,14 +162,15 @@ def sizes_and_failures(results: Study) -> None:
         )
         results.find(
             "Table III",
-            f"k = {k}, pi = {chance:g}, {accepted:.0e} accepted: size; failure of a cell; unprotected; failure of a "
+            f"k = {k}, pi = {chance:g}, {accepted:.0e} accepted: size; failure of a cell; "
+            f"unprotected; failure of a "
             "record; of a participant",
             "; ".join(printed),
             "; ".join([str(found.size), *(f"{value:.3g}" for value in ours[1:])]),
             agree(*same),
             "" if all(same) else "The reason was not found.",
         )
-    results.table("sizes", "Table III", "The least size of a cell and what it attains.", rows)
+    results.table("sizes", "Table III", "The smallest cell of a cell and what it attains.", rows)
 
 
 def failures_of_tables(results: Study) -> None:
@@ -169,13 +178,20 @@ def failures_of_tables(results: Study) -> None:
     rows = []
     for (k, records), printed in TABLE_IV.items():
         for accepted, theirs in zip(FAILURES, printed, strict=True):
-            size = mc.surveys.survey_size(k, participation=0.75, failure=accepted, records=records)
+            size = mc.surveys.size(k, participation=0.75, failure=accepted, records=records)
             found, failure = size.anonymity, float(size.table_failure or 0.0)
             record, participant = TABLE_III[k, 0.75, accepted][3:]
             rows.append(
-                {"k": k, "records": records, "accepted": f"{accepted:.0e}", "record failure": found.record_failure,
-                 "participant failure": found.participant_failure, "table failure": failure, "in print": theirs}
-            )  # fmt: skip
+                {
+                    "k": k,
+                    "records": records,
+                    "accepted": f"{accepted:.0e}",
+                    "record failure": found.record_failure,
+                    "participant failure": found.participant_failure,
+                    "table failure": failure,
+                    "in print": theirs,
+                }
+            )
             pairs = zip(
                 (record, participant, theirs),
                 (found.record_failure, found.participant_failure, failure),
@@ -184,7 +200,8 @@ def failures_of_tables(results: Study) -> None:
             same = [same_digits(text, value) for text, value in pairs]
             results.find(
                 "Table IV",
-                f"k = {k}, {records:,} records, {accepted:.0e} accepted: record, participant, table failure",
+                f"k = {k}, {records:,} records, {accepted:.0e} accepted: record, participant, "
+                f"table failure",
                 f"{record}; {participant}; {theirs}",
                 f"{found.record_failure:.3g}; {found.participant_failure:.3g}; {failure:.3g}",
                 agree(*same),
@@ -193,16 +210,16 @@ def failures_of_tables(results: Study) -> None:
     results.table("tables", "Table IV", "Failures of records and of tables, pi = 0.75.", rows)
 
 
-# ---------------------------------------------------------------------------------------------- sizes and their digits
+# --- sizes and their digits ---
 
 
 def exact_failure(n: int, k: int) -> float:
-    """P{0 < K < k} for pi = 1/2, from whole numbers: right to the last digit."""
+    """P{0 < K < k} for pi = 1/2 in exact integers."""
     return float(Fraction(sum(math.comb(n, j) for j in range(1, k)), 2**n))
 
 
 def failure_as_published(n: int, k: int, chance: float) -> float:
-    """The paper's recursion as printed: the distribution function less the probability of nobody."""
+    """The published recursion: the distribution function minus the probability of nobody."""
     mass, below = np.zeros(k), 1.0
     mass[0] = 1.0
     for _ in range(n):
@@ -212,7 +229,7 @@ def failure_as_published(n: int, k: int, chance: float) -> float:
 
 
 def numerical_stability(results: Study) -> None:
-    """Fig. 6: the error of the cell failure for k = 20, pi = 1/2, down to 1e-17, and ours further down."""
+    """Fig. 6: error of the cell failure for k = 20, pi = 1/2, down to 1e-17 and below."""
     powers = np.linspace(-1, -17, 129)
     errors: dict[str, list[float]] = {"recursion as printed": [], "ours": []}
     for power in powers:
@@ -235,7 +252,7 @@ def numerical_stability(results: Study) -> None:
     panel.axhline(
         0.0084, color=COLOURS[5], linestyle=":", linewidth=0.8, label="printed: at most 0.84 %"
     )
-    label(panel, "k = 20, pi = 0.5", "failure accepted", "relative error of the cell failure")
+    label(panel, "k = 20, pi = 0.5", "accepted failure", "relative error of the cell failure")
     results.figure(
         "stability",
         "Fig. 6",
@@ -246,22 +263,23 @@ def numerical_stability(results: Study) -> None:
         "Fig. 6",
         "largest relative error of the cell failure, accepted failures down to 1e-17",
         "0.84 %",
-        f"{max(errors['ours']):.1e} (the recursion as printed: {max(errors['recursion as printed']):.2%}); "
+        f"{max(errors['ours']):.1e} (the recursion as printed: "
+        f"{max(errors['recursion as printed']):.2%}); "
         f"down to 1e-300: {worst:.1e}",
         "better" if max(*errors["ours"], worst) < 1e-10 else "differs",
-        "The printed recursion takes a difference of nearly equal numbers; ours sums positive terms. The reference "
-        "here is a sum of whole numbers.",
+        "The published recursion subtracts nearly equal numbers; ours sums positive terms. The "
+        "reference is computed in exact integers.",
     )
 
 
 def size_against_failure(results: Study) -> None:
-    """Fig. 7: the size against the failure accepted, k = 50, pi = 1/2."""
+    """Fig. 7: the size against the accepted failure, k = 50, pi = 1/2."""
     powers = np.linspace(0, -8, 161)
     accepted = np.minimum(10**powers, math.nextafter(1, 0))
     sizes = [mc.surveys.effective_anonymity(50, 0.5, float(limit)).size for limit in accepted]
     marks = {"six sigma": 3.4e-6, "five sigma": 2.87e-7}
     figure, (panel,) = panels(1)
-    panel.semilogx(10**powers, sizes, "-", color=COLOURS[0], label="least size")
+    panel.semilogx(10**powers, sizes, "-", color=COLOURS[0], label="smallest cell")
     for (name, limit), colour in zip(marks.items(), COLOURS[1:], strict=False):
         panel.semilogx(
             limit,
@@ -270,9 +288,9 @@ def size_against_failure(results: Study) -> None:
             color=colour,
             label=f"{name}: {limit:.3g}",
         )
-    label(panel, "k = 50, pi = 0.5", "failure accepted", "candidates in a cell", ylim=(0, None))
+    label(panel, "k = 50, pi = 0.5", "accepted failure", "candidates in a cell", ylim=(0, None))
     results.figure(
-        "size", "Fig. 7", "Candidates that a cell needs, against the failure accepted.", figure
+        "size", "Fig. 7", "Candidates that a cell needs, against the accepted failure.", figure
     )
     at = {
         limit: mc.surveys.effective_anonymity(50, 0.5, limit).size
@@ -291,11 +309,11 @@ def size_against_failure(results: Study) -> None:
         "drawn, not printed: slow growth",
         f"{at[1e-2]}; {at[3.4e-6]}; {at[2.87e-7]}; {at[1e-8]}",
         agree(at[1e-8] < 1.5 * at[1e-2]),
-        "A failure a million times less asks for less than half as many candidates more.",
+        "A failure probability a million times smaller needs less than 50 % more candidates.",
     )
 
 
-# ---------------------------------------------------------------------------------------------- approximations
+# --- approximations ---
 
 
 def approximations_against_k(results: Study) -> None:
@@ -324,10 +342,15 @@ def approximations_against_k(results: Study) -> None:
     )
     errors = {name: values / exact - 1 for name, values in about.items()}
     rows = [
-        {"approximation": name, "error at k = 10": percent(float(error[8])), "at k = 50": percent(float(error[48])),
-         "at k = 100": percent(float(error[98])), "largest": percent(float(error[np.abs(error).argmax()]))}
+        {
+            "approximation": name,
+            "error at k = 10": percent(float(error[8])),
+            "at k = 50": percent(float(error[48])),
+            "at k = 100": percent(float(error[98])),
+            "largest": percent(float(error[np.abs(error).argmax()])),
+        }
         for name, error in errors.items()
-    ]  # fmt: skip
+    ]
     results.table(
         "approximations",
         "Fig. 9",
@@ -340,7 +363,7 @@ def approximations_against_k(results: Study) -> None:
         "drawn, not printed: close",
         f"{percent(float(errors['divergence'][8]))}; {percent(float(errors['divergence'][98]))}",
         agree(bool(np.abs(errors["divergence"][8:]).max() < 0.1)),
-        "Within 10 % from k = 10 on counts as close.",
+        "Within 10 % from k = 10 counts as close.",
     )
     worst = {name: float(np.abs(error[8:]).max()) for name, error in errors.items()}
     results.find(
@@ -355,9 +378,12 @@ def approximations_against_k(results: Study) -> None:
     )
     off = change(limit, float(exact[48]))
     results.find(
-        "Fig. 9", "the limit of tiny failures, ln(failure) / ln(1 - pi), at k = 50", "of little use", percent(off),
+        "Fig. 9",
+        "the limit of tiny failures, ln(failure) / ln(1 - pi), at k = 50",
+        "of little use",
+        percent(off),
         agree(off < -0.5),
-    )  # fmt: skip
+    )
 
 
 def logarithmic_approximations(results: Study, profile: str) -> None:
@@ -375,9 +401,15 @@ def logarithmic_approximations(results: Study, profile: str) -> None:
     shown = slice(None, None, max(1, len(powers) // 200))
     figure, (panel,) = panels(1)
     for (name, values), colour in zip(rounded.items(), COLOURS, strict=False):
-        panel.semilogx(10 ** powers[shown], 100 * (values / exact - 1)[shown], "-", color=colour,
-                       linewidth=0.8, label=name)  # fmt: skip
-    label(panel, "k = 2, pi = 0.5, rounded up", "failure accepted", "error of the size, %")
+        panel.semilogx(
+            10 ** powers[shown],
+            100 * (values / exact - 1)[shown],
+            "-",
+            color=colour,
+            linewidth=0.8,
+            label=name,
+        )
+    label(panel, "k = 2, pi = 0.5, rounded up", "accepted failure", "error of the size, %")
     results.figure("logarithmic", "Fig. 10", "Errors of the approximations for k = 2.", figure)
     right: Callable[[str], float] = lambda name: float((rounded[name] == exact).mean())  # noqa: E731
     above, below = (
@@ -385,15 +417,23 @@ def logarithmic_approximations(results: Study, profile: str) -> None:
         bool((rounded["quadratic"] <= exact).all()),
     )
     results.find(
-        "Fig. 10", "first order, rounded up: an upper bound; how often exact", "yes; less often",
-        f"{'yes' if above else 'no'}; {right('linear'):.0%}", agree(above),
-        f"At {len(powers):,} failures from 1e-7 to 1e-3, pi = 0.5; the paper does not say which pi it drew.",
-    )  # fmt: skip
+        "Fig. 10",
+        "first order, rounded up: an upper bound; how often exact",
+        "yes; less often",
+        f"{'yes' if above else 'no'}; {right('linear'):.0%}",
+        agree(above),
+        f"At {len(powers):,} failures from 1e-7 to 1e-3, pi = 0.5; the paper does not state its "
+        f"pi.",
+    )
     results.find(
-        "Fig. 10", "second order, rounded up: optimistic; how often exact", "yes; more often",
-        f"{'yes' if below else 'no'}; {right('quadratic'):.0%}", agree(below, right("quadratic") > right("linear")),
-        f"At the same {len(powers):,} failures. By Lambert's function the size is exact at {right('lambert'):.0%}.",
-    )  # fmt: skip
+        "Fig. 10",
+        "second order, rounded up: optimistic; how often exact",
+        "yes; more often",
+        f"{'yes' if below else 'no'}; {right('quadratic'):.0%}",
+        agree(below, right("quadratic") > right("linear")),
+        f"At the same {len(powers):,} failures. By Lambert's function the size is exact for "
+        f"{right('lambert'):.0%}.",
+    )
 
 
 if __name__ == "__main__":
