@@ -99,7 +99,7 @@ def facts_table(name: str) -> str:
         "cells": method.sizes,
         "cost": method.cost,
         "dimensions": method.dimensions,
-        "does the seed matter": "yes" if method.chance else "no",
+        "does the seed matter": "yes" if method.randomized else "no",
         "options (default)": f"{options}; `refine` (False)",
         "source": method.source,
     }

@@ -30,7 +30,7 @@ def same_partition(a, b):
 
 def assert_as_good(name, points, cells, others):
     """The same cells; for a method that uses chance, cells that lose about as much."""
-    if name == "auto" or METHODS[name].chance:
+    if name == "auto" or METHODS[name].randomized:
         assert mc.distortion(points, others) == pytest.approx(mc.distortion(points, cells), rel=0.1)
     else:
         assert same_partition(cells, others)

@@ -277,7 +277,7 @@ def make_function(prepared: Prepared, request: Request, kind: str) -> Made:
         )
     if kind == "power" and request.method == "pcl" and "refine" not in request.options:
         found = methods.pcl(points, k, weights=weights, seed=request.seed, **request.options)
-        made = Made(Partition(found.labels, k, method="pcl", why="asked for"), found.cells)
+        made = Made(Partition(found.labels, k, method="pcl", why=methods.REQUESTED), found.cells)
     else:
         made = _function_of(make_cells(prepared, request), points, weights, kind)
     if isinstance(made.cells, PowerCells):

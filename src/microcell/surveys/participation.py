@@ -185,7 +185,7 @@ def _of_common(k: int, chance: float, limit: float, available: int | None) -> Ef
         n,
         n == wanted,
         found.failure,
-        found.given,
+        found.conditional_mean,
         record,
         min(record / chance, 1.0),
         found.steady,
