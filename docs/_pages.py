@@ -1,4 +1,4 @@
-"""What the makers of pages share: parts of a page between two marks, tables, and writing or checking files."""
+"""Helpers of the page generators: generated parts of a page, tables, writing and checking files."""
 
 import re
 import sys
@@ -10,22 +10,22 @@ ROOT = DOCS.parent
 
 
 def fill(text: str, name: str, content: str) -> str:
-    """The text with ``content`` between the marks ``<!-- made: NAME -->`` and ``<!-- end: NAME -->``.
+    """Replace what stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``.
 
     Examples
     --------
-    >>> fill("a <!-- made: x -->old<!-- end: x --> b", "x", "new")
-    'a <!-- made: x -->\\n\\nnew\\n\\n<!-- end: x --> b'
+    >>> fill("a <!-- generated: x -->old<!-- end: x --> b", "x", "new")
+    'a <!-- generated: x -->\\n\\nnew\\n\\n<!-- end: x --> b'
     """
-    begin, end = f"<!-- made: {name} -->", f"<!-- end: {name} -->"
-    found = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-    if len(found.findall(text)) != 1:
-        raise ValueError(f"The page must have the marks of {name!r} once.")
-    return found.sub(lambda _: f"{begin}\n\n{content.strip()}\n\n{end}", text)
+    start, end = f"<!-- generated: {name} -->", f"<!-- end: {name} -->"
+    pattern = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
+    if len(pattern.findall(text)) != 1:
+        raise ValueError(f"The page must contain the markers of {name!r} exactly once.")
+    return pattern.sub(lambda _: f"{start}\n\n{content.strip()}\n\n{end}", text)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of Markdown; what would end a cell is escaped.
+    """Return a Markdown table, with vertical bars in cells escaped.
 
     Examples
     --------
@@ -39,20 +39,20 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def escape_bars(text: str) -> str:
-    """The text as a cell of a table, on one line."""
+    """Return the text as one line that can stand in a table cell."""
     return " ".join(text.split()).replace("\\|", "|").replace("|", "\\|")
 
 
-def settle(pages: Mapping[Path, str]) -> None:
-    """Write the pages, or with ``--check`` on the command line end with 1 if a file is not as it would be written."""
+def write_or_check(pages: Mapping[Path, str]) -> None:
+    """Write the pages; with ``--check`` on the command line, exit with 1 if one is out of date."""
     stale = [
         path
         for path, text in pages.items()
         if not path.is_file() or path.read_text(encoding="utf-8") != text
     ]
     if "--check" in sys.argv:
-        sys.exit("".join(f"not as generated: {path.relative_to(ROOT)}\n" for path in stale) or 0)
+        sys.exit("".join(f"out of date: {path.relative_to(ROOT)}\n" for path in stale) or 0)
     for path in stale:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(pages[path], encoding="utf-8")
-    sys.stdout.write(f"{len(pages)} pages, {len(stale)} of them changed\n")
+    sys.stdout.write(f"{len(pages)} pages, {len(stale)} changed\n")

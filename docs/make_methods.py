@@ -12,7 +12,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from _pages import DOCS, ROOT, fill, settle, table
+from _pages import DOCS, ROOT, fill, table, write_or_check
 
 import microcell as mc
 from microcell.methods import METHODS
@@ -51,7 +51,7 @@ def main() -> None:
     """Measure if asked to, then write or check the pages."""
     if "--measure" in sys.argv:
         measure()
-    settle(method_pages())
+    write_or_check(method_pages())
 
 
 def method_pages() -> dict[Path, str]:

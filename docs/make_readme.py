@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from _pages import ROOT, fill, settle, table
+from _pages import ROOT, fill, table, write_or_check
 
 RESULTS = ROOT / "experiments" / "results" / "full" / "aggregation" / "findings.json"
 RECORDS = ROOT / "docs" / "records.md"
@@ -18,7 +18,7 @@ SHOWN = ("MDAV", "V-MDAV", "PCL in print", "best in print", "auto", "best of our
 
 def main() -> None:
     """Write or check the page."""
-    settle(readme_pages())
+    write_or_check(readme_pages())
 
 
 def readme_pages() -> dict[Path, str]:

@@ -1,124 +1,107 @@
-"""Writes the reference from the code: docs/reference/*.md, and the tables of docs/reference.md.
+"""Generate the reference from the code: docs/reference/*.md and the tables of docs/reference.md.
 
-Run as ``python docs/make_reference.py`` from the project's root; ``--check`` only says whether the pages are current.
+Run ``python docs/make_reference.py`` from the project's root; ``--check`` only reports whether the
+pages are current. The site renders the Python page with mkdocstrings.
 """
 
-import importlib
-import importlib.util
 import inspect
 from collections.abc import Iterator, Mapping
-from operator import attrgetter
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from _commands import commands_page, commands_table
-from _docstrings import describe, first_sentence
 from _fields import files_page, manifest_table
-from _pages import DOCS, fill, settle, table
+from _pages import DOCS, fill, table, write_or_check
 from threadpoolctl import threadpool_limits
 
 import microcell as mc
-from microcell import errors
+from microcell import sklearn as estimators
+from microcell.errors import CODES
 from microcell.measures.glossary import GLOSSARY, GROUPS
 from microcell.methods import METHODS
 
-SUBMODULES = ("microcell.sklearn", "microcell.locations")
-"""Modules with public names that are not those of the package itself, for an extra that must be installed."""
-
-SUBPACKAGES: Mapping[str, tuple[str, ...]] = {
-    "cells": mc.cells.__all__,
-    "dask": ("DatasetRelease", "anonymize_dataset", "audit_dataset"),
-    "increments": mc.increments.__all__,
-    "methods": ("METHODS", "Method", "Quantization", "power_cells"),
-    "plot": mc.plot.__all__,
-    "report": ("certify", "guarantee"),
-    "surveys": mc.surveys.__all__,
+PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "microcell": tuple(name for name in mc.__all__ if not inspect.ismodule(getattr(mc, name))),
+    "microcell.surveys": tuple(mc.surveys.__all__),
+    "microcell.increments": tuple(mc.increments.__all__),
+    "microcell.plot": tuple(mc.plot.__all__),
+    "microcell.report": ("certify", "guarantee"),
+    "microcell.cells": tuple(mc.cells.__all__),
+    "microcell.methods": ("METHODS", "Method", "Quantization", "power_cells"),
+    "microcell.dask": ("DatasetRelease", "anonymize_dataset", "audit_dataset"),
+    "microcell.locations": tuple(mc.locations.__all__),
+    "microcell.sklearn": tuple(estimators.__all__),
+    "microcell.errors": tuple(mc.errors.__all__),
 }
-"""The subpackages whose public names are listed after those of the package itself."""
+"""The public names of each package."""
 
-PYTHON_TOP = """# Python names
+PYTHON_INTRODUCTION = """# Python reference
 
-Made from the code by `docs/make_reference.py`: signatures as they are in the source, and what the docstrings say.
-`import microcell as mc` has all names but those of the last section, which need an extra.
+Signatures and docstrings of all public names. `import microcell as mc` gives the names of the first
+section and the subpackages; `microcell.locations`, `microcell.dask` and `microcell.sklearn` need
+their extras. This page lists the names for [the site](../index.md), which renders them.
 """
 
 
 def main() -> None:
     """Write or check all pages of the reference."""
-    settle(reference_pages())
+    write_or_check(reference_pages())
 
 
 def reference_pages() -> dict[Path, str]:
-    """Every page of the reference with its text."""
-    hub = DOCS / "reference.md"
-    text = hub.read_text(encoding="utf-8")
+    """Return every page of the reference with its text."""
+    overview = DOCS / "reference.md"
+    text = overview.read_text(encoding="utf-8")
     parts = {
         "commands": commands_table(),
         "python": python_table(),
         "methods": methods_table(),
         "measures": measures_table(),
         "errors": errors_table(),
+        "codes": codes_table(),
         "manifest": manifest_table(),
     }
     for name, content in parts.items():
         text = fill(text, name, content)
     return {
-        hub: text,
+        overview: text,
         DOCS / "reference" / "commands.md": commands_page(),
         DOCS / "reference" / "python.md": python_page(),
         DOCS / "reference" / "files.md": files_page(),
     }
 
 
-def names_by_topic() -> dict[str, list[str]]:
-    """The public names, as ``name`` or ``subpackage.name``, by heading."""
-    names = [name for name in mc.__all__ if not inspect.ismodule(getattr(mc, name))]
-    exceptions = [f"errors.{name}" for name in errors.__all__ if name != "CODES"]
-    topics = {"microcell": names, "microcell.errors": exceptions}
-    for package, members in SUBPACKAGES.items():
-        topics[f"microcell.{package}"] = [f"{package}.{name}" for name in members]
-    return {topic: sorted(names, key=str.lower) for topic, names in topics.items()}
-
-
-def look_up(name: str) -> Any:
-    """The object of that name."""
-    return attrgetter(name)(mc)
-
-
-def names_of_extras() -> Iterator[tuple[str, Any]]:
-    """The public names of the submodules that are there."""
-    for module in SUBMODULES:
-        if importlib.util.find_spec(module) is not None:
-            home = importlib.import_module(module)
-            for name in sorted(getattr(home, "__all__", ()), key=str.lower):
-                yield f"{module}.{name}", getattr(home, name)
-
-
 def python_page() -> str:
-    """All public names with their signatures and docstrings."""
-    parts = [PYTHON_TOP]
-    for topic, names in names_by_topic().items():
-        parts += [f"## {topic}\n", *(describe(name, look_up(name)) for name in names)]
-    parts += ["## With an extra\n", *(describe(name, value) for name, value in names_of_extras())]
-    return "\n".join(parts)
+    """Return the page that mkdocstrings renders: a directive for each public name."""
+    sections = [PYTHON_INTRODUCTION]
+    for package, names in PACKAGES.items():
+        sections.append(f"## {package}\n")
+        sections += [f"::: {package}.{name}\n" for name in sorted(names, key=str.lower)]
+    return "\n".join(sections)
 
 
 def python_table() -> str:
-    """The public names by topic, each with the first line of its docstring."""
+    """Return the public names with the first sentence of their docstrings."""
     rows = [
-        [f"`{name}`", first_sentence(look_up(name))]
-        for topic, names in names_by_topic().items()
-        if topic != "microcell.errors"
-        for name in names
+        [f"`{package}.{name}`".replace("`microcell.", "`"), first_sentence(package, name)]
+        for package, names in PACKAGES.items()
+        if package != "microcell.errors"
+        for name in sorted(names, key=str.lower)
     ]
-    return table(
-        ["name", "what it is"],
-        rows + [[f"`{name}`", first_sentence(value)] for name, value in names_of_extras()],
-    )
+    return table(["name", "meaning"], rows)
+
+
+def first_sentence(package: str, name: str) -> str:
+    """Return the first paragraph of an object's docstring, as one line without its full stop."""
+    value = getattr(import_module(package), name)
+    if not (inspect.isclass(value) or inspect.isroutine(value)):
+        return f"{'A mapping' if hasattr(value, 'keys') else 'A tuple'} of {len(value)} entries"
+    first = (inspect.getdoc(value) or "").split("\n\n")[0]
+    return " ".join(first.split()).replace("``", "`").replace("<", "&lt;").rstrip(".")
 
 
 def methods_table() -> str:
-    """The registered methods and their facts."""
+    """Return the registered methods and their properties."""
     rows = [
         [
             f"[`{name}`](methods/{name}.md)",
@@ -132,49 +115,62 @@ def methods_table() -> str:
         ]
         for name, method in METHODS.items()
     ]
-    return table(
-        ["method", "what it does", "cells", "cost", "dimensions", "chance", "options (default)"],
-        rows,
-    )
+    header = [
+        "method",
+        "what it does",
+        "cells",
+        "cost",
+        "dimensions",
+        "random",
+        "options (default)",
+    ]
+    return table(header, rows)
 
 
 def measures_table() -> str:
-    """Every measure with its unit, its direction and its meaning, group by group."""
-    found = measured()
+    """Return every measure with its unit, direction and meaning, by group."""
+    examples = example_measures()
     rows = []
     for group, heading in GROUPS.items():
         for name, entry in GLOSSARY.items():
             if entry.group == group:
-                measure = found[name]
-                shown = f"`{name}`" + (f", `{name}.COLUMN`" if f"{name}." in found else "")
+                measure = examples[name]
+                shown = f"`{name}`" + (f", `{name}.COLUMN`" if f"{name}." in examples else "")
                 better = "less" if measure.lower_is_better else "more"
                 rows.append([shown, measure.unit, better, f"{entry.definition}", heading])
     return table(["measure", "unit", "better", "meaning", "group"], rows)
 
 
-def measured() -> dict[str, mc.Measure]:
-    """A measure of every name, from the audit of a small release; ``NAME.`` is there if it is measured by column."""
+def example_measures() -> dict[str, mc.Measure]:
+    """Return a measure of every name from a small audit; ``NAME.`` marks those of columns."""
     people, schema = mc.sample_survey(60), mc.sample_schema()
     release = mc.anonymize(people, schema, k=5, method="mdav")
-    asked = {"manifest": release.manifest, "population": 1000, "target": "anti_tpo_grade"}
-    with threadpool_limits(1):  # a task of sixty people is learned quickest alone
-        found = mc.audit(people, release.table, schema, **asked).measures
+    options = {"manifest": release.manifest, "population": 1000, "target": "anti_tpo_grade"}
+    with threadpool_limits(1):  # threads slow down a task of sixty records
+        measures = mc.audit(people, release.table, schema, **options).measures
     by_column = {
-        f"{name.partition('.')[0]}.": measure for name, measure in found.items() if "." in name
+        f"{name.partition('.')[0]}.": item for name, item in measures.items() if "." in name
     }
-    return {**found, **by_column}
+    return {**measures, **by_column}
 
 
 def errors_table() -> str:
-    """The exceptions in the order of their tree."""
-    rows = []
-    for name in errors.__all__:
-        kind = getattr(errors, name)
-        if not isinstance(kind, type):
-            continue
-        parents = ", ".join(f"`{parent.__name__}`" for parent in kind.__bases__)
-        rows.append([f"`{name}`", first_sentence(kind), parents])
-    return table(["error", "when", "a kind of"], rows)
+    """Return the exceptions in the order of their tree."""
+    return table(["error", "when", "bases", "default code"], _error_rows())
+
+
+def _error_rows() -> Iterator[list[str]]:
+    for name in mc.errors.__all__:
+        error = getattr(mc.errors, name)
+        if isinstance(error, type):
+            bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
+            summary = first_sentence("microcell.errors", name)
+            yield [f"`{name}`", summary, bases, f"`{error.default_code}`"]
+
+
+def codes_table() -> str:
+    """Return every error code and its meaning."""
+    return table(["code", "meaning"], [[f"`{code}`", text] for code, text in CODES.items()])
 
 
 if __name__ == "__main__":

@@ -12,8 +12,7 @@ import pytest
 import microcell as mc
 from microcell.allocation import EARTH
 from microcell.errors import DataError, OptionError
-from microcell.report import Allotment
-from microcell.report.plots import _lay_out, find_dearest
+from microcell.report.figures.allocation import find_dearest, make_map
 
 PEOPLE = {"x": [0.0, 1.0, 2.0, 9.0], "who": ["a", "b", "c", "d"]}
 CENTRES = {"house": ["west", "east"], "x": [1.0, 8.0], "places": [2, 3]}
@@ -317,21 +316,21 @@ def test_progress_is_told():
 )
 def test_the_figure_comes_in_three_forms_and_always_the_same(form, start, options):
     found = mc.allocate(*town(), **options)
-    drawn = mc.plot.draw_allocation(found, form)
+    drawn = mc.plot.allocation(found, format=form)
     assert drawn.startswith(start)
-    assert drawn == mc.plot.draw_allocation(found, form)
+    assert drawn == mc.plot.allocation(found, format=form)
 
 
 @pytest.mark.parametrize(
     "options, words",
     [
         ({"location": PLACE}, ("200 points to 6 centres", "longitude", "latitude")),
-        ({"columns": [*PLACE, "z"]}, ("allocated", "Distance", "Points and places of each centre")),
+        ({"columns": [*PLACE, "z"]}, ("as allocated", "Distance", "Points and places per centre")),
         ({"columns": [*PLACE, "z"], "standardize": True}, ("Distance (deviations)",)),
     ],
 )
 def test_the_figure_says_what_it_shows(options, words):
-    svg = mc.plot.draw_allocation(mc.allocate(*town(), **options), "svg").decode()
+    svg = mc.plot.allocation(mc.allocate(*town(), **options)).decode()
     for text in words:
         assert f">{text}</text>" in svg
 
@@ -339,76 +338,43 @@ def test_the_figure_says_what_it_shows(options, words):
 def test_the_whole_earth_and_thin_strips_get_charts():
     rng = np.random.default_rng(0)
     wide = [{"a": rng.uniform(-80, 80, n), "o": rng.uniform(-180, 180, n)} for n in (300, 9)]
-    assert (
-        "Distance (km)"
-        in mc.plot.draw_allocation(mc.allocate(*wide, location=("a", "o")), "svg").decode()
-    )
+    assert "Distance (km)" in mc.plot.allocation(mc.allocate(*wide, location=("a", "o"))).decode()
     thin = [{"a": rng.uniform(0, 1, n), "o": rng.uniform(0, 1000, n)} for n in (300, 9)]
-    assert (
-        "Distance"
-        in mc.plot.draw_allocation(mc.allocate(*thin, columns=("a", "o")), "svg").decode()
-    )
+    assert "Distance" in mc.plot.allocation(mc.allocate(*thin, columns=("a", "o"))).decode()
     same = [{"a": np.zeros(n), "o": np.zeros(n)} for n in (30, 3)]
-    assert mc.plot.draw_allocation(mc.allocate(*same), "png")
-
-
-def allotment(points, sites, *, costs=None, radius=None, labels=None):
-    n, count = len(points), len(sites)
-    labels = np.zeros(n, dtype=np.int64) if labels is None else labels
-    costs, ones = np.zeros(count) if costs is None else costs, np.ones(count, dtype=np.int64)
-    names = [str(i) for i in range(count)]
-    return Allotment(
-        "",
-        "",
-        points,
-        sites,
-        costs,
-        labels,
-        np.ones(n),
-        np.ones(n),
-        names,
-        ones,
-        ones,
-        "ao",
-        "",
-        radius,
-    )
+    assert mc.plot.allocation(mc.allocate(*same), format="png")
 
 
 def test_a_map_across_the_date_line_is_in_one_piece():
     rng = np.random.default_rng(0)
-    points = np.stack(
-        [rng.uniform(-1, 1, 90), (rng.uniform(179, 181, 90) + 180) % 360 - 180], axis=1
-    )
-    sheet = _lay_out(allotment(points, np.array([[0.0, 180.0]]), radius=EARTH))
-    assert np.ptp(sheet.map.points[:, 0]) < 2
+    longitudes = (rng.uniform(179, 181, 90) + 180) % 360 - 180
+    points = {"a": rng.uniform(-1, 1, 90), "o": longitudes}
+    sheet = make_map(mc.allocate(points, {"a": [0.0], "o": [180.0]}, location=("a", "o")), EARTH)
+    assert np.ptp(sheet.panel.points[:, 0]) < 2
     assert sheet.aspect == pytest.approx(1, abs=1e-3)
-    assert sheet.axes == ("o", "a")
+    assert sheet.axis_labels == ("o", "a")
 
 
 def test_the_map_of_a_town_has_its_points_in_the_polygons_of_their_centres():
-    found = mc.allocate(*town(400, 9), location=PLACE)
-    sheet = _lay_out(
-        allotment(found.points, found.sites, costs=found.prices, radius=EARTH, labels=found.labels)
-    )
-    polygons = sheet.map.polygons
+    result = mc.allocate(*town(400, 9), location=PLACE)
+    panel = make_map(result, EARTH).panel
+    polygons = panel.polygons
     inside = 0
-    for point, label in zip(sheet.map.points, found.labels, strict=True):
+    for point, label in zip(panel.points, result.labels, strict=True):
         corners = polygons.vertices[polygons.starts[label] : polygons.starts[label + 1]]
         edges, towards = np.roll(corners, -1, axis=0) - corners, point - corners
         inside += (edges[:, 0] * towards[:, 1] - edges[:, 1] * towards[:, 0] >= -1e-6).all()
-    assert inside >= 0.98 * len(found.labels)
+    assert inside >= 0.98 * len(result.labels)
 
 
 def test_charts_of_many_centres_show_the_dearest():
-    costs = np.arange(100.0)
-    shown = find_dearest(allotment(np.zeros((5, 3)), np.zeros((100, 3)), costs=costs))
-    assert shown.tolist() == list(range(70, 100))
+    ones = np.ones(100, dtype=np.int64)
+    assert find_dearest(np.arange(100.0), ones, ones).tolist() == list(range(70, 100))
 
 
 def test_an_unknown_form_is_refused():
-    with pytest.raises(OptionError, match="No figure form 'bmp'"):
-        mc.plot.draw_allocation(mc.allocate(PEOPLE, CENTRES), "bmp")
+    with pytest.raises(OptionError, match="figure format"):
+        mc.plot.allocation(mc.allocate(PEOPLE, CENTRES), format="bmp")
 
 
 def test_allocating_does_not_load_matplotlib():

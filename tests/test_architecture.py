@@ -9,8 +9,9 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 LAYERS = [
     {"errors", "progress", "kernels"},
-    {"_atomic", "model"},
-    {"_validation", "kinds"},
+    {"_atomic", "kinds"},
+    {"model"},
+    {"_validation"},
     {"measures", "cells"},
     {"tables", "schema", "encoding", "methods", "auditing", "report", "sample"},
     {"release"},
@@ -26,9 +27,7 @@ SAME_LAYER = {
     ("encoding", "tables"),
     ("api", "dask"),
     ("plot", "allocation"),
-    ("plot", "increments"),
     ("plot", "surveys"),
-    ("plot", "sweeps"),
 }
 """Allowed imports within a layer."""
 

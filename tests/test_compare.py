@@ -10,6 +10,7 @@ import microcell as mc
 from microcell import tables
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.release import prepare
+from microcell.sweeps import Trial
 
 PEOPLE = mc.sample_survey(120)
 SCHEMA = mc.sample_schema()
@@ -195,11 +196,11 @@ def test_progress_counts_the_trials():
 
 
 TRIALS = (
-    mc.sweeps.Trial("mdav", 3, "asked for", "mdav", 0.05, 40, 3, 0.2),
-    mc.sweeps.Trial("mdav", 10, "asked for", "mdav", 0.14, 12, 10, 0.1),
-    mc.sweeps.Trial("anneal", 3, "asked for", "anneal", 0.04, 40, 3, 20.0),
-    mc.sweeps.Trial("anneal", 10, "asked for", "anneal", 0.11, 12, 10, 0.0),
-    mc.sweeps.Trial("univariate", 3, "not for it"),
+    Trial("mdav", 3, "asked for", "mdav", 0.05, 40, 3, 0.2),
+    Trial("mdav", 10, "asked for", "mdav", 0.14, 12, 10, 0.1),
+    Trial("anneal", 3, "asked for", "anneal", 0.04, 40, 3, 20.0),
+    Trial("anneal", 10, "asked for", "anneal", 0.11, 12, 10, 0.0),
+    Trial("univariate", 3, "not for it"),
 )
 
 
@@ -207,13 +208,13 @@ TRIALS = (
     ("form", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
 )
 def test_the_figure_comes_in_three_forms_and_always_the_same(form, start):
-    drawn = mc.plot.draw_trials(TRIALS, form)
+    drawn = mc.plot.comparison(TRIALS, format=form)
     assert drawn.startswith(start)
-    assert drawn == mc.plot.draw_trials(TRIALS, form)
+    assert drawn == mc.plot.comparison(TRIALS, format=form)
 
 
 def test_the_figure_names_methods_and_ks_and_leaves_out_what_was_skipped():
-    svg = mc.plot.draw_trials(TRIALS, "svg").decode()
+    svg = mc.plot.comparison(TRIALS).decode()
     for text in ("mdav", "anneal", "k = 3", "k = 10", "Seconds", "Distortion (SSE / SST)"):
         assert f">{text}</text>" in svg
     assert "univariate" not in svg
@@ -222,17 +223,15 @@ def test_the_figure_names_methods_and_ks_and_leaves_out_what_was_skipped():
 
 @pytest.mark.parametrize("seconds", [1e-9, 0.3, 5000.0])
 def test_a_single_trial_has_a_figure_with_a_number_on_its_axis(seconds):
-    svg = mc.plot.draw_trials(
-        [mc.sweeps.Trial("mdav", 3, "", "mdav", 0.0, 1, 3, seconds)], "svg"
-    ).decode()
+    svg = mc.plot.comparison([Trial("mdav", 3, "", "mdav", 0.0, 1, 3, seconds)]).decode()
     assert '<g id="xtick_1">' in svg
 
 
 def test_figures_that_cannot_be_drawn_are_refused():
-    with pytest.raises(OptionError, match="No figure form 'bmp'; choose one of svg, png, pdf"):
-        mc.plot.draw_trials(TRIALS, "bmp")
+    with pytest.raises(OptionError, match="figure format"):
+        mc.plot.comparison(TRIALS, format="bmp")
     with pytest.raises(OptionError, match="nothing to draw"):
-        mc.plot.draw_trials(TRIALS[-1:], "svg")
+        mc.plot.comparison(TRIALS[-1:])
 
 
 def test_comparing_does_not_load_matplotlib():

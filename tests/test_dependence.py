@@ -321,12 +321,12 @@ def test_the_largest_weight_within_the_limit_is_recommended():
         ({"k": 1000}, "cannot make a cell"),
         ({"k": 5, "method": "unknown"}, "unknown"),
         ({"k": 5, "method": "mdav", "effort": "best"}, "effort"),
-        ({"k": 5, "blocks": 0}, "1 column or more"),
-        ({"k": 5, "blocks": "x0"}, "lists of the names"),
-        ({"k": 5, "blocks": [["x0"], ["nothing"]]}, "no quasi-identifier"),
+        ({"k": 5, "blocks": 0}, "at least 1 column"),
+        ({"k": 5, "blocks": "x0"}, "lists of names"),
+        ({"k": 5, "blocks": [["x0"], ["nothing"]]}, "not a quasi-identifier"),
         ({"k": 5, "blocks": [["x0"], ["x0"]]}, "twice"),
-        ({"k": 5, "blocks": []}, "leave out"),
-        ({"k": 5, "blocks": [["x0"], []]}, "without a column"),
+        ({"k": 5, "blocks": []}, "does not contain"),
+        ({"k": 5, "blocks": [["x0"], []]}, "A block is empty"),
     ],
 )
 def test_bad_input_is_refused(given, message):
@@ -338,11 +338,11 @@ def test_bad_input_is_refused(given, message):
 def test_the_figure_is_the_same_for_the_same_sweep():
     table, schema = gaussian_pair(0.5, n=100)
     sweep = mc.dependence_sweep(table, schema, k=[3, 5], method="mdav")
-    picture = mc.plot.draw_dependence(sweep, "svg")
-    assert picture == mc.plot.draw_dependence(sweep, "svg")
+    picture = mc.plot.dependence(sweep)
+    assert picture == mc.plot.dependence(sweep)
     assert b"k = 3" in picture
-    with pytest.raises(mc.errors.OptionError, match="No figure form"):
-        mc.plot.draw_dependence(sweep, "gif")
+    with pytest.raises(mc.errors.OptionError, match="figure format"):
+        mc.plot.dependence(sweep, format="gif")
 
 
 # ------------------------------------------------------------------------------------------------ blocks

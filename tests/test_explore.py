@@ -407,18 +407,18 @@ LIMITED = exploration(POINTS, {"risk": 0.2, "gain": 3.5})
     ("form", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
 )
 def test_the_figure_comes_in_three_forms_and_always_the_same(form, start):
-    drawn = mc.plot.draw_exploration(LIMITED, form)
+    drawn = mc.plot.exploration(LIMITED, format=form)
     assert drawn.startswith(start)
     slower = replace(LIMITED, points=tuple(replace(each, seconds=9.0) for each in LIMITED.points))
     taken = next(each for each in slower.points if each.measures == LIMITED.recommended.measures)
     edge = tuple(replace(each, seconds=9.0) for each in LIMITED.frontier)
-    assert drawn == mc.plot.draw_exploration(
-        replace(slower, recommended=taken, frontier=edge), form
+    assert drawn == mc.plot.exploration(
+        replace(slower, recommended=taken, frontier=edge), format=form
     )
 
 
 def test_the_figure_names_what_it_shows():
-    svg = mc.plot.draw_exploration(LIMITED, "svg").decode()
+    svg = mc.plot.exploration(LIMITED).decode()
     shown = (
         "auto",
         "mdav",
@@ -429,13 +429,13 @@ def test_the_figure_names_what_it_shows():
         "misses a limit",
         "beyond a limit",
     )
-    for text in (*shown, "Risk: risk (less is better)", "Loss: loss (less is better)"):
+    for text in (*shown, "Risk: risk (lower is better)", "Loss: loss (lower is better)"):
         assert f">{text}</text>" in svg
     assert ">mdav, k = 10</text>" in svg  # beneath "recommended:"
     assert "univariate" not in svg
-    plain = mc.plot.draw_exploration(exploration(POINTS), "svg").decode()
+    plain = mc.plot.exploration(exploration(POINTS)).decode()
     assert "a limit" not in plain
-    none = mc.plot.draw_exploration(exploration(POINTS, {"loss": 0.01}), "svg").decode()
+    none = mc.plot.exploration(exploration(POINTS, {"loss": 0.01})).decode()
     assert "recommended" not in none
 
 
@@ -443,8 +443,8 @@ def test_marks_of_one_k_that_lie_together_have_one_label():
     far, near = point(5, "b", risk=0.9, loss=0.9), point(5, "b", risk=0.1, loss=0.11)
     for other, labels in ((far, 2), (near, 1)):
         others = [point(9, risk=0.0, loss=1.0), point(2, risk=1.0, loss=0.0)]
-        svg = mc.plot.draw_exploration(
-            exploration([point(5, "a", risk=0.1, loss=0.1), other, *others]), "svg"
+        svg = mc.plot.exploration(
+            exploration([point(5, "a", risk=0.1, loss=0.1), other, *others])
         ).decode()
         assert svg.count(">k = 5</text>") == labels
 
@@ -453,20 +453,17 @@ def test_marks_of_one_k_that_lie_together_have_one_label():
 @pytest.mark.parametrize("value", [0.0, 1e-12, 0.5])
 def test_a_single_point_and_a_far_limit_have_a_figure(value, limit):
     made = exploration([point(3, risk=value, loss=value)], {"loss": limit})
-    assert mc.plot.draw_exploration(made, "svg").startswith(b"<?xml")
+    assert mc.plot.exploration(made).startswith(b"<?xml")
 
 
 def test_better_is_always_at_the_origin():
-    turned = mc.plot.draw_exploration(
-        replace(LIMITED, risk="gain", limits={"gain": 3.5}),
-        "svg",
-    ).decode()
-    assert "Risk: gain (more is better)" in turned
+    turned = mc.plot.exploration(replace(LIMITED, risk="gain", limits={"gain": 3.5})).decode()
+    assert "Risk: gain (higher is better)" in turned
 
 
 def test_the_forms_of_the_figure_are_checked():
-    with pytest.raises(OptionError, match="No figure form 'bmp'; choose one of svg, png, pdf"):
-        mc.plot.draw_exploration(LIMITED, "bmp")
+    with pytest.raises(OptionError, match="figure format"):
+        mc.plot.exploration(LIMITED, format="bmp")
 
 
 def test_exploring_does_not_load_matplotlib():

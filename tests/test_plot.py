@@ -1,5 +1,7 @@
-"""Pictures of cells: of methods side by side, and of a release."""
+"""Figures of cells: several methods side by side, and a release."""
 
+import subprocess
+import sys
 from xml.etree import ElementTree
 
 import numpy as np
@@ -7,6 +9,8 @@ import polars as pl
 import pytest
 
 import microcell as mc
+from microcell.errors import DataError, OptionError
+from tests.raising import raises
 
 
 def people(n=80, seed=0):
@@ -31,86 +35,95 @@ def texts(svg):
     ]
 
 
-# ---------------------------------------------------------------------------------------------- methods side by side
+# ------------------------------------------------------------------------------ methods
 
 
 @pytest.mark.parametrize(
-    ("form", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
+    ("format", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
 )
-def test_forms(form, start):
-    assert mc.plot.draw_cells(people(), TWO, k=10, form=form).startswith(start)
+def test_file_formats(format, start):
+    assert mc.plot.cells(people(), TWO, k=10, format=format).startswith(start)
 
 
-def test_a_panel_a_method_with_its_distortion_and_cells():
-    told = texts(mc.plot.draw_cells(people(), TWO, k=10, methods=["mdav", "vmdav", "pcl"]))
-    assert {"MDAV", "VMDAV", "PCL", "age (standardized)", "income (standardized)"} <= set(told)
+def test_each_method_has_a_panel_with_its_distortion_and_cells():
+    shown = texts(mc.plot.cells(people(), TWO, k=10, methods=["mdav", "vmdav", "pcl"]))
+    assert {"MDAV", "VMDAV", "PCL", "age (standardized)", "income (standardized)"} <= set(shown)
+    columns = np.column_stack([people()["age"], people()["income"]])
+    points = (columns - columns.mean(axis=0)) / columns.std(axis=0)
     for method in ("mdav", "pcl"):
-        made = mc.anonymize(people(), TWO, k=10, method=method).manifest.cells
-        assert f"distortion {made['distortion']:.4g}, {made['count']} cells" in told
+        release = mc.anonymize(people(), TWO, k=10, method=method)
+        distortion = mc.distortion(points, release.partition.labels)
+        assert f"distortion {distortion:.4g}, {len(release.partition)} cells" in shown
 
 
-def test_the_same_picture_every_time():
-    assert mc.plot.draw_cells(people(), TWO, k=10) == mc.plot.draw_cells(people(), TWO, k=10)
+def test_figures_are_reproducible():
+    assert mc.plot.cells(people(), TWO, k=10) == mc.plot.cells(people(), TWO, k=10)
 
 
-def test_a_single_method_is_a_word():
-    assert "PCL" not in texts(mc.plot.draw_cells(people(), TWO, k=10, methods="mdav"))
+def test_a_single_method_may_be_a_string():
+    assert "PCL" not in texts(mc.plot.cells(people(), TWO, k=10, methods="mdav"))
 
 
-def test_columns_are_chosen_by_name():
-    told = texts(mc.plot.draw_cells(people(), THREE, k=10, methods="mdav", columns=["bmi", "age"]))
-    assert {"bmi (standardized)", "age (standardized)"} <= set(told)
-    assert "income (standardized)" not in told
+def test_columns_are_selected_by_name():
+    shown = texts(mc.plot.cells(people(), THREE, k=10, methods="mdav", columns=["bmi", "age"]))
+    assert {"bmi (standardized)", "age (standardized)"} <= set(shown)
+    assert "income (standardized)" not in shown
 
 
-def test_strata_and_missing_values_are_heeded():
+def test_strata_and_missing_values_are_respected():
     frame = pl.DataFrame(people()).with_columns(
         pl.when(pl.int_range(pl.len()) < 3).then(None).otherwise(pl.col("age")).alias("age")
     )
     schema = mc.Schema(quasi=["age", "income"], strata=["sex"], rest="drop")
-    with pytest.raises(mc.errors.DataError, match=r"'age' \(3\)"):
-        mc.plot.draw_cells(frame, schema, k=5)
+    with pytest.raises(DataError):
+        mc.plot.cells(frame, schema, k=5)
     for missing in ("drop", "impute"):
-        assert "PCL" in texts(mc.plot.draw_cells(frame, schema, k=5, missing=missing))
+        assert "PCL" in texts(mc.plot.cells(frame, schema, k=5, missing=missing))
 
 
 @pytest.mark.parametrize(
-    ("schema", "options", "words"),
+    ("schema", "options", "code", "details"),
     [
-        (THREE, {}, "two dimensions; the quasi-identifiers have 3"),
-        (THREE, {"columns": ["age"]}, "two dimensions; the quasi-identifiers have 1"),
-        (
-            THREE,
-            {"columns": ["age", "sex"]},
-            "'sex' are not among the quasi-identifiers age, income, bmi",
-        ),
-        (TWO, {"methods": []}, "No method to draw"),
-        (TWO, {"methods": ["mdav", "nonsense"]}, "No method 'nonsense'"),
-        (TWO, {"methods": "univariate"}, "one dimension"),
-        (TWO, {"k": 1}, "k must be 2 or more"),
-        (TWO, {"missing": "ignore"}, "missing must be one of"),
-        (TWO, {"seed": -1}, "seed must be"),
-        (TWO, {"form": "bmp"}, "bmp"),
+        (THREE, {}, "option.unsupported", {"dimensions": 3}),
+        (THREE, {"columns": ["age"]}, "option.unsupported", {"dimensions": 1}),
+        (THREE, {"columns": ["age", "sex"]}, "option.unknown", {"columns": ["sex"]}),
+        (TWO, {"methods": []}, "option.invalid", {"option": "methods"}),
+        (TWO, {"format": "bmp"}, "option.unknown", {"option": "format"}),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(schema, options, words):
-    with pytest.raises(mc.errors.OptionError, match=words):
-        mc.plot.draw_cells(people(), schema, **{"k": 10, **options})
+def test_what_cannot_be_drawn_is_an_error(schema, options, code, details):
+    with raises(OptionError, code, **details):
+        mc.plot.cells(people(), schema, **{"k": 10, **options})
 
 
-def test_names_are_not_in_the_picture():
-    assert b"S3CR3T" not in mc.plot.draw_cells(people(), TWO, k=10)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"methods": ["mdav", "nonsense"]},
+        {"methods": "univariate"},
+        {"k": 1},
+        {"missing": "ignore"},
+        {"seed": -1},
+    ],
+)
+def test_options_are_checked_as_by_anonymize(options):
+    with pytest.raises(OptionError):
+        mc.plot.cells(people(), TWO, **{"k": 10, **options})
 
 
-# ---------------------------------------------------------------------------------------------- a release
+def test_identifiers_are_not_in_the_figure():
+    assert b"S3CR3T" not in mc.plot.cells(people(), TWO, k=10)
+
+
+# ------------------------------------------------------------------------------ a release
 
 
 @pytest.mark.parametrize("cells", [False, True, "balls", "lookup"])
-def test_a_release_of_two_numbers_has_a_picture(cells):
+def test_a_release_with_two_numeric_columns_can_be_drawn(cells):
     release = mc.anonymize(people(), TWO, k=10, method="mdav", cells=cells)
-    svg = mc.plot.draw_release(people(), release)
-    assert "MDAV" in texts(svg)
-    assert f"distortion {release.manifest.cells['distortion']:.4g}, 8 cells" in texts(svg)
+    shown = texts(mc.plot.release(people(), release))
+    assert "MDAV" in shown
+    assert any(text.startswith("distortion ") and text.endswith(", 8 cells") for text in shown)
 
 
 def test_power_cells_are_drawn_as_their_diagram():
@@ -118,27 +131,29 @@ def test_power_cells_are_drawn_as_their_diagram():
         mc.anonymize(people(), TWO, k=10, method="pcl", cells=cells) for cells in (False, True)
     )
     np.testing.assert_array_equal(plain.partition.labels, power.partition.labels)
-    assert mc.plot.draw_release(people(), plain) != mc.plot.draw_release(people(), power)
+    assert mc.plot.release(people(), plain) != mc.plot.release(people(), power)
 
 
-def test_a_release_of_other_dimensions_has_none():
-    one, nominal = (
-        mc.Schema(quasi=["age"], rest="drop"),
-        mc.Schema(quasi=["age", "sex"], rest="drop"),
-    )
+def test_a_release_of_other_dimensions_has_no_figure():
+    one = mc.Schema(quasi=["age"], rest="drop")
     for schema in (one, THREE):
-        assert (
-            mc.plot.draw_release(people(), mc.anonymize(people(), schema, k=10, method="bisect"))
-            is None
-        )
-    with_sex = mc.plot.draw_release(people(), mc.anonymize(people(), nominal, k=10, method="mdav"))
-    assert with_sex is None or "sex (standardized)" in texts(with_sex)
+        release = mc.anonymize(people(), schema, k=10, method="bisect")
+        assert mc.plot.release(people(), release) is None
+    nominal = mc.Schema(quasi=["age", "sex"], rest="drop")
+    figure = mc.plot.release(people(), mc.anonymize(people(), nominal, k=10, method="mdav"))
+    assert figure is None or "sex (standardized)" in texts(figure)
 
 
 @pytest.mark.parametrize("missing", ["drop", "impute"])
-def test_a_release_with_missing_values_has_a_picture(missing):
+def test_the_figure_of_a_release_handles_missing_values_as_the_release_did(missing):
     frame = pl.DataFrame(people()).with_columns(
         pl.when(pl.int_range(pl.len()) < 3).then(None).otherwise(pl.col("age")).alias("age")
     )
     release = mc.anonymize(frame, TWO, k=10, method="mdav", missing=missing)
-    assert mc.plot.draw_release(frame, release).startswith(b"<?xml")
+    assert mc.plot.release(frame, release).startswith(b"<?xml")
+
+
+def test_matplotlib_is_loaded_when_a_figure_is_drawn():
+    code = "import sys, microcell as mc; mc.plot.cells; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -66,6 +66,7 @@ _SUBPACKAGES = (
     "report",
     "surveys",
 )
+_OTHER_MODULES = ("allocation", "api", "release", "schema", "sweeps")
 _MODULE_OF = {name: f"microcell.{module}" for module, names in _MODULES.items() for name in names}
 
 __all__ = [
@@ -117,7 +118,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES:
+    if name in _SUBPACKAGES or name in _OTHER_MODULES:
         return import_module(f"microcell.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'microcell' has no attribute {name!r}")

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microcell import progress, report, tables
+from microcell import progress, tables
 from microcell.errors import DataError, OptionError
 from microcell.kernels.arrays import EARTH_RADIUS, unit_vectors
 from microcell.kernels.transport import choose_cells
 from microcell.methods.fixed_centroids import allocate_points
 from microcell.model import Floats, Integers, Table, Values
 
-__all__ = ["Allocation", "CentreSummary", "Spread", "Summary", "allocate", "draw_allocation"]
+__all__ = ["Allocation", "CentreSummary", "Spread", "Summary", "allocate"]
 
 _ADDED = ("centre", "distance")
 _PLACES = "places"
@@ -192,34 +192,6 @@ def allocate(
         columns=space.columns,
         unit=space.unit,
     )
-
-
-def draw_allocation(allocation: Allocation, form: str) -> bytes:
-    """Plot the allocation as a map of two columns or of a location, otherwise as two charts."""
-    summary, unit = allocation.summary, allocation.unit and f" {allocation.unit}"
-    ours, least = summary.distances, summary.nearest
-    title = f"{summary.points:,} points to {len(summary.centres):,} centres"
-    subtitle = (
-        f"mean distance {ours.mean:.3g}{unit} (to the nearest: {least.mean:.3g}{unit}), "
-        f"largest {ours.max:.3g}{unit}"
-    )
-    allotment = report.Allotment(
-        title,
-        subtitle,
-        allocation.points,
-        allocation.sites,
-        allocation.prices,
-        allocation.labels,
-        allocation.distances,
-        allocation.nearest,
-        names=[str(name) for name in allocation.centres],
-        loads=allocation.loads,
-        places=allocation.places,
-        axes=allocation.columns,
-        unit=allocation.unit,
-        radius=EARTH_RADIUS if allocation.unit == "km" else None,
-    )
-    return report.draw_allocation(allotment, form)
 
 
 # ------------------------------------------------------------------------------- coordinate space

@@ -381,7 +381,7 @@ def _check_audit(
         return
     rows = prepare.released_rows(prepared.original, prepared.schema, missing)
     found = auditing.audit(prepared.original, published, prepared.schema, pairs=rows)
-    missed = [str(item) for item in found.judge(limits) if not item.met]
+    missed = [str(item) for item in found.check(limits) if not item.met]
     if missed:
         raise RequirementError(
             f"{' '.join(missed)} Merging cells does not mend this. Nothing was released."

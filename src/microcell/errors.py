@@ -71,6 +71,7 @@ CODES: Mapping[str, str] = {
     "option.wrong_type": "An option has the wrong type.",
     "option.conflict": "Two options cannot be combined.",
     "option.unsupported": "An option is not supported by this method, engine or kind of cells.",
+    "option.missing": "A required option or argument is missing.",
     "option.extra_missing": "A package of an optional extra is not installed.",
     # The guarantee.
     "guarantee.failed": "The guarantee cannot be given, so nothing is released.",
@@ -80,6 +81,10 @@ CODES: Mapping[str, str] = {
     # Services.
     "service.unavailable": "The service cannot be reached or cannot answer now.",
     "service.unknown_device": "No device has this pseudonym and token.",
+    # The machine (reported by the command line).
+    "system.io_error": "The operating system could not read or write a file.",
+    "system.out_of_memory": "There is not enough memory for the table.",
+    "internal.bug": "An unexpected exception, which is a bug in microcell.",
 }
 """Every error code and its meaning. Codes are stable: they are never renamed or reused."""
 

@@ -1,143 +1,255 @@
-"""Pictures of cells in two dimensions: methods side by side, or the cells of a release."""
+"""Figures: cells of a table or a release, comparisons, explorations, allocations and plans.
+
+Every function returns the contents of an SVG, PNG or PDF file. The same input gives the same bytes.
+matplotlib is loaded when the first figure is drawn.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from microcell import methods as partitioning
-from microcell import progress, report
-from microcell.allocation import draw_allocation
+from microcell import progress
 from microcell.cells import PowerCells
 from microcell.errors import OptionError
-from microcell.increments.planning import draw_plan
-from microcell.kernels.arrays import centroids
+from microcell.kernels.arrays import EARTH_RADIUS, centroids
 from microcell.kernels.diagram import clip_diagram, hulls
 from microcell.model import Floats, Integers, Release, Schema
 from microcell.release import prepare
-from microcell.surveys.sizes import draw_size
-from microcell.sweeps import draw_dependence, draw_exploration, draw_trials
+from microcell.report import check_figure_format, figures
+from microcell.surveys.participation import effective_anonymity
+
+if TYPE_CHECKING:
+    from microcell.allocation import Allocation
+    from microcell.increments import Plan
+    from microcell.surveys import SurveySize
+    from microcell.sweeps import DependenceSweep, Exploration, Trial
 
 __all__ = [
-    "draw_allocation",
-    "draw_cells",
-    "draw_dependence",
-    "draw_exploration",
-    "draw_plan",
-    "draw_release",
-    "draw_size",
-    "draw_trials",
+    "allocation",
+    "cells",
+    "comparison",
+    "dependence",
+    "exploration",
+    "plan",
+    "release",
+    "survey_size",
 ]
 
-MARGIN = 0.05
-"""Room around the records, as a share of their spread."""
+_MARGIN = 0.05
+"""Room around the records, as a share of their range."""
+_DECADES = 8
+"""Powers of ten shown on either side of the requested failure probability."""
 
 
-def draw_cells(
+def cells(
     source: Any,
     schema: Schema | str | Path,
     *,
     k: int,
     methods: str | Iterable[str] = ("mdav", "pcl"),
     columns: str | Iterable[str] | None = None,
-    form: str = "svg",
+    format: str = "svg",
     seed: int = 0,
     missing: str = "error",
 ) -> bytes:
-    """A figure of the cells that methods make of a table, side by side: "svg", "png" or "pdf".
+    """Draw the cells that different methods make of a table, side by side.
 
-    Records are dots, centroids crosses. Cells of "pcl" are the polytopes of their power diagram; those of other methods
-    are drawn as the hulls of their records. Needs quasi-identifiers of two dimensions in all: name them by ``columns``
-    if the schema has more.
+    Records are dots and centroids crosses. Cells of "pcl" are drawn as polygons of their power
+    diagram, those of other methods as convex hulls of their records. The figure shows original
+    records: do not publish it.
+
+    Parameters
+    ----------
+    source, schema, k, seed, missing
+        As in :func:`microcell.anonymize`.
+    methods
+        One or more methods.
+    columns
+        The quasi-identifiers to use, if the schema has more than two dimensions.
+    format : {"svg", "png", "pdf"}
+        File format of the result.
     """
+    check_figure_format(format)
     partitioning.check_k(k)
     names = [methods] if isinstance(methods, str) else list(methods)
     for name in names:
         partitioning.check_method(name, {})
     if not names:
         raise OptionError(
-            f"No method to draw; choose some of auto, {', '.join(partitioning.METHODS)}."
+            "There is no method to draw. Choose one or more of auto, "
+            f"{', '.join(partitioning.METHODS)}.",
+            option="methods",
         )
     prepare.check_handling(missing, seed)
-    chosen = prepare.as_schema(schema)
+    schema = prepare.as_schema(schema)
     if columns is not None:
-        chosen = _narrow(chosen, [columns] if isinstance(columns, str) else list(columns))
-    prepared = prepare.prepare(source, chosen, k=k, missing=missing)
-    points = prepared.encoded.matrix
-    if points.shape[1] != 2:
+        schema = _select_columns(schema, [columns] if isinstance(columns, str) else list(columns))
+    prepared = prepare.prepare(source, schema, k=k, missing=missing)
+    dimensions = prepared.encoded.matrix.shape[1]
+    if dimensions != 2:
         raise OptionError(
-            f"Cells can be drawn in two dimensions; the quasi-identifiers have {points.shape[1]}. Name two columns of "
-            "numbers or dates that vary."
+            f"Cells can only be drawn in two dimensions, but the quasi-identifiers have "
+            f"{dimensions}. Select two numeric or date columns that vary.",
+            code="option.unsupported",
+            option="columns",
+            dimensions=dimensions,
         )
-    maps: list[report.CellMap] = []
+    panels: list[figures.Panel] = []
     for name in names:
-        progress.report(f"{name}, k = {k}", len(maps), len(names))
-        maps.append(_map_method(prepared, prepare.Request(k, name, seed, {})))
-    return report.draw_cellmaps(maps, form, axes=_axes(prepared))
+        progress.report(f"{name}, k = {k}", len(panels), len(names))
+        panels.append(_panel_of_method(prepared, prepare.Request(k, name, seed, {})))
+    return figures.draw_panels(panels, format, axis_labels=_axis_labels(prepared))
 
 
-def draw_release(source: Any, release: Release, form: str = "svg") -> bytes | None:
-    """A figure of the cells of a release and the records it was made of; None if these have not two dimensions."""
-    missing = release.manifest.missing
+def release(source: Any, release: Release, *, format: str = "svg") -> bytes | None:
+    """Draw the original records and the cells of a release, or return None if not in the plane.
+
+    The figure shows original records: do not publish it.
+
+    Parameters
+    ----------
+    source
+        The original table.
+    release
+        Made of that table, with quasi-identifiers of two dimensions in total.
+    format : {"svg", "png", "pdf"}
+        File format of the result.
+    """
+    check_figure_format(format)
     if len(release.schema.quasi) > 2:
         return None
-    prepared = prepare.prepare(source, release.schema, k=release.partition.k, missing=missing)
+    prepared = prepare.prepare(
+        source, release.schema, k=release.partition.k, missing=release.manifest.missing
+    )
     if prepared.encoded.matrix.shape[1] != 2:
         return None
-    cells = release.cells if isinstance(release.cells, PowerCells) else None
-    title = release.partition.method.upper()
-    panel = _map(
-        title, prepared.encoded.matrix, release.partition.labels, cells, prepared.encoded.weights
-    )
-    return report.draw_cellmaps([panel], form, axes=_axes(prepared))
+    power_cells = release.cells if isinstance(release.cells, PowerCells) else None
+    panel = _panel(release.partition.method, prepared, release.partition.labels, power_cells)
+    return figures.draw_panels([panel], format, axis_labels=_axis_labels(prepared))
 
 
-def _narrow(schema: Schema, columns: list[str]) -> Schema:
-    """The schema with these quasi-identifiers alone; all else is dropped, since nothing is released."""
-    known = {column.name: column for column in schema.quasi}
-    unknown = [name for name in columns if name not in known]
+def comparison(trials: "Iterable[Trial]", *, format: str = "svg") -> bytes:
+    """Draw the distortion and run time of the methods that :func:`microcell.compare` tried.
+
+    There is a marker per method and a line per k; methods that could not be used are left out.
+    """
+    check_figure_format(format)
+    shown = [trial for trial in trials if not trial.skipped]
+    if not shown:
+        raise OptionError(
+            "There is nothing to draw, because none of the methods could be used on the table. "
+            "Compare other methods.",
+            option="trials",
+        )
+    return figures.draw_comparison(shown, format)
+
+
+def exploration(exploration: "Exploration", *, format: str = "svg") -> bytes:
+    """Draw risk against loss of the points that :func:`microcell.explore` tried.
+
+    There is a line per method, labelled with k. The frontier is a dashed staircase, the area beyond
+    a limit is shaded, points that miss a limit are hollow, and the recommended point has a ring.
+    """
+    check_figure_format(format)
+    return figures.draw_exploration(exploration, format)
+
+
+def dependence(sweep: "DependenceSweep", *, format: str = "svg") -> bytes:
+    """Draw the trade-offs that :func:`microcell.dependence_sweep` found.
+
+    The left panel shows D_Y against D_X, the right one their changes relative to weight 0.
+    """
+    check_figure_format(format)
+    return figures.draw_dependence(sweep, format)
+
+
+def allocation(allocation: "Allocation", *, format: str = "svg") -> bytes:
+    """Draw the result of :func:`microcell.allocate`: a map if it has two coordinates, else charts.
+
+    The map shows points, centres, and the polygon of each centre, in which its squared distance
+    plus price is the smallest. The charts show how far points have to go, and the load and the
+    places of each centre.
+    """
+    check_figure_format(format)
+    return figures.draw_allocation(allocation, format, radius=EARTH_RADIUS)
+
+
+def plan(plan: "Plan", *, format: str = "svg") -> bytes:
+    """Draw the steps of a plan over time, next to processing all records at the end."""
+    check_figure_format(format)
+    return figures.draw_plan(plan, format)
+
+
+def survey_size(size: "SurveySize", *, format: str = "svg") -> bytes:
+    """Draw the required cell size of a survey against the accepted failure probability."""
+    check_figure_format(format)
+    anonymity = size.anonymity
+    middle = int(np.clip(np.floor(np.log10(anonymity.failure)), -290, -1))
+    exponents = np.arange(max(middle - _DECADES, -299), min(middle + _DECADES, -1) + 1, 0.125)
+    probabilities = np.clip(10.0**exponents, 1e-300, 0.5).tolist()
+    sizes = [
+        effective_anonymity(anonymity.k, size.participation, probability).size
+        for probability in probabilities
+    ]
+    return figures.draw_survey_size(size, probabilities, sizes, format)
+
+
+def _select_columns(schema: Schema, names: list[str]) -> Schema:
+    """Keep only these quasi-identifiers. Everything else is dropped, as nothing is released."""
+    available = {column.name: column for column in schema.quasi}
+    unknown = [name for name in names if name not in available]
     if unknown:
         raise OptionError(
-            f"{', '.join(map(repr, unknown))} are not among the quasi-identifiers {', '.join(known)}."
+            f"Not a quasi-identifier: {', '.join(map(repr, unknown))}. "
+            f"Choose from {', '.join(available)}.",
+            code="option.unknown",
+            option="columns",
+            columns=unknown,
         )
-    return replace(Schema(quasi=[known[name] for name in columns]), rest="drop")
+    return replace(Schema(quasi=[available[name] for name in names]), rest="drop")
 
 
-def _axes(prepared: prepare.Prepared) -> tuple[str, str]:
+def _axis_labels(prepared: prepare.Prepared) -> tuple[str, str]:
     names = [
         column.name
         for column in prepared.encoded.encoding.columns
         for _ in range(column.dimensions)
     ]
-    return (f"{names[0]} (standardized)", f"{names[1]} (standardized)")
+    return f"{names[0]} (standardized)", f"{names[1]} (standardized)"
 
 
-def _map_method(prepared: prepare.Prepared, request: prepare.Request) -> report.CellMap:
-    points, weights = prepared.encoded.matrix, prepared.encoded.weights
+def _panel_of_method(prepared: prepare.Prepared, request: prepare.Request) -> "figures.Panel":
     one_stratum = len(np.unique(prepared.strata)) == 1
     if request.method == "pcl" and one_stratum:
         made = prepare.make_function(prepared, request, "power")
-        cells = made.cells if isinstance(made.cells, PowerCells) else None
-        return _map("PCL", points, made.partition.labels, cells, weights)
-    return _map(
-        request.method.upper(), points, prepare.make_cells(prepared, request).labels, None, weights
-    )
+        power_cells = made.cells if isinstance(made.cells, PowerCells) else None
+        return _panel("pcl", prepared, made.partition.labels, power_cells)
+    return _panel(request.method, prepared, prepare.make_cells(prepared, request).labels, None)
 
 
-def _map(
-    title: str, points: Floats, labels: Integers, cells: PowerCells | None, weights: Floats | None
-) -> report.CellMap:
+def _panel(
+    method: str, prepared: prepare.Prepared, labels: Integers, power_cells: PowerCells | None
+) -> "figures.Panel":
+    points, weights = prepared.encoded.matrix, prepared.encoded.weights
     means = centroids(points, labels, np.ones(len(points)) if weights is None else weights)
-    lost = partitioning.distortion(points, labels, weights=weights)
-    outlines = hulls(points, labels)
-    if cells is not None and cells.chooser is None:
-        low, high = points.min(axis=0), points.max(axis=0)
-        room = MARGIN * (high - low)
-        outlines = clip_diagram(
-            cells.centroids.copy(), cells.costs.copy(), np.concatenate([low - room, high + room])
+    distortion = partitioning.distortion(points, labels, weights=weights)
+    if power_cells is not None and power_cells.chooser is None:
+        polygons = clip_diagram(
+            power_cells.centroids.copy(), power_cells.costs.copy(), _bounding_box(points)
         )
-    return report.CellMap(
-        title, points, labels, means, outlines, f"distortion {lost:.4g}, {len(means):,} cells"
+    else:
+        polygons = hulls(points, labels)
+    count = f"{len(means):,} cell{'s' * (len(means) != 1)}"
+    return figures.Panel(
+        method.upper(), points, labels, means, polygons, f"distortion {distortion:.4g}, {count}"
     )
+
+
+def _bounding_box(points: Floats) -> Floats:
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = _MARGIN * (high - low)
+    return np.concatenate([low - margin, high + margin])

@@ -1,30 +1,33 @@
-"""Progress of long work, told to whoever listens.
+"""Progress reports of long-running work.
 
-Work announces itself by :func:`report`; a face listens with :func:`listen`. Nobody listening costs nothing, and the
-work never knows who listens. Reports carry counts and words, never data.
+Code that takes long calls :func:`report`; an interface subscribes with :func:`listen`. Without a
+listener a report costs next to nothing. Reports contain task names and counts, never data.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Listener", "listen", "report"]
+__all__ = ["COMPILING", "Listener", "listen", "report"]
 
 Listener = Callable[[str, int, int], None]
-"""Called with what is being done, how much is done and how much there is (0: not known)."""
+"""Called with the task, the number of steps done and the total (0 if unknown)."""
+
+COMPILING = "compiling kernels (first run on this machine only)"
+"""The task reported while kernels are compiled, which makes a first run slow."""
 
 _listener: ContextVar[Listener | None] = ContextVar("microcell_progress", default=None)
 
 
 @contextmanager
 def listen(listener: Listener) -> Iterator[None]:
-    """Let ``listener`` hear the reports of everything that runs inside the ``with`` block.
+    """Send the progress reports of the ``with`` block to ``listener``.
 
     Examples
     --------
     >>> with listen(lambda task, done, total: print(task, done, total)):
-    ...     report("grouping", 3, 10)
-    grouping 3 10
+    ...     report("grouping records", 3, 10)
+    grouping records 3 10
     """
     token = _listener.set(listener)
     try:
@@ -34,7 +37,7 @@ def listen(listener: Listener) -> Iterator[None]:
 
 
 def report(task: str, done: int = 0, total: int = 0) -> None:
-    """Tell the listener, if there is one, that ``done`` of ``total`` steps of ``task`` are finished."""
+    """Report that ``done`` of ``total`` steps of ``task`` are finished."""
     listener = _listener.get()
     if listener is not None:
         listener(task, done, total)

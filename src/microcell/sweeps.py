@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from microcell import auditing, progress, report
+from microcell import auditing, progress
 from microcell import methods as partitioning
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
-from microcell.model import Audit, Encoded, Floats, Judgement, Measure, Partition, Schema
+from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, Schema
 from microcell.release import enforce, prepare
 from microcell.schema import resolve
 
@@ -35,9 +35,6 @@ __all__ = [
     "Trial",
     "compare",
     "dependence_sweep",
-    "draw_dependence",
-    "draw_exploration",
-    "draw_trials",
     "explore",
 ]
 
@@ -299,16 +296,6 @@ def compare(
     return Comparison(tuple(_as_trial(prepared.encoded, attempt) for attempt in attempts))
 
 
-def draw_trials(trials: Iterable[Trial], form: str) -> bytes:
-    """Plot distortion against seconds, a marker per method and a line per k."""
-    marks = [
-        report.Mark(trial.method, trial.k, trial.seconds, trial.distortion)
-        for trial in trials
-        if trial.seconds is not None and trial.distortion is not None
-    ]
-    return report.draw_marks(marks, form)
-
-
 def _prepare(
     source: Any,
     schema: Schema | str | Path,
@@ -494,39 +481,12 @@ def explore(
     return Exploration(points, recommended, why, limits, risk, loss, tuple(frontier))
 
 
-def draw_exploration(exploration: Exploration, form: str) -> bytes:
-    """Plot risk against loss, a line per method with k at its marks.
-
-    The frontier is drawn as broken stairs, limits of the two measures are shaded, marks of points
-    that fail a limit are hollow, and the recommended point has a ring.
-    """
-    risk, loss = exploration.risk, exploration.loss
-    usable = [point for point in exploration.points if not point.skipped]
-    spots = [
-        report.Spot(
-            point.method,
-            point.k,
-            float(point[risk]),
-            float(point[loss]),
-            meets=exploration.meets(point),
-            frontier=point in exploration.frontier,
-            recommended=point == exploration.recommended,
-        )
-        for point in usable
-    ]
-    axes = [
-        report.Scale(name, usable[0].measures[name].lower_is_better, exploration.limits.get(name))
-        for name in (risk, loss)
-    ]
-    return report.draw_map(report.RiskMap(tuple(spots), axes[0], axes[1]), form)
-
-
 def _as_point(prepared: prepare.Prepared, attempt: _Attempt, *, names: Sequence[str]) -> Point:
     request = attempt.request
     if attempt.made is None:
         return Point(request.method, request.k, attempt.why)
     audit = _audit(prepared, attempt.made.partition)
-    audit.judge(dict.fromkeys(names, 0.0))  # raises at the first point if a measure is unknown
+    audit.check(dict.fromkeys(names, 0.0))  # raises at the first point if a measure is unknown
     if audit["k"] < request.k:
         raise GuaranteeError(
             f"The table made for k = {request.k} has a class of only {audit['k']} records. Nothing "
@@ -616,13 +576,13 @@ def _scaled(point: Point, points: Sequence[Point], name: str) -> float:
     return (_cost(point, name) - min(costs)) / spread if spread else 0.0
 
 
-def _failed(point: Point, limits: Mapping[str, float]) -> list[Judgement]:
+def _failed(point: Point, limits: Mapping[str, float]) -> list[Check]:
     """Return the limits that the point does not meet, each with the measured value."""
-    judged = [Judgement(point.measures[name], limit) for name, limit in limits.items()]
+    judged = [Check(point.measures[name], limit) for name, limit in limits.items()]
     return [item for item in judged if not item.met]
 
 
-def _shortfall(failed: Judgement) -> float:
+def _shortfall(failed: Check) -> float:
     return abs(float(failed.measure.value) - failed.limit)
 
 
@@ -636,7 +596,7 @@ def _total_shortfall(point: Point, points: Sequence[Point], limits: Mapping[str,
     return total
 
 
-def _describe_failure(failed: Judgement) -> str:
+def _describe_failure(failed: Check) -> str:
     return f"{str(failed).removesuffix('.')} (off by {_shortfall(failed):.6g})"
 
 
@@ -758,22 +718,6 @@ def dependence_sweep(
     points = _with_increments([_as_dependence_point(prepared, attempt) for attempt in attempts])
     names = tuple(tuple(columns[place].name for place in block) for block in places)
     return DependenceSweep(points, method, names if blocks is not None else ())
-
-
-def draw_dependence(sweep: DependenceSweep, form: str) -> bytes:
-    """Plot D_Y against D_X, and their relative changes."""
-    marks = [
-        report.Tradeoff(
-            point.k,
-            point.dependence,
-            point.distortion,
-            point.dependence_loss,
-            point.distortion_increment,
-            point.loss_increment,
-        )
-        for point in sweep.points
-    ]
-    return report.draw_tradeoffs(marks, form)
 
 
 def _as_dependence_point(prepared: prepare.Prepared, attempt: _Attempt) -> DependencePoint:

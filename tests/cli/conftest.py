@@ -1,12 +1,15 @@
-"""A folder with a small survey, and a way to run commands in it."""
+"""A folder with a small survey, and ways to run commands in it."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -19,14 +22,27 @@ Command = Callable[..., "Outcome"]
 
 @dataclass(frozen=True)
 class Outcome:
+    """Exit code and output of a command."""
+
     code: int
     stdout: str
     stderr: str
 
+    @property
+    def error(self) -> str | None:
+        """The code of the error line, such as "option.unknown"; None if there is none."""
+        match = re.search(r"^error\[([a-z_.]+)\]: ", self.stderr, flags=re.MULTILINE)
+        return match[1] if match else None
+
+    @property
+    def json(self) -> Any:
+        """The JSON document on stdout."""
+        return json.loads(self.stdout)
+
 
 @pytest.fixture(scope="session")
-def survey_files(tmp_path_factory) -> dict[str, str]:
-    """The texts of people.csv and schema.toml, for 200 people."""
+def survey_files() -> dict[str, str]:
+    """The contents of people.csv and schema.toml, for 200 people."""
     people = mc.sample_survey(200)
     lines = zip(*(column.tolist() for column in people.values()), strict=True)
     rows = [",".join(map(str, line)) for line in lines]
@@ -38,7 +54,7 @@ def survey_files(tmp_path_factory) -> dict[str, str]:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, survey_files) -> Path:
-    """The working folder, with people.csv and schema.toml in it."""
+    """The working folder, which contains people.csv and schema.toml."""
     monkeypatch.chdir(tmp_path)
     for name, text in survey_files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -58,7 +74,7 @@ def run() -> Command:
 
 @pytest.fixture
 def spawn() -> Callable[..., "subprocess.Popen[str]"]:
-    """Start a command in a process of its own."""
+    """Start a command in a separate process."""
 
     def start(*arguments: object, **environment: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -68,7 +84,7 @@ def spawn() -> Callable[..., "subprocess.Popen[str]"]:
             text=True,
             encoding="utf-8",
             env=os.environ | environment,
-            # A process started in the background ignores Ctrl-C; these must not.
+            # A background process ignores Ctrl-C by default; these must not.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
 
@@ -77,7 +93,7 @@ def spawn() -> Callable[..., "subprocess.Popen[str]"]:
 
 @pytest.fixture
 def run_alone(spawn) -> Command:
-    """Run a command in a process of its own, to its end."""
+    """Run a command to its end in a separate process."""
 
     def invoke(*arguments: object, **environment: str) -> Outcome:
         process = spawn(*arguments, **environment)

@@ -12,7 +12,7 @@ import pytest
 
 import microcell as mc
 from microcell._atomic import Staging
-from microcell.report import FIGURE_FORMS
+from microcell.report import FIGURE_FORMATS
 
 module = import_module("microcell.cli.allocate")
 BASE = ("allocate", "patients.csv", "hospitals.csv", "-o", "out.csv")
@@ -80,7 +80,7 @@ def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
     assert sum(centre["load"] for centre in told["centres"]) == 60
 
 
-@pytest.mark.parametrize("form", FIGURE_FORMS)
+@pytest.mark.parametrize("form", FIGURE_FORMATS)
 def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
     outcome = run(*BASE, *PLANE, "--figure", f"map.{form.upper()}")
     assert outcome.code == 0, outcome.stderr
@@ -125,7 +125,7 @@ def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, told
     outcome = run(*BASE, *words)
     assert outcome.code == 2, outcome.stderr
     (line,) = outcome.stderr.splitlines()
-    assert line.startswith("error: ")
+    assert line.startswith("error[")
     assert told in line
     assert outcome.stdout == ""
     assert contents(folder) == before
@@ -166,11 +166,11 @@ def test_a_disk_that_fills_up_leaves_everything_as_it_was(folder, run, monkeypat
 
 
 def test_a_figure_that_cannot_be_drawn_leaves_no_table(folder, run, monkeypatch):
-    def fail(*_):
+    def fail(*_, **__):
         raise MemoryError
 
     before = contents(folder)
-    monkeypatch.setattr(mc, "draw_allocation", fail)
+    monkeypatch.setattr(mc.plot, "allocation", fail)
     assert run(*BASE, *PLANE, "--figure", "map.svg").code == 2
     assert contents(folder) == before
 

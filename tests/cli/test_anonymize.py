@@ -318,7 +318,7 @@ def test_a_folder_that_is_not_writable_is_refused(folder, run):
 def test_a_folder_where_nobody_may_write_is_refused(folder, run):
     outcome = run(*BASE, "-k", 5, "-o", "/proc/out.csv")
     assert outcome.code == 2
-    assert outcome.stderr.count("error: ") == 1
+    assert outcome.stderr.count("error[") == 1
 
 
 def test_effort_goes_to_auto_and_is_refused_where_it_is_wrong(folder, run):
@@ -498,8 +498,8 @@ def test_requirements_are_met_and_told(folder, run):
 REQUIRED_WRONG = [
     (("--require", "l_diversity<=3"), 2, "of l_diversity, more is better. Write l_diversity>=3"),
     (("--require", "t_closeness.tsh>=0.3"), 2, "of t_closeness.tsh, less is better"),
-    (("--require", "t_closeness"), 2, "--require takes a measure"),
-    (("--require", "t_closeness=nan"), 2, "--require takes a measure"),
+    (("--require", "t_closeness"), 2, "is not valid: write a measure"),
+    (("--require", "t_closeness=nan"), 2, "is not valid: write a measure"),
     (("--require", "k=5", "--require", "k=6"), 2, "two limits for 'k'"),
     (("--require", "nonsense=3"), 2, "No measure 'nonsense'"),
     (("--require", "t_closeness.age=3"), 2, "no confidential column 'age'"),

@@ -11,7 +11,7 @@ import pytest
 import microcell as mc
 from microcell._atomic import Staging
 from microcell.cli import options as _options
-from microcell.report import FIGURE_FORMS
+from microcell.report import FIGURE_FORMATS
 
 module = import_module("microcell.cli.sweeps")
 BASE = ("compare", "people.csv", "-s", "schema.toml")
@@ -127,7 +127,7 @@ def test_reading_options_are_heard(folder, run):
     assert json.loads(odd.stdout)[0]["distortion"] == json.loads(plain.stdout)[0]["distortion"]
 
 
-@pytest.mark.parametrize("form", FIGURE_FORMS)
+@pytest.mark.parametrize("form", FIGURE_FORMATS)
 def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
     outcome = run(*BASE, "-k", "3,5", "--methods", "mdav,bisect", "--figure", f"out.{form.upper()}")
     assert outcome.code == 0, outcome.stderr
@@ -137,7 +137,7 @@ def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
 
 
 def test_the_forms_are_those_of_the_library():
-    assert tuple(_options._FIGURES.values()) == FIGURE_FORMS
+    assert tuple(_options._FIGURE_FORMATS.values()) == FIGURE_FORMATS
 
 
 def contents(folder):
@@ -147,7 +147,7 @@ def contents(folder):
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("-k", "3,x"), 2, "-k takes whole numbers"),
+        (("-k", "3,x"), 2, "-k must be whole numbers"),
         (("-k", ""), 2, "there is none"),
         (("-k", "1"), 2, "k must be 2 or more"),
         (("-k", "3,201"), 1, "200 records cannot make a cell of k = 201"),
@@ -166,7 +166,7 @@ def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, code
     outcome = run(*BASE, *words)
     assert outcome.code == code, outcome.stderr
     last = outcome.stderr.splitlines()[-1]
-    assert last.startswith("error: ")
+    assert last.startswith("error[")
     assert told in last
     assert contents(folder) == before
 
@@ -195,7 +195,7 @@ def test_a_disk_that_fills_up_leaves_the_old_figure(folder, run, monkeypatch):
 
 def test_the_examples_of_the_help_run(folder, run):
     told = re.sub(r"[\s│]+", " ", run("compare", "--help").stdout)
-    for line in module.EXAMPLES:
+    for line in module.COMPARE_EXAMPLES:
         assert line in told
         outcome = run(*shlex.split(line)[1:])
         assert outcome.code == 0, (line, outcome.stderr)

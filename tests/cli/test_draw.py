@@ -11,7 +11,7 @@ import pytest
 
 import microcell as mc
 from microcell._atomic import Staging
-from microcell.report import FIGURE_FORMS
+from microcell.report import FIGURE_FORMATS
 
 module = import_module("microcell.cli.draw")
 BASE = ("draw", "people.csv", "-s", "schema.toml", "-k", 20)
@@ -47,7 +47,7 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("form", FIGURE_FORMS)
+@pytest.mark.parametrize("form", FIGURE_FORMATS)
 def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
     outcome = run(*BASE, *TWO, "-o", f"out.{form.upper()}")
     assert (outcome.code, outcome.stdout) == (0, ""), outcome.stderr
@@ -58,7 +58,7 @@ def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
 
 def test_the_figure_is_the_librarys(folder, run):
     assert run(*BASE, *TWO, "--methods", "mdav, vmdav", "--seed", 3, "-o", "out.svg").code == 0
-    figure = mc.plot.draw_cells(
+    figure = mc.plot.cells(
         "people.csv",
         "schema.toml",
         k=20,
@@ -117,7 +117,7 @@ def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, code
     outcome = run(*BASE, *words)
     assert outcome.code == code, outcome.stderr
     last = outcome.stderr.splitlines()[-1]
-    assert last.startswith("error: ")
+    assert last.startswith("error[")
     assert told in last
     assert contents(folder) == before
 

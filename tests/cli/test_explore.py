@@ -11,7 +11,7 @@ import pytest
 
 import microcell as mc
 from microcell._atomic import Staging
-from microcell.report import FIGURE_FORMS
+from microcell.report import FIGURE_FORMATS
 
 module = import_module("microcell.cli.sweeps")
 BASE = ("explore", "people.csv", "-s", "schema.toml")
@@ -97,7 +97,8 @@ def test_limits_that_cannot_be_met_end_in_1_after_the_map(folder, run):
     assert len(outcome.stdout.splitlines()) == 4
     last = outcome.stderr.splitlines()[-1]
     assert last.startswith(
-        "error: No point of the map meets all limits. mdav with k = 3 comes nearest: distortion is"
+        "error[guarantee.requirement_not_met]: No point of the map meets all limits. mdav with k = 3 "
+        "comes nearest: distortion is"
     )
     assert "(missed by" in last
     assert {"map.svg", "map.csv"} <= set(contents(folder))
@@ -162,7 +163,7 @@ def test_the_file_has_all_measures(folder, run):
             assert measure.name == name
 
 
-@pytest.mark.parametrize("form", FIGURE_FORMS)
+@pytest.mark.parametrize("form", FIGURE_FORMATS)
 def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
     outcome = run(*BASE, "-k", "3,5", "--methods", "mdav", "--figure", f"out.{form.upper()}")
     assert outcome.code == 0, outcome.stderr
@@ -206,7 +207,7 @@ def test_skipped_methods_and_what_auto_chose_are_told(folder, run):
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("-k", "3,x"), 2, "-k takes whole numbers"),
+        (("-k", "3,x"), 2, "-k must be whole numbers"),
         (("-k", ""), 2, "there is none"),
         (("-k", "1"), 2, "k must be 2 or more"),
         (("-k", "3,201"), 1, "200 records cannot make a cell of k = 201"),
@@ -220,9 +221,9 @@ def test_skipped_methods_and_what_auto_chose_are_told(folder, run):
         (
             ("-k", "3", "--methods", "mdav", "--require", "distortion"),
             2,
-            "--require takes a measure",
+            "is not valid: write a measure",
         ),
-        (("-k", "3", "--methods", "mdav", "--require", "distortion>=0.1"), 2, "less is better"),
+        (("-k", "3", "--methods", "mdav", "--require", "distortion>=0.1"), 2, "lower values"),
         (
             ("-k", "3", "--methods", "mdav", "--require", "k=2", "--require", "k=3"),
             2,
@@ -243,7 +244,7 @@ def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, code
     assert outcome.code == code, outcome.stderr
     assert outcome.stdout == ""
     last = outcome.stderr.splitlines()[-1]
-    assert last.startswith("error: ")
+    assert last.startswith("error[")
     assert told in last
     assert contents(folder) == before
 
@@ -252,7 +253,7 @@ def test_a_limit_on_the_wrong_side_is_refused_before_any_work(folder, run, monke
     monkeypatch.setattr(mc, "explore", lambda *_, **__: pytest.fail("work was done"))
     outcome = run(*BASE, "-k", "3", "--require", "t_closeness.tsh>=0.3")
     assert outcome.code == 2
-    assert "less is better" in outcome.stderr
+    assert "lower values" in outcome.stderr
 
 
 def test_k_must_be_given(folder, run):
@@ -285,7 +286,7 @@ def test_ctrl_c_while_cells_are_made_writes_nothing(folder, run, monkeypatch):
     monkeypatch.setattr("microcell.release.prepare.make_cells", interrupt)
     outcome = run(*BASE, "-k", 5, "--methods", "mdav", "--figure", "map.svg")
     assert (outcome.code, outcome.stdout) == (130, "")
-    assert outcome.stderr.splitlines()[-1] == "interrupted; nothing was written"
+    assert outcome.stderr.splitlines()[-1] == "Interrupted: nothing was written."
     assert contents(folder) == before
 
 
@@ -315,7 +316,7 @@ def test_nothing_of_the_table_is_told(tmp_path, monkeypatch, run, limit):
 
 def test_the_examples_of_the_help_run(folder, run):
     told = re.sub(r"[\s│]+", " ", run("explore", "--help").stdout)
-    for line in module.EXAMPLES:
+    for line in module.EXPLORE_EXAMPLES:
         assert line in told
         outcome = run(*shlex.split(line)[1:])
         assert outcome.code == 0, (line, outcome.stderr)

@@ -359,7 +359,7 @@ WRONG = [
     (("--collection", "10h", "--whole", "2h", "--arrivals", "gone.csv"), "No file"),
     (
         ("--collection", "10h", "--whole", "2h", "--figure", "timeline.txt"),
-        "--figure takes a name that ends in",
+        "--figure must be a file name ending in",
     ),
     (("people.csv", "--collection", "10h"), "A source needs a schema and k"),
     (

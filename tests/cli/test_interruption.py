@@ -55,13 +55,13 @@ def test_an_interrupted_run_leaves_the_old_files(tmp_path, long_run, spawn, numb
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert stdout == ""
-    assert stderr.splitlines()[-1] == "interrupted; nothing was written"
+    assert stderr.splitlines()[-1] == "Interrupted: nothing was written."
     assert "Traceback" not in stderr
     assert contents(tmp_path) == before
 
 
 FAILURES = [
-    (KeyboardInterrupt(), 130, "interrupted; nothing was written"),
+    (KeyboardInterrupt(), 130, "Interrupted: nothing was written."),
     (OSError(errno.ENOSPC, "No space left on device"), 2, "No space left on device"),
     (ValueError("quoted value"), 70, "defect"),
 ]
@@ -122,7 +122,5 @@ def test_a_disk_that_fills_up_leaves_everything_as_it_was(folder, run, monkeypat
     monkeypatch.setattr(Staging, "_commit", fail)
     outcome = run(*arguments)
     assert outcome.code == 2
-    assert (
-        outcome.stderr.splitlines()[-1] == "error: No space left on device. No output was changed."
-    )
+    assert outcome.error == "system.io_error"
     assert contents(folder) == before

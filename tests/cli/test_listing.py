@@ -1,11 +1,11 @@
 """``microcell methods``, ``microcell example`` and ``microcell compile``."""
 
-import json
-
 import microcell as mc
 
+NOTICE = "Compiling kernels"
 
-def test_methods_tells_the_facts_of_all(run):
+
+def test_methods_lists_every_method(run):
     outcome = run("methods")
     assert outcome.code == 0
     for method in mc.methods.METHODS.values():
@@ -15,42 +15,40 @@ def test_methods_tells_the_facts_of_all(run):
 
 
 def test_methods_as_json(run):
-    outcome = run("methods", "--json")
-    listed = {item["name"]: item for item in json.loads(outcome.stdout)}
+    listed = {item["name"]: item for item in run("methods", "--json").json}
     assert set(listed) == set(mc.methods.METHODS)
     assert listed["vmdav"]["options"] == {"gamma": 0.2}
     assert listed["univariate"]["dimensions"] == "1"
 
 
 def test_example_writes_the_survey_and_its_schema(tmp_path, run):
-    outcome = run("example", "-o", tmp_path / "new" / "trial", "--json")
-    named = json.loads(outcome.stdout)
-    assert mc.read(named["table"]).rows == 2000
-    assert mc.load_schema(named["schema"]) == mc.sample_schema()
+    paths = run("example", "-o", tmp_path / "new" / "trial", "--json").json
+    assert mc.read(paths["table"]).rows == 2000
+    assert mc.load_schema(paths["schema"]) == mc.sample_schema()
     assert sorted(path.name for path in (tmp_path / "new" / "trial").iterdir()) == [
         "people.csv",
         "schema.toml",
     ]
 
 
-def test_example_keeps_what_is_there_unless_forced(tmp_path, run):
+def test_example_overwrites_files_only_with_force(tmp_path, run):
     (tmp_path / "schema.toml").write_text("mine", encoding="utf-8")
     outcome = run("example", "-o", tmp_path)
-    assert outcome.code == 2
-    assert "--force" in outcome.stderr
+    assert (outcome.code, outcome.error) == (2, "table.exists")
     assert [path.name for path in tmp_path.iterdir()] == ["schema.toml"]
     assert (tmp_path / "schema.toml").read_text(encoding="utf-8") == "mine"
     assert run("example", "-o", tmp_path, "--force", "-q").code == 0
     assert mc.load_schema(tmp_path / "schema.toml") == mc.sample_schema()
 
 
-def test_example_refuses_a_file_for_a_folder(tmp_path, run):
+def test_example_rejects_a_file_as_folder(tmp_path, run):
     (tmp_path / "file").write_text("mine", encoding="utf-8")
     assert run("example", "-o", tmp_path / "file").code == 2
 
 
 def test_compile_runs_every_method(run, monkeypatch):
-    used, kinds = [], []
+    used = []
+    kinds = []
     original = mc.anonymize
 
     def spy(*arguments, **options):
@@ -62,19 +60,15 @@ def test_compile_runs_every_method(run, monkeypatch):
     monkeypatch.setattr(mc, "anonymize", spy)
     outcome = run("compile", "--json")
     assert outcome.code == 0
-    assert (
-        used[: len(mc.methods.METHODS)]
-        == list(mc.methods.METHODS)
-        == json.loads(outcome.stdout)["methods"]
-    )
+    assert used[: len(mc.methods.METHODS)] == list(mc.methods.METHODS) == outcome.json["methods"]
     assert kinds == ["power", "balls"]
 
 
-def test_compiling_is_told_at_once_and_only_once_on_a_machine(folder, run_alone):
-    kept = {"NUMBA_CACHE_DIR": str(folder / "kept")}
-    first = run_alone("compile", **kept)
+def test_kernels_are_compiled_once_per_machine(folder, run_alone):
+    cache = {"NUMBA_CACHE_DIR": str(folder / "cache")}
+    first = run_alone("compile", **cache)
     assert first.code == 0
-    assert first.stderr.splitlines().count("compiling kernels (once on this machine) ...") == 1
+    assert first.stderr.count(NOTICE) == 1
     for method in mc.methods.METHODS:
         schema = "line.toml" if mc.methods.METHODS[method].dimensions == "1" else "schema.toml"
         (folder / "line.toml").write_text(
@@ -90,19 +84,19 @@ def test_compiling_is_told_at_once_and_only_once_on_a_machine(folder, run_alone)
             "--method",
             method,
             "--dry-run",
-            **kept,
+            **cache,
         )
         assert later.code == 0
-        assert "compiling kernels" not in later.stderr
-    # What threads compile nobody hears of, so that files tell.
-    files = set((folder / "kept").rglob("*.nbc"))
+        assert NOTICE not in later.stderr
+    # Compilation in threads is not reported, so compare the cached files.
+    files = set((folder / "cache").rglob("*.nbc"))
     assert (
         run_alone(
-            "explore", "people.csv", "-s", "schema.toml", "-k", 3, "--effort", "fast", **kept
+            "explore", "people.csv", "-s", "schema.toml", "-k", 3, "--effort", "fast", **cache
         ).code
         == 0
     )
-    assert set((folder / "kept").rglob("*.nbc")) == files
+    assert set((folder / "cache").rglob("*.nbc")) == files
     base = (
         "anonymize",
         "people.csv",
@@ -116,10 +110,10 @@ def test_compiling_is_told_at_once_and_only_once_on_a_machine(folder, run_alone)
         "out.csv",
     )
     for kind in ("power", "balls"):
-        later = run_alone(*base, "--cells", "cells.json", "--cells-kind", kind, **kept)
+        later = run_alone(*base, "--cells", "cells.json", "--cells-kind", kind, **cache)
         assert later.code == 0
-        assert "compiling kernels" not in later.stderr
+        assert NOTICE not in later.stderr
         assert (
-            "compiling kernels"
-            not in run_alone("assign", "cells.json", "people.csv", "-o", "a.csv", **kept).stderr
+            NOTICE
+            not in run_alone("assign", "cells.json", "people.csv", "-o", "a.csv", **cache).stderr
         )

@@ -1,4 +1,4 @@
-"""Progress on stderr: late, and plain where there is no terminal."""
+"""Progress on stderr: delayed, and plain without a terminal."""
 
 import io
 import sys
@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 
 def redirect(monkeypatch, stream):
-    """Take stderr; in the test itself, since pytest sets it anew after the fixtures."""
+    """Replace stderr; in the test itself, because pytest replaces it after the fixtures."""
     monkeypatch.setattr(sys, "stderr", stream)
     return stream
 
@@ -29,74 +29,74 @@ def wait_for(condition):
     assert condition()
 
 
-def test_quick_work_says_nothing(monkeypatch):
+def test_quick_work_prints_nothing(monkeypatch):
     stderr = redirect(monkeypatch, io.StringIO())
-    with console.Words().progress():
+    with console.Messages().progress():
         for done in range(5):
             progress.report("grouping", done, 5)
     assert stderr.getvalue() == ""
 
 
-def test_compiling_is_told_at_once(monkeypatch):
+def test_compilation_is_announced_at_once(monkeypatch):
     stderr = redirect(monkeypatch, io.StringIO())
-    with console.Words().progress():
+    with console.Messages().progress():
         _CompileNotice().on_start(None)
-        assert stderr.getvalue() == "compiling kernels (once on this machine) ...\n"
+        assert stderr.getvalue() == "Compiling kernels (first run on this machine only) ...\n"
         progress.report("grouping")
     assert stderr.getvalue().count("\n") == 1
 
 
-def test_long_work_tells_each_task_once_on_its_own_line(monkeypatch):
+def test_long_work_prints_each_task_once(monkeypatch):
     stderr = redirect(monkeypatch, io.StringIO())
-    monkeypatch.setattr(console, "PATIENCE", 0.05)
-    with console.Words().progress():
+    monkeypatch.setattr(console, "PROGRESS_DELAY", 0.05)
+    with console.Messages().progress():
         progress.report("reading")
         progress.report("grouping", 0, 9)
         wait_for(stderr.getvalue)
         for done in range(9):
             progress.report("grouping", done, 9)
         progress.report("writing")
-    assert stderr.getvalue() == "grouping ...\nwriting ...\n"
+    assert stderr.getvalue() == "Grouping ...\nWriting ...\n"
 
 
-def test_a_terminal_gets_a_bar_that_goes_away(monkeypatch):
+def test_a_terminal_shows_a_transient_bar(monkeypatch):
     stream = redirect(monkeypatch, Terminal())
-    monkeypatch.setattr(console, "PATIENCE", 0.05)
+    monkeypatch.setattr(console, "PROGRESS_DELAY", 0.05)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "120")
-    with console.Words().progress():
+    with console.Messages().progress():
         progress.report("reading")
-        wait_for(lambda: "reading" in stream.getvalue())
+        wait_for(lambda: "Reading" in stream.getvalue())
         progress.report("grouping", 3, 9)
-        wait_for(lambda: "grouping" in stream.getvalue())
+        wait_for(lambda: "Grouping" in stream.getvalue())
     assert "\x1b[2K" in stream.getvalue()
 
 
-def test_quiet_says_nothing_at_all(monkeypatch):
+def test_quiet_prints_nothing(monkeypatch):
     stderr = redirect(monkeypatch, io.StringIO())
-    monkeypatch.setattr(console, "PATIENCE", 0.01)
-    words = console.Words(quiet=True)
-    with words.progress():
-        progress.report(console.AT_ONCE)
+    monkeypatch.setattr(console, "PROGRESS_DELAY", 0.01)
+    messages = console.Messages(quiet=True)
+    with messages.progress():
+        progress.report(progress.COMPILING)
         time.sleep(0.05)
         progress.report("grouping", 1, 2)
-    words.say("text")
-    words.list([("a", "b")])
+    messages.info("text")
+    messages.facts([("a", "b")])
     assert stderr.getvalue() == ""
 
 
-def test_work_that_fails_leaves_no_bar_and_no_listener(monkeypatch):
+def test_failing_work_leaves_no_bar_and_no_listener(monkeypatch):
     stderr = redirect(monkeypatch, io.StringIO())
-    with pytest.raises(ZeroDivisionError), console.Words().progress():
+    with pytest.raises(ZeroDivisionError), console.Messages().progress():
         raise ZeroDivisionError
-    progress.report(console.AT_ONCE)
+    progress.report(progress.COMPILING)
     assert stderr.getvalue() == ""
 
 
-def test_no_colour_where_none_is_wanted(monkeypatch):
+def test_no_color_is_respected(monkeypatch):
     stream = redirect(monkeypatch, Terminal())
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
-    console.fail("error: something")
+    console.print_error("error[option.invalid]: something")
     assert "\x1b[31" not in stream.getvalue()
     assert "\x1b[1;31" not in stream.getvalue()

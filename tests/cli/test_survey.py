@@ -3,13 +3,13 @@
 import json
 import re
 import shlex
-from importlib import import_module
 
 import numpy as np
 import polars as pl
 import pytest
 
 import microcell as mc
+from microcell.cli import survey
 from microcell.cli.survey import COMMANDS
 
 DESIGN = (
@@ -244,7 +244,7 @@ def test_the_help_lists_every_command(run):
 @pytest.mark.parametrize("name", ["size", "design", "check", "answer", "collect"])
 def test_the_examples_of_the_help_run(name, folder, run):
     shown = re.sub(r"[\s│]+", " ", run("survey", name, "--help").stdout)
-    for line in import_module(f"microcell.cli.survey.{name}").EXAMPLES:
+    for line in getattr(survey, f"{name.upper()}_EXAMPLES"):
         assert line in shown
         outcome = run(*shlex.split(line)[1:])
         assert outcome.code == 0, (line, outcome.stderr)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import microcell as mc
 from microcell.errors import OptionError
-from microcell.increments import Arrivals, TimeCurve, draw_plan, plan, planning
+from microcell.increments import Arrivals, TimeCurve, plan, planning
 from microcell.increments.arrivals import CURVES
 from microcell.increments.planning import tell_share, tell_time
 from microcell.increments.quadratic import (
@@ -371,23 +371,23 @@ def test_times_in_words(seconds, words):
 @pytest.mark.parametrize("form", ["svg", "png", "pdf"])
 def test_a_plan_is_drawn(form):
     start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[form]
-    assert draw_plan(votes(deadline=HOUR), form).startswith(start)
+    assert mc.plot.plan(votes(deadline=HOUR), format=form).startswith(start)
 
 
 def test_the_figure_names_what_it_shows():
-    text = draw_plan(votes(deadline=HOUR), "svg").decode()
+    text = mc.plot.plan(votes(deadline=HOUR)).decode()
     for words in (
         "92.7 % received",
-        "end of the data",
+        "end of collection",
         "deadline",
         "adding the rest",
         "Hours since",
     ):
         assert words in text
-    assert "adding the rest" not in draw_plan(votes(whole=5.0, collection=30.0), "svg").decode()
-    assert draw_plan(votes(), "svg") == draw_plan(votes(), "svg")
+    assert "adding the rest" not in mc.plot.plan(votes(whole=5.0, collection=30.0)).decode()
+    assert mc.plot.plan(votes()) == mc.plot.plan(votes())
 
 
 def test_a_figure_form_that_is_none_is_refused():
-    with pytest.raises(OptionError, match="No figure form"):
-        draw_plan(votes(), "gif")
+    with pytest.raises(OptionError, match="figure format"):
+        mc.plot.plan(votes(), format="gif")

@@ -379,13 +379,13 @@ def test_whole_numbers_and_others_go_together():
 
 def test_a_limit_of_seconds_is_shared_among_strata(monkeypatch):
     efforts = []
-    add = mc.sessions.joining.add_batch
+    add = mc.increments.session.add_batch
 
     def heard(*given, **options):
         efforts.append(options["effort"])
         return add(*given, **{**options, "effort": "fast"})
 
-    monkeypatch.setattr(mc.sessions.joining, "add_batch", heard)
+    monkeypatch.setattr(mc.increments.session, "add_batch", heard)
     schema = mc.Schema(quasi=["x"], strata=["s"])
     session = mc.increments.start(
         {"x": np.arange(40.0), "s": np.arange(40) % 2}, schema, 4, effort=0.2

@@ -339,7 +339,7 @@ def misses_as_whole(columns, schema, limits):
     found = mc.audit(flat, released, schema)
     return any(
         not item.met
-        for item in found.judge({name: limits[name] for name in limits if name != "linkage"})
+        for item in found.check({name: limits[name] for name in limits if name != "linkage"})
     )
 
 
@@ -493,7 +493,7 @@ def test_nothing_is_merged_and_told_where_merging_mends_nothing(require):
 
 
 def refuse_work(monkeypatch):
-    monkeypatch.setattr(api.groundwork, "make_cells", lambda *_: pytest.fail("cells were made"))
+    monkeypatch.setattr(api.prepare, "make_cells", lambda *_: pytest.fail("cells were made"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from microcell.report import FORMS, render
+from microcell.report import FORMATS, render
 from microcell.report.wording import imputed, making, rerun, roles
 from tests.report.examples import MANIFEST, example
 
@@ -123,7 +123,7 @@ def test_a_damaged_manifest_is_told_as_far_as_it_goes(odd):
         assert roles({"columns": damaged})[-1].columns == ("b",)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FORMATS)
 def test_an_empty_manifest_can_be_reported(form):
     assert "5-anonymous" in render(example(), form, manifest={})
 

@@ -15,7 +15,7 @@ from pypdf import PdfReader
 import microcell as mc
 from microcell.measures.glossary import GLOSSARY
 from microcell.model import Measure
-from microcell.report import FORMS, certify, render
+from microcell.report import FORMATS, certify, render
 from microcell.report.contents import trim_audit, trim_manifest
 from tests.report.examples import EXTREME, MANIFEST, example, full
 
@@ -58,7 +58,7 @@ def texts(audited, audience):
     limits = {"k": 5, "distortion": 0.9}
     made = {
         form: render(audit, form, manifest=manifest, require=limits, audience=audience)
-        for form in FORMS
+        for form in FORMATS
     }
     made["html"] = re.sub(
         r' (d|transform|x|y|width|height|viewBox|style|points|id)="[^"]*"',
@@ -100,7 +100,7 @@ def test_who_may_see_the_original_does(audited):
     assert reveals(texts(audited, "internal")["html"]) >= {HIGH, LOW, "2371", "xylomancer"}
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FORMATS)
 def test_no_note_figure_or_digest_of_the_original_gets_out(form):
     text = render(full(), form, manifest=MANIFEST, audience="public", picture=b"<svg>cells</svg>")
     for secret in (
@@ -166,7 +166,7 @@ def test_a_small_change_does_not_tell_an_original_mean(value, shift):
 def test_a_damaged_manifest_is_trimmed_as_far_as_it_goes(odd):
     for key in MANIFEST:
         assert trim_manifest({**MANIFEST, key: odd}) is not None
-        for form in FORMS:
+        for form in FORMATS:
             if form != "html":
                 assert (
                     "a1a1"

@@ -9,7 +9,7 @@ import pytest
 
 from microcell.model import Comparison
 from microcell.report import guarantee, render
-from microcell.report.figures import draw_classes, draw_comparison
+from microcell.report.figures import draw_classes, draw_column
 from tests.report.examples import MANIFEST, example, full
 
 VOID = {"meta", "col", "link", "img", "br", "hr", "input"}
@@ -150,13 +150,13 @@ def test_odd_labels_are_drawn(label):
 
 def test_a_dollar_sign_stays_one():
     comparison = Comparison("pay", "nominal", np.array([1]), np.array([1]), labels=("$5 to $9",))
-    assert "$5 to $9" in draw_comparison(comparison, 0).svg
+    assert "$5 to $9" in draw_column(comparison, 0).svg
 
 
 @pytest.mark.parametrize("sizes", [[5], [5, 6, 9], list(range(2, 200)), [3, 1_000_000]])
 def test_class_sizes_of_any_spread(sizes):
     picture = draw_classes(example(sizes=sizes))
-    assert f"{len(sizes):,} in all" in picture.caption
+    assert f"{len(sizes):,} class" in picture.caption
     assert "<svg" in picture.svg
 
 

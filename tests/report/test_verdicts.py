@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from microcell.errors import OptionError
 from microcell.report.contents import reach, trim_audit
+from tests.raising import raises
 from tests.report.examples import example, full
 
 
@@ -64,7 +65,7 @@ def test_a_limit_for_what_must_be_0_is_told_once():
 
 
 def test_what_was_not_measured_is_refused():
-    with pytest.raises(OptionError, match="No measure 'l_diversity'"):
+    with raises(OptionError, "option.unknown", measure="l_diversity"):
         verdict(example(), l_diversity=2)
 
 

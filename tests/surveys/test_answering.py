@@ -115,7 +115,7 @@ def test_wrong_values_are_refused_and_not_shown(change, error, said, people, des
 def test_lacking_columns_and_no_records_are_refused(people, designs, tmp_path):
     cells, record = designs["power", "common"].cells, record_of(people, 5)
     del record["age"], record["town"]
-    with pytest.raises(mc.errors.SchemaError, match="lacks 'age', 'town'"):
+    with pytest.raises(mc.errors.SchemaError, match="no column 'age', 'town'"):
         mc.surveys.answer_survey(cells, record)
     with pytest.raises(mc.errors.DataError, match="object of values"):
         mc.surveys.answer_survey(cells, [1, 2])

@@ -1,4 +1,8 @@
-"""The command line. Faces hold no logic: each command is a thin skin over public names of the library."""
+"""The command line.
+
+Commands contain no logic: each parses its options, calls public functions of the library, and
+prints the result.
+"""
 
 import sys
 from importlib import import_module
@@ -8,14 +12,14 @@ __all__ = ["app", "main"]
 
 
 def main() -> None:
-    """Run the command line; ends the process with its exit code.
+    """Run the command line and exit the process with its exit code.
 
-    The commands are loaded here, so that Ctrl-C is heard while they load.
+    The commands are imported here, so that Ctrl-C is handled while they load.
     """
     try:
         import_module("microcell.cli.commands").run()
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; nothing was written\n")
+        sys.stderr.write("Interrupted: nothing was written.\n")
         sys.exit(130)
 
 

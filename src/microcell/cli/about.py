@@ -1,28 +1,22 @@
-"""``microcell example``: the bundled survey, to try the commands on."""
+"""``microcell methods``, ``microcell compile`` and ``microcell example``."""
 
 import json as jsons
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 import microcell as mc
-from microcell.cli.console import Words, guarded, print_data, print_facts
-from microcell.cli.options import Json, Quiet
-
-if TYPE_CHECKING:
-    from microcell.methods import Method
-from time import perf_counter
-from typing import TYPE_CHECKING
+from microcell._atomic import Staging, check_target
+from microcell.cli.console import Messages, print_data, print_facts
+from microcell.cli.errors import handle_errors
+from microcell.cli.options import Force, Json, Quiet
+from microcell.errors import TableError
 
 if TYPE_CHECKING:
     from microcell import Schema
     from microcell.methods import Method
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from microcell._atomic import Staging, check_target
-from microcell.cli.options import Force
-from microcell.errors import TableError
 
 __all__ = [
     "COMPILE_EXAMPLES",
@@ -37,27 +31,26 @@ METHODS_EXAMPLES = ("microcell methods", "microcell methods --json")
 
 _HEADINGS = (
     "method",
-    "what it does",
+    "description",
     "cell sizes",
     "cost for n records",
     "dimensions",
     "options",
     "source",
 )
-"""What people call the facts, in their order."""
 
 
-@guarded
+@handle_errors
 def methods(json: Json = False, quiet: Quiet = False) -> None:
-    """List the methods that make cells, with their facts and options."""
+    """List the partitioning methods and their options."""
     facts = [_facts(method) for method in mc.methods.METHODS.values()]
     if json:
         print_data(jsons.dumps(facts, indent=2))
         return
     for item in facts:
         print_facts([*zip(_HEADINGS, _texts(item), strict=True), ("", "")])
-    Words(quiet).say(
-        "The default, --method auto, chooses among these by the table and by --effort."
+    Messages(quiet).info(
+        "The default, --method auto, chooses one of these by the size of the table and --effort."
     )
 
 
@@ -81,54 +74,60 @@ def _texts(facts: dict[str, Any]) -> list[str]:
 COMPILE_EXAMPLES = ("microcell compile",)
 
 
-@guarded
-def compile(json: Json = False, quiet: Quiet = False) -> None:  # named as the command is
-    """Compile the kernels of every method, and of cells as functions, ahead, once on this machine."""
-    words, started = Words(quiet), perf_counter()
+@handle_errors
+def compile(json: Json = False, quiet: Quiet = False) -> None:
+    """Compile the kernels of all methods now, so that the first run on this machine is fast."""
+    messages = Messages(quiet)
+    start = perf_counter()
     people = mc.sample_survey(60)
-    with words.progress():
+    with messages.progress():
         for name, method in mc.methods.METHODS.items():
             mc.anonymize(people, _schema_for(method), k=3, method=name)
         mc.anonymize(people, mc.sample_schema(), k=3, method="mdav", refine=True, require={"k": 4})
         for kind in ("power", "balls"):
             release = mc.anonymize(people, mc.sample_schema(), k=3, method="mdav", cells=kind)
             mc.assign(release.cells, people)
-        mc.plot.draw_cells(
+        mc.plot.cells(
             people, mc.Schema(quasi=["age", "bmi"], rest="drop"), k=20, methods=["mdav", "pcl"]
         )
-    seconds = round(perf_counter() - started, 1)
+    seconds = round(perf_counter() - start, 1)
     if json:
         print_data(jsons.dumps({"methods": list(mc.methods.METHODS), "seconds": seconds}, indent=2))
-    words.say(f"Kernels of {', '.join(mc.methods.METHODS)} are ready, after {seconds} s.")
+    messages.info(f"Compiled the kernels of {', '.join(mc.methods.METHODS)} in {seconds} s.")
 
 
 def _schema_for(method: "Method") -> "Schema":
-    """A schema with as many dimensions as the method takes."""
-    return mc.Schema(quasi=["age"], rest="drop") if method.dimensions == "1" else mc.sample_schema()
+    if method.dimensions == "1":
+        return mc.Schema(quasi=["age"], rest="drop")
+    return mc.sample_schema()
 
 
 EXAMPLE_EXAMPLES = ("microcell example", "microcell example -o trial")
 
 
-@guarded
+@handle_errors
 def example(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write.")
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Output folder.")
     ] = Path(),
-    records: Annotated[int, typer.Option(min=1, help="How many people.")] = 2000,
+    records: Annotated[int, typer.Option(min=1, help="Number of people.")] = 2000,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a synthetic survey, people.csv, and its schema.toml, to try the commands on."""
-    people, schema = output / "people.csv", output / "schema.toml"
-    if not (output.is_dir() or output.exists()):
+    """Write a synthetic survey (people.csv) and its schema (schema.toml) to try the commands on."""
+    people = output / "people.csv"
+    schema = output / "schema.toml"
+    if not output.exists():
         output.mkdir(parents=True)
     for path in (people, schema):
         check_target(path)
         if path.exists() and not force:
             raise TableError(
-                f"{path} is there already. Choose another folder with -o, or overwrite it with --force."
+                f"{path} already exists. Choose another folder with -o, or overwrite the file "
+                "with --force.",
+                code="table.exists",
+                path=str(path),
             )
     with Staging() as staging:
         mc.write(mc.read(mc.sample_survey(records)), staging.path(people))
@@ -137,6 +136,8 @@ def example(
         )
     if json:
         print_data(jsons.dumps({"table": str(people), "schema": str(schema)}, indent=2))
-    words = Words(quiet)
-    words.list((("survey", str(people)), ("schema", str(schema))))
-    words.say(f"Next: microcell anonymize {people} -s {schema} -k 5 -o {output / 'people_k5.csv'}")
+    messages = Messages(quiet)
+    messages.facts((("survey", str(people)), ("schema", str(schema))))
+    messages.info(
+        f"Next: microcell anonymize {people} -s {schema} -k 5 -o {output / 'people_k5.csv'}"
+    )

@@ -9,8 +9,9 @@ import typer
 
 import microcell as mc
 from microcell._atomic import Staging
-from microcell.cli.console import Words, guarded, print_data, print_facts, print_table
-from microcell.cli.options import Json, Quiet, figure_form, split_names, takes_reading
+from microcell.cli.console import Messages, print_data, print_facts, print_table
+from microcell.cli.errors import handle_errors
+from microcell.cli.options import Json, Quiet, figure_format, split_names, with_read_options
 
 if TYPE_CHECKING:
     from microcell.allocation import Allocation, Spread, Summary
@@ -28,11 +29,11 @@ EXAMPLES = (
 _TEXT_FORMATS = (".csv", ".tsv", ".txt")
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def allocate(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     points: Annotated[
         Path,
         typer.Argument(metavar="POINTS", help="Table of points to allocate.", show_default=False),
@@ -101,12 +102,12 @@ def allocate(
     quiet: Quiet = False,
 ) -> None:
     """Allocate points to centres of limited capacity at the smallest sum of squared distances."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     _check_files(output, figure, sources=(points, centres))
-    with words.progress():
+    with messages.progress():
         allocation = mc.allocate(
-            mc.read(points, **_for_file(points, reading)),
-            mc.read(centres, **_for_file(centres, reading)),
+            mc.read(points, **_for_file(points, read_options)),
+            mc.read(centres, **_for_file(centres, read_options)),
             columns=None if columns is None else split_names(columns),
             location=None if location is None else split_names(location),
             places=places,
@@ -121,20 +122,20 @@ def allocate(
         print_facts(_facts(summary))
         print_data("")
         print_table(["centre", "load", "places", "mean distance", "price"], _rows(summary))
-        words.say("nearest: distances if every point went to its nearest centre, full or not")
-        words.say("price: what one more place would save at most, in squared distance")
-    words.list([("table", str(output)), *([] if figure is None else [("figure", str(figure))])])
+        messages.info("nearest: distances if every point went to its nearest centre, full or not")
+        messages.info("price: what one more place would save at most, in squared distance")
+    messages.facts([("table", str(output)), *([] if figure is None else [("figure", str(figure))])])
 
 
 def _check_files(output: Path, figure: Path | None, *, sources: tuple[Path, ...]) -> None:
     if figure is not None:
-        figure_form(figure, "--figure")
+        figure_format(figure, "--figure")
     mc.api.check_outputs(output, beside=[] if figure is None else [figure], sources=sources)
 
 
-def _for_file(path: Path, reading: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the reading options for a text file, none for other formats."""
-    return reading if path.suffix.lower() in _TEXT_FORMATS else {}
+def _for_file(path: Path, read_options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the read_options options for a text file, none for other formats."""
+    return read_options if path.suffix.lower() in _TEXT_FORMATS else {}
 
 
 def _write(allocation: "Allocation", output: Path, figure: Path | None) -> None:
@@ -142,7 +143,7 @@ def _write(allocation: "Allocation", output: Path, figure: Path | None) -> None:
     with Staging() as staging:
         if figure is not None:
             staging.path(figure).write_bytes(
-                mc.plot.draw_allocation(allocation, figure_form(figure, "--figure"))
+                mc.plot.allocation(allocation, format=figure_format(figure, "--figure"))
             )
         mc.write(allocation.allocated, staging.path(output))
 

@@ -16,7 +16,8 @@ import typer
 
 import microcell as mc
 from microcell._atomic import Staging, check_target
-from microcell.cli.console import Words, guarded, print_data
+from microcell.cli.console import Messages, print_data
+from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
     Audience,
     Blocks,
@@ -27,8 +28,8 @@ from microcell.cli.options import (
     parse_effort,
     parse_limits,
     parse_settings,
-    takes_engine,
-    takes_reading,
+    with_engine_options,
+    with_read_options,
 )
 from microcell.errors import OptionError
 from microcell.progress import report as report_progress
@@ -57,13 +58,13 @@ ANONYMIZE_EXAMPLES = (
 )
 
 
-@guarded
-@takes_reading
-@takes_engine()
+@handle_errors
+@with_read_options
+@with_engine_options()
 def anonymize(
     *,
-    reading: Mapping[str, Any],
-    on: Mapping[str, Any],
+    read_options: Mapping[str, Any],
+    engine_options: Mapping[str, Any],
     table: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -174,20 +175,20 @@ def anonymize(
         "keep_order": keep_order,
         "options": {**parse_settings(settings or ()), **parse_effort(effort)},
         "require": parse_limits(require or ()),
-        "read": reading,
+        "read": read_options,
     }
-    words = Words(quiet)
-    with words.progress():
-        job = _plan(config, flags, cells_kind, audience, on, dry_run=dry_run)
+    messages = Messages(quiet)
+    with messages.progress():
+        job = _plan(config, flags, cells_kind, audience, engine_options, dry_run=dry_run)
         done = (
-            _carry_out_on_engine(job, words, dry_run=dry_run)
-            if on
+            _carry_out_on_engine(job, messages, dry_run=dry_run)
+            if engine_options
             else _carry_out(job, dry_run=dry_run)
         )
     if json:
         print_data(jsons.dumps(done.release.manifest.as_dict(), indent=2, ensure_ascii=False))
-    words.say(done.sentence)
-    words.list(_summarize(job, done.release, dry_run=dry_run))
+    messages.info(done.sentence)
+    messages.facts(_summarize(job, done.release, dry_run=dry_run))
 
 
 @dataclass(frozen=True)
@@ -202,16 +203,16 @@ class _Job:
     cells: Path | None
     keep_order: bool
     making: Mapping[str, Any]
-    reading: Mapping[str, Any]
+    read_options: Mapping[str, Any]
     audience: str
-    on: Mapping[str, Any]
+    engine_options: Mapping[str, Any]
 
     @property
     def outputs(self) -> dict[str, Path]:
         """The files that the run writes, by what they are; on an engine a folder, and a file in it."""
         if self.output is None:
             return self.beside
-        if self.on:
+        if self.engine_options:
             return {
                 "folder": self.output,
                 "manifest": self.output / "_manifest.json",
@@ -246,7 +247,7 @@ def _plan(
     flags: Mapping[str, Any],
     cells_kind: str | None,
     audience: str,
-    on: Mapping[str, Any],
+    engine_options: Mapping[str, Any],
     *,
     dry_run: bool,
 ) -> _Job:
@@ -259,7 +260,7 @@ def _plan(
     _check_given(run, dry_run=dry_run)
     if cells_kind is not None and run["cells"] is None:
         raise OptionError("--cells-kind is for --cells: give the file to write the cells to.")
-    _check_engine(run, on)
+    _check_engine(run, engine_options)
     schema = run["schema"]
     job = _Job(
         table=run["input"],
@@ -270,12 +271,12 @@ def _plan(
         cells=run["cells"],
         keep_order=bool(run["keep_order"]),
         making=_making(run) | ({} if run["cells"] is None else {"cells": cells_kind or "power"}),
-        reading=run["read"],
+        read_options=run["read"],
         audience=audience,
-        on=on,
+        engine_options=engine_options,
     )
     sources = [path for path in (job.table, schema, config) if isinstance(path, Path)]
-    if on and job.report is not None:
+    if engine_options and job.report is not None:
         check_target(job.report, sources=sources)
         inside = job.output is not None and job.output.resolve() in job.report.resolve().parents
         if inside or job.report.suffix.lower() in (
@@ -287,24 +288,24 @@ def _plan(
             raise OptionError(
                 "--report is a page (.html) outside the folder of the release. Choose another name."
             )
-    elif job.output is not None and not on:
+    elif job.output is not None and not engine_options:
         mc.api.check_outputs(job.output, beside=job.beside.values(), sources=sources)
     return job
 
 
-def _check_engine(run: Mapping[str, Any], on: Mapping[str, Any]) -> None:
+def _check_engine(run: Mapping[str, Any], engine_options: Mapping[str, Any]) -> None:
     """Refuse what goes only with an engine, or not with one."""
-    if on and "engine" not in on:
+    if engine_options and "engine" not in engine_options:
         raise OptionError(
-            f"--{next(iter(on))} is for data sets of many files. Add --engine dask, or leave it out."
+            f"--{next(iter(engine_options))} is for data sets of many files. Add --engine dask, or leave it out."
         )
-    for name in ("cells", "keep_order", "blocks", "require") if on else ():
+    for name in ("cells", "keep_order", "blocks", "require") if engine_options else ():
         if run[name]:
             raise OptionError(
-                f"--{name.replace('_', '-')} cannot be had with --engine {on['engine']}. Leave it out."
+                f"--{name.replace('_', '-')} cannot be had with --engine {engine_options['engine']}. Leave it out."
             )
     path = run["input"]
-    if not on and (
+    if not engine_options and (
         isinstance(path, list) or path.is_dir() or (has_magic(str(path)) and not path.exists())
     ):
         raise OptionError(
@@ -338,20 +339,20 @@ def _making(run: Mapping[str, Any]) -> dict[str, Any]:
     return {**named, **({"require": run["require"]} if run["require"] else {}), **run["options"]}
 
 
-def _carry_out_on_engine(job: _Job, words: Words, *, dry_run: bool) -> _Done:
+def _carry_out_on_engine(job: _Job, messages: Messages, *, dry_run: bool) -> _Done:
     given = {
         name: value
-        for name, value in {**job.on, **job.making}.items()
+        for name, value in {**job.engine_options, **job.making}.items()
         if name not in ("engine", "force")
     }
-    with _dashboard_shown(words):
+    with _dashboard_shown(messages):
         release = mc.dask.anonymize_dataset(
             job.table,
             job.schema,
             k=job.k,
             output=None if dry_run else job.output,
-            reading=job.reading,
-            replace="force" in job.on,
+            reading=job.read_options,
+            replace="force" in job.engine_options,
             **given,
         )
     if job.report is not None and not dry_run:
@@ -363,7 +364,7 @@ def _carry_out_on_engine(job: _Job, words: Words, *, dry_run: bool) -> _Done:
 
 
 @contextmanager
-def _dashboard_shown(words: Words) -> Iterator[None]:
+def _dashboard_shown(messages: Messages) -> Iterator[None]:
     """Let the address of the dashboard be seen as long as the work runs: beside each stage, or on a line of its own."""
     outside, address = copy_context(), ""
 
@@ -374,18 +375,18 @@ def _dashboard_shown(words: Words) -> Iterator[None]:
         elif sys.stderr.isatty():
             address = f", {task}"
         else:
-            words.say(task)
+            messages.info(task)
 
     with mc.listen(hear):
         yield
 
 
 def _carry_out(job: _Job, *, dry_run: bool) -> _Done:
-    original = mc.read(job.table, **job.reading)
+    original = mc.read(job.table, **job.read_options)
     release = mc.anonymize(original, job.schema, k=job.k, **job.making)
     found = mc.audit(original, release.published, job.schema, brief=job.report is None)
     if job.output is not None and not dry_run:
-        picture = None if job.report is None else mc.plot.draw_release(original, release)
+        picture = None if job.report is None else mc.plot.release(original, release)
         beside = {} if job.report is None else {job.report: _page(job, release, found, picture)}
         if job.cells is not None:
             beside[job.cells] = release.cells.to_json()
@@ -496,11 +497,11 @@ ASSIGN_EXAMPLES = (
 )
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def assign(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     cells: Annotated[
         Path,
         typer.Argument(
@@ -532,20 +533,20 @@ def assign(
     quiet: Quiet = False,
 ) -> None:
     """Give further records the cells of an earlier release, and what these publish in place of their values."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     mc.api.check_outputs(output, sources=(cells, table))
     names = [] if keep is None else split_names(keep)
-    with words.progress():
+    with messages.progress():
         found = mc.load_cells(cells)
-        done = mc.assign(found, mc.read(table, **reading), keep=names, missing=missing)
+        done = mc.assign(found, mc.read(table, **read_options), keep=names, missing=missing)
         mc.write(done.assigned, output)
     if json:
         print_data(jsons.dumps(_facts(found, done), indent=2))
-    words.say(
+    messages.info(
         f"{len(done.labels):,} records are in {done.used:,} of {len(found):,} cells, the fewest "
         f"{done.smallest:,} in one. This table is not k-anonymous by itself, only beside the release of its cells."
     )
-    words.list(_remarks(done, output))
+    messages.facts(_remarks(done, output))
 
 
 def _facts(cells: "Cells", done: "Assigned") -> dict[str, Any]:

@@ -8,17 +8,18 @@ import typer
 
 import microcell as mc
 from microcell._atomic import Staging, check_target
-from microcell.cli.console import Words, guarded, print_data
+from microcell.cli.console import Messages, print_data
+from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
     Audience,
     Json,
     Quiet,
     Requirement,
     SchemaFile,
-    check_sides,
+    check_directions,
     parse_requirements,
-    takes_engine,
-    takes_reading,
+    with_engine_options,
+    with_read_options,
 )
 from microcell.errors import OptionError
 
@@ -37,13 +38,13 @@ _LEAST_K = 2
 """What is required where neither the manifest nor the user says more: nobody alone."""
 
 
-@guarded
-@takes_reading
-@takes_engine("engine", "scheduler", "workers", "memory", "scratch")
+@handle_errors
+@with_read_options
+@with_engine_options("engine", "scheduler", "workers", "memory", "scratch")
 def audit(
     *,
-    reading: Mapping[str, Any],
-    on: Mapping[str, Any],
+    read_options: Mapping[str, Any],
+    engine_options: Mapping[str, Any],
     original: Annotated[
         Path, typer.Argument(metavar="ORIGINAL", help="The table as it was.", show_default=False)
     ],
@@ -102,28 +103,28 @@ def audit(
     quiet: Quiet = False,
 ) -> None:
     """Audit a published table against its original: true k, classes, records, identifiers, distortion."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     requirements = parse_requirements(require or ())
     given: dict[str, Any] = {"key": key, "population": population, "target": target}
-    _check_engine(on, {**given, **reading})
+    _check_engine(engine_options, {**given, **read_options})
     inside = released / "_manifest.json"
     account = mc.find_manifest(
-        inside if on and manifest is None and inside.is_file() else manifest, released
+        inside if engine_options and manifest is None and inside.is_file() else manifest, released
     )
     _check_targets(
         (report, certificate),
         (original, released, schema, manifest or mc.release.manifest_path(released)),
     )
-    with words.progress():
-        if on:
-            where = {name: value for name, value in on.items() if name != "engine"}
+    with messages.progress():
+        if engine_options:
+            where = {name: value for name, value in engine_options.items() if name != "engine"}
             found = mc.dask.audit_dataset(
                 original, released, mc.load_schema(schema), manifest=account, **where
             )
         else:
             before, after = (
-                mc.read(original, **reading),
-                mc.read(released, **_as_written(reading, original, released)),
+                mc.read(original, **read_options),
+                mc.read(released, **_as_written(read_options, original, released)),
             )
             found = mc.audit(before, after, mc.load_schema(schema), manifest=account, **given)
     _check_directions(found, requirements)
@@ -146,23 +147,25 @@ def audit(
         if path
     ]
     if written:
-        words.list(written)
+        messages.facts(written)
     if "values_changed" in found.measures and found["values_changed"] > 0:
-        words.say(
+        messages.info(
             "If the original was read in another way then, with --na for instance, give the same options here."
         )
     found.require(**limits)
 
 
-def _check_engine(on: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+def _check_engine(engine_options: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Refuse what goes only with an engine, or not with one."""
-    if on and "engine" not in on:
+    if engine_options and "engine" not in engine_options:
         raise OptionError(
-            f"--{next(iter(on))} is for data sets of many files. Add --engine dask, or leave it out."
+            f"--{next(iter(engine_options))} is for data sets of many files. Add --engine dask, or leave it out."
         )
-    for name, value in given.items() if on else ():
+    for name, value in given.items() if engine_options else ():
         if value is not None:
-            raise OptionError(f"--{name} cannot be had with --engine {on['engine']}. Leave it out.")
+            raise OptionError(
+                f"--{name} cannot be had with --engine {engine_options['engine']}. Leave it out."
+            )
 
 
 def _check_targets(targets: Sequence[Path | None], sources: Sequence[Path]) -> None:
@@ -180,17 +183,17 @@ def _promised(manifest: Mapping[str, Any] | None) -> float:
     return promised if type(promised) is int and promised > _LEAST_K else _LEAST_K
 
 
-def _as_written(reading: Mapping[str, Any], original: Path, released: Path) -> dict[str, Any]:
+def _as_written(read_options: Mapping[str, Any], original: Path, released: Path) -> dict[str, Any]:
     """The options for reading that hold for the release too: in UTF-8, it is in the original's dialect otherwise."""
     same = original.suffix.lower() == released.suffix.lower()
     return {
-        name: reading[name]
+        name: read_options[name]
         for name in ("delimiter", "quote", "decimal")
-        if same and name in reading
+        if same and name in read_options
     }
 
 
 def _check_directions(found: Any, requirements: Sequence[Requirement]) -> None:
     """Refuse a limit on the wrong side of one of the measures found."""
     sides = {name: measure.lower_is_better for name, measure in found.measures.items()}
-    check_sides(requirements, sides.get)
+    check_directions(requirements, sides.get)

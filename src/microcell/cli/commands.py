@@ -1,4 +1,4 @@
-"""The commands put together."""
+"""The command-line application: all commands and command groups."""
 
 import signal
 import sys
@@ -21,9 +21,10 @@ from microcell.cli.anonymize import ASSIGN_EXAMPLES as ASSIGN
 from microcell.cli.anonymize import anonymize, assign
 from microcell.cli.audit import EXAMPLES as AUDIT
 from microcell.cli.audit import audit
-from microcell.cli.console import keep_stdout_ours
+from microcell.cli.console import reserve_stdout
 from microcell.cli.draw import EXAMPLES as DRAW
 from microcell.cli.draw import draw
+from microcell.cli.errors import RootGroup
 from microcell.cli.increment import increment
 from microcell.cli.inspect import EXAMPLES as INSPECT
 from microcell.cli.inspect import inspect
@@ -35,9 +36,9 @@ from microcell.cli.sweeps import DEPENDENCE_EXAMPLES as DEPENDENCE
 from microcell.cli.sweeps import EXPLORE_EXAMPLES as EXPLORE
 from microcell.cli.sweeps import compare, dependence, explore
 
-__all__ = ["app", "run"]
+__all__ = ["COMMANDS", "app", "run"]
 
-_COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
+COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
     inspect: INSPECT,
     anonymize: ANONYMIZE,
     audit: AUDIT,
@@ -51,16 +52,19 @@ _COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
     example: EXAMPLE,
     compile: COMPILE,
 }
-"""The commands, each with its examples, in the order that help shows."""
+"""Each command with its examples, in the order of the help page."""
 
 app = typer.Typer(
     name="microcell",
-    help="k-anonymous tables by microaggregation, with the guarantee proved on the table you publish.",
+    cls=RootGroup,
+    help="Make k-anonymous tables by microaggregation, with the guarantee verified on the table "
+    "that you publish.",
     epilog=epilog(
         (
             "microcell example",
             "microcell inspect people.csv",
-            "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --report people_k5.html",
+            "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv "
+            "--report people_k5.html",
             "microcell audit people.csv people_k5.csv -s schema.toml",
         )
     ),
@@ -70,8 +74,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"microcell {mc.__version__}")
         raise typer.Exit
 
@@ -88,30 +92,29 @@ def _root(
     pass
 
 
-for _command, _examples in _COMMANDS.items():
+for _command, _examples in COMMANDS.items():
     app.command(epilog=epilog(_examples))(_command)
 app.add_typer(increment)
-
 app.add_typer(survey)
 app.add_typer(locations)
 
 
 def run() -> None:
-    """Run the command line; ends the process with its exit code."""
+    """Run the command line and exit the process with its exit code."""
     for name in ("SIGTERM", "SIGHUP"):
-        _hear(getattr(signal, name, None))
-    keep_stdout_ours()
+        _treat_as_interrupt(getattr(signal, name, None))
+    reserve_stdout()
     for stream in (sys.stdout, sys.stderr):
-        # A column name that the terminal's encoding lacks must not end the run.
+        # A column name that the terminal's encoding cannot show must not end the run.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     if not sys.warnoptions:
-        # Warnings of libraries are not for the user, and may quote values of the table.
+        # Warnings of libraries are not meant for users and may quote values of the table.
         warnings.simplefilter("ignore")
     app()
 
 
-def _hear(number: signal.Signals | None) -> None:
-    """Let the signal end the run as Ctrl-C does, so that files half written are removed."""
+def _treat_as_interrupt(number: signal.Signals | None) -> None:
+    """Handle the signal like Ctrl-C, so that temporary files are removed."""
     if number is not None and signal.getsignal(number) is signal.SIG_DFL:
         signal.signal(number, _interrupt)
 

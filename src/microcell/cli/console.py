@@ -1,19 +1,14 @@
-"""How commands end when they cannot do what was asked: one line on stderr, and an exit code.
-
-No traceback and no text of an unknown exception is shown, since it may hold values of the table; the environment
-variable MICROCELL_DEBUG=1 shows both.
-"""
+"""Terminal output: results on stdout, messages and progress on stderr."""
 
 import os
 import sys
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import wraps
 from io import TextIOWrapper
 from threading import Lock, Timer
-from typing import ParamSpec, TextIO
+from typing import TextIO
 
 import typer
 from rich import box
@@ -22,64 +17,75 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from microcell.errors import GuaranteeError, MicrocellError
-from microcell.progress import listen
+from microcell.progress import COMPILING, listen
 
 __all__ = [
-    "AT_ONCE",
-    "GUARANTEE",
-    "Words",
-    "fail",
-    "guarded",
-    "keep_stdout_ours",
+    "Messages",
+    "discard_streams",
+    "has_printed_data",
     "print_data",
+    "print_error",
     "print_facts",
     "print_table",
+    "reserve_stdout",
 ]
 
-AT_ONCE = "compiling kernels (once on this machine)"
-"""The one task that is told as soon as it begins: it explains why a first run is slow."""
+PROGRESS_DELAY = 2.0
+"""Seconds before progress is shown."""
 
-PATIENCE = 2.0
-"""Seconds after which progress is shown."""
+has_printed_data: ContextVar[bool] = ContextVar("has_printed_data", default=False)
+"""Whether the running command has printed a result on stdout."""
 
 _WIDTH = 100
-"""Where no terminal tells its own."""
+"""Line width when the output is not a terminal."""
 
 
-def fail(line: str) -> None:
-    """Say on stderr why the command ends."""
-    start, colon, rest = line.partition(": ")
-    _console(sys.stderr).print(Text.assemble((start, "bold red"), colon, rest), soft_wrap=True)
+def reserve_stdout() -> None:
+    """Redirect file descriptor 1 to the null device and keep a private copy for ``sys.stdout``.
 
-
-def keep_stdout_ours() -> None:
-    """Let nothing but this command line write to stdout: compiled libraries print what is no data, past ``sys.stdout``.
-
-    What they print is thrown away, as are their warnings: it is not for the user, and may quote values of the table.
+    Compiled libraries print to file descriptor 1 directly. Their output would corrupt the results
+    and may quote values of the table, so it is discarded.
     """
     stream = sys.stdout
     if not isinstance(stream, TextIOWrapper):
-        return  # none, or one that is no file
+        return  # There is no stdout, or it is not a file.
     try:
-        ours, nowhere = os.dup(stream.fileno()), os.open(os.devnull, os.O_WRONLY)
+        copy = os.dup(stream.fileno())
+        null = os.open(os.devnull, os.O_WRONLY)
     except (OSError, ValueError):
-        return  # closed
+        return  # stdout is closed.
     stream.flush()
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
-    replaced = open(ours, "w", encoding=stream.encoding, errors=stream.errors)  # noqa: SIM115
-    replaced.reconfigure(line_buffering=stream.line_buffering, write_through=stream.write_through)
-    sys.stdout = replaced
+    os.dup2(null, stream.fileno())
+    os.close(null)
+    replacement = open(copy, "w", encoding=stream.encoding, errors=stream.errors)  # noqa: SIM115
+    replacement.reconfigure(
+        line_buffering=stream.line_buffering, write_through=stream.write_through
+    )
+    sys.stdout = replacement
+
+
+def discard_streams() -> None:
+    """Redirect stdout and stderr to the null device, so that closing a broken pipe cannot fail."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):  # No stream, or not a file.
+            os.dup2(null, stream.fileno())
+
+
+def print_error(line: str) -> None:
+    """Print an error line on stderr, with the part before the first colon highlighted."""
+    label, colon, message = line.partition(": ")
+    _console(sys.stderr).print(Text.assemble((label, "bold red"), colon, message), soft_wrap=True)
 
 
 def print_data(text: str) -> None:
-    """Print data on stdout, in UTF-8 whatever the locale, and nothing else."""
+    """Print a result on stdout, in UTF-8 whatever the locale."""
+    has_printed_data.set(True)
     typer.echo(text.removesuffix("\n").encode("utf-8"))
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table on stdout, with lines and colours only in a terminal."""
+    """Print a table on stdout, with rules and colours only in a terminal."""
     terminal = sys.stdout.isatty()
     table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=terminal, header_style="bold")
     for heading in headings:
@@ -90,69 +96,68 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:
-    """Print facts on stdout, each after its heading."""
-    _show(sys.stdout, _listed(facts))
+    """Print (heading, text) pairs on stdout, in two columns."""
+    _show(sys.stdout, _two_columns(facts))
 
 
 @dataclass(frozen=True)
-class Words:
-    """What a command says on stderr besides errors; nothing if ``quiet``."""
+class Messages:
+    """Messages of a command on stderr; none if ``quiet``."""
 
     quiet: bool = False
 
-    def say(self, text: str) -> None:
-        """Say ``text``, in lines that fit."""
+    def info(self, text: str) -> None:
+        """Print ``text``, wrapped."""
         if not self.quiet:
             _show(sys.stderr, Text(text))
 
-    def list(self, facts: Iterable[tuple[str, str]]) -> None:
-        """Say facts, each after its heading."""
+    def facts(self, facts: Iterable[tuple[str, str]]) -> None:
+        """Print (heading, text) pairs, in two columns."""
         if not self.quiet:
-            _show(sys.stderr, _listed(facts))
+            _show(sys.stderr, _two_columns(facts))
 
     @contextmanager
     def progress(self) -> Iterator[None]:
-        """Show how far the work inside the block is, if it takes long."""
+        """Show the progress of the ``with`` block if it takes longer than a moment."""
         if self.quiet:
             yield
             return
-        reporter = _Reporter(_console(sys.stderr))
-        timer = Timer(PATIENCE, reporter.begin)
+        display = _ProgressDisplay(_console(sys.stderr))
+        timer = Timer(PROGRESS_DELAY, display.start)
         timer.daemon = True
         timer.start()
         try:
-            with listen(reporter):
+            with listen(display):
                 yield
         finally:
             timer.cancel()
-            reporter.end()
+            display.stop()
 
 
 @dataclass
-class _Reporter:
-    """Hears of progress: silent at first, then a bar that moves, or a line for each task where no terminal shows it."""
+class _ProgressDisplay:
+    """A progress bar in a terminal, otherwise one line per task; silent until started."""
 
     console: Console
     lock: Lock = field(default_factory=Lock)
     state: tuple[str, int, int] = ("", 0, 0)
-    told: set[str] = field(default_factory=set)
-    patient: bool = True
+    printed: set[str] = field(default_factory=set)
+    started: bool = False
     bar: Progress | None = None
-    line: TaskID | None = None
+    bar_task: TaskID | None = None
 
     def __call__(self, task: str, done: int, total: int) -> None:
-        """Take a report."""
         with self.lock:
             self.state = (task, done, total)
-            if task == AT_ONCE:
-                self._tell(task)
-            elif not self.patient:
-                self._show()
+            if task == COMPILING:
+                self._print_line(task)  # At once: it explains why a first run is slow.
+            elif self.started:
+                self._update()
 
-    def begin(self) -> None:
-        """Show where the work is, from now on."""
+    def start(self) -> None:
+        """Show the current task, and every report from now on."""
         with self.lock:
-            self.patient = False
+            self.started = True
             if sys.stderr.isatty() and not self.console.is_dumb_terminal:
                 self.bar = Progress(
                     SpinnerColumn(),
@@ -162,31 +167,38 @@ class _Reporter:
                     console=self.console,
                     transient=True,
                 )
-                self.line = self.bar.add_task("", total=None)
+                self.bar_task = self.bar.add_task("", total=None)
                 self.bar.start()
             if self.state[0]:
-                self._show()
+                self._update()
 
-    def end(self) -> None:
-        """Take the bar away."""
+    def stop(self) -> None:
+        """Remove the bar and ignore later reports."""
         with self.lock:
-            self.patient = True
+            self.started = False
             if self.bar is not None:
                 self.bar.stop()
 
-    def _show(self) -> None:
+    def _update(self) -> None:
         task, done, total = self.state
-        if self.bar is not None and self.line is not None:
-            self.bar.update(self.line, description=task, completed=done, total=total or None)
+        if self.bar is not None and self.bar_task is not None:
+            description = _sentence_case(task)
+            self.bar.update(
+                self.bar_task, description=description, completed=done, total=total or None
+            )
         else:
-            self._tell(task)
+            self._print_line(task)
 
-    def _tell(self, task: str) -> None:
-        """Print a line for the task, the first time that it is heard of; what follows a comma changes on the way."""
-        name = task.partition(",")[0]
-        if name not in self.told:
-            self.told.add(name)
-            self.console.print(Text(f"{task} ..."))
+    def _print_line(self, task: str) -> None:
+        # What follows a comma or colon changes along the way; the task is printed once.
+        name = task.partition(",")[0].partition(":")[0]
+        if name not in self.printed:
+            self.printed.add(name)
+            self.console.print(Text(f"{_sentence_case(task)} ..."))
+
+
+def _sentence_case(task: str) -> str:
+    return task[:1].upper() + task[1:]
 
 
 def _console(stream: TextIO) -> Console:
@@ -195,7 +207,7 @@ def _console(stream: TextIO) -> Console:
 
 
 def _show(stream: TextIO, content: RenderableType) -> None:
-    """Print without the blanks that fill lines up."""
+    """Print without trailing spaces."""
     console = _console(stream)
     with console.capture() as captured:
         console.print(content)
@@ -203,7 +215,7 @@ def _show(stream: TextIO, content: RenderableType) -> None:
     stream.flush()
 
 
-def _listed(facts: Iterable[tuple[str, str]]) -> Table:
+def _two_columns(facts: Iterable[tuple[str, str]]) -> Table:
     grid = Table.grid(padding=(0, 2))
     for heading, text in facts:
         grid.add_row(Text(heading, style="bold"), Text(_printable(text), overflow="fold"))
@@ -211,82 +223,5 @@ def _listed(facts: Iterable[tuple[str, str]]) -> Table:
 
 
 def _printable(text: str) -> str:
-    """The text without what would move a terminal's cursor or change its colours."""
+    """Replace control characters, which could move the cursor or change colours."""
     return "".join(letter if letter.isprintable() else "�" for letter in text)
-
-
-GUARANTEE, USAGE, DEFECT, INTERRUPTED, BROKEN_PIPE = 1, 2, 70, 130, 141
-
-_P = ParamSpec("_P")
-
-
-@dataclass(frozen=True)
-class _Ending:
-    """The exit code for a kind of exception, and the line to say."""
-
-    code: int
-    line: Callable[[BaseException], str]
-
-
-def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
-    """The command, with every exception turned into a line on stderr and an exit code."""
-
-    @wraps(command)
-    def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except (typer.Exit, typer.Abort, SystemExit):
-            raise
-        except BrokenPipeError:
-            _forget_streams()
-            raise typer.Exit(BROKEN_PIPE) from None
-        # Everything: polars raises what is no Exception when it panics, and whatever comes must not show its text.
-        except BaseException as error:  # noqa: BLE001
-            raise typer.Exit(_end(error)) from None
-
-    return run
-
-
-def _end(error: BaseException) -> int:
-    """Say what happened; the exit code."""
-    if os.environ.get("MICROCELL_DEBUG") == "1":
-        traceback.print_exception(error)
-    ending = next(ending for kind, ending in _ENDINGS.items() if isinstance(error, kind))
-    fail(ending.line(error))
-    return ending.code
-
-
-def _told_by_system(error: BaseException) -> str:
-    """What the system says, without the words of a library that may quote the table."""
-    told = (
-        getattr(error, "strerror", None) or type(error).__name__,
-        getattr(error, "filename", None),
-    )
-    return f"error: {': '.join(str(part) for part in told if part)}. No output was changed."
-
-
-def _forget_streams() -> None:
-    """Point the streams that nobody reads any more to nowhere, so that closing them raises nothing."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError, ValueError):  # none, or one that is no file
-            os.dup2(nowhere, stream.fileno())
-
-
-_ENDINGS: dict[type[BaseException], _Ending] = {
-    GuaranteeError: _Ending(GUARANTEE, lambda error: f"error: {error}"),
-    MicrocellError: _Ending(USAGE, lambda error: f"error: {error}"),
-    OSError: _Ending(USAGE, _told_by_system),
-    MemoryError: _Ending(
-        USAGE, lambda _: "error: not enough memory for this table. No output was changed."
-    ),
-    KeyboardInterrupt: _Ending(INTERRUPTED, lambda _: "interrupted; nothing was written"),
-    BaseException: _Ending(
-        DEFECT,
-        lambda error: (
-            f"error: this is a defect of microcell ({type(error).__name__}), please report it. MICROCELL_DEBUG=1 shows "
-            "where it happened; look through that before you pass it on, it may quote your table."
-        ),
-    ),
-}
-"""The first kind that fits counts."""

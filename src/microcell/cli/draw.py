@@ -8,8 +8,9 @@ import typer
 
 import microcell as mc
 from microcell._atomic import Staging, check_target
-from microcell.cli.console import Words, guarded
-from microcell.cli.options import Quiet, SchemaFile, figure_form, split_names, takes_reading
+from microcell.cli.console import Messages
+from microcell.cli.errors import handle_errors
+from microcell.cli.options import Quiet, SchemaFile, figure_format, split_names, with_read_options
 
 __all__ = ["EXAMPLES", "draw"]
 
@@ -20,11 +21,11 @@ EXAMPLES = (
 )
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def draw(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     table: Annotated[
         Path, typer.Argument(metavar="TABLE", help="Table to draw.", show_default=False)
     ],
@@ -52,20 +53,20 @@ def draw(
     quiet: Quiet = False,
 ) -> None:
     """Draw records and the cells that methods make of them. The picture shows original records."""
-    words = Words(quiet)
-    form = figure_form(output, "--output")
+    messages = Messages(quiet)
+    form = figure_format(output, "--output")
     check_target(output, sources=(table, schema))
-    with words.progress():
-        figure = mc.plot.draw_cells(
-            mc.read(table, **reading),
+    with messages.progress():
+        figure = mc.plot.cells(
+            mc.read(table, **read_options),
             mc.load_schema(schema),
             k=k,
             methods=split_names(methods),
             columns=None if columns is None else split_names(columns),
-            form=form,
+            format=form,
             seed=seed,
             missing=missing,
         )
         with Staging() as staging:
             staging.path(output).write_bytes(figure)
-    words.list([("figure", str(output))])
+    messages.facts([("figure", str(output))])

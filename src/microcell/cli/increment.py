@@ -10,7 +10,8 @@ import typer
 
 import microcell as mc
 from microcell._atomic import Staging
-from microcell.cli.console import Words, guarded, print_data, print_facts, print_table
+from microcell.cli.console import Messages, print_data, print_facts, print_table
+from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
     Effort,
     Json,
@@ -18,10 +19,10 @@ from microcell.cli.options import (
     Quiet,
     Seed,
     check_figure,
-    figure_form,
+    figure_format,
     parse_effort,
     parse_settings,
-    takes_reading,
+    with_read_options,
 )
 from microcell.errors import OptionError, TableError
 
@@ -73,11 +74,11 @@ def parse_time(text: str | None, flag: str) -> float | None:
     return sum(float(match[1]) * _SECONDS[match[2].lower()] for match in found)
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def plan(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     table: Annotated[
         Path | None,
         typer.Argument(
@@ -168,7 +169,7 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Plan when to begin, so that all is finished soon after the last record: now, early, or not before the end."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     if figure is not None:
         check_figure(figure, sources=[path for path in (table, schema) if path is not None])
     times = {
@@ -181,8 +182,8 @@ def plan(
         name: parse_time(text, f"--{name.replace('_', '-')}") for name, text in times.items()
     }
     options = {**parse_settings(settings or ()), **parse_effort(effort)}
-    with words.progress():
-        source = None if table is None else mc.read(table, **reading)
+    with messages.progress():
+        source = None if table is None else mc.read(table, **read_options)
         usual = _ANY_NUMBER if source is None else source.rows
         found = mc.increments.plan(
             usual if records is None else records,
@@ -208,9 +209,9 @@ def plan(
     if figure is not None:
         with Staging() as staging:
             staging.path(figure).write_bytes(
-                mc.plot.draw_plan(found, figure_form(figure, "--figure"))
+                mc.plot.plan(found, format=figure_format(figure, "--figure"))
             )
-        words.list([("figure", str(figure))])
+        messages.facts([("figure", str(figure))])
 
 
 def _read_times(path: Path) -> Any:
@@ -326,11 +327,11 @@ Strategy = Annotated[
 ]
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def start(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     base: Annotated[
         Path, typer.Argument(metavar="BASE", help="The records that are in.", show_default=False)
     ],
@@ -358,24 +359,24 @@ def start(
     quiet: Quiet = False,
 ) -> None:
     """Begin with the records that are in: make their cells, and a folder that waits for further ones."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     options = {**parse_settings(settings or ()), **parse_effort(effort)}
     _check_options(options)
-    with words.progress():
-        table, roles = mc.read(base, **reading), mc.load_schema(schema)
+    with messages.progress():
+        table, roles = mc.read(base, **read_options), mc.load_schema(schema)
         making = {"method": method, "seed": seed, "missing": missing, **options}
         stored = mc.increments.StoredSession.create(state, table, roles, k, **making)
-    _tell(stored.status(), words, json=json)
-    words.say(
+    _tell(stored.status(), messages, json=json)
+    messages.info(
         f"{state} holds original data. Keep it as you keep the table itself, and remove it after the release."
     )
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def add(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     folder: _Folder,
     batch: Annotated[
         Path, typer.Argument(metavar="BATCH", help="Further records.", show_default=False)
@@ -397,18 +398,18 @@ def add(
     quiet: Quiet = False,
 ) -> None:
     """Add a batch of further records to the cells."""
-    words = Words(quiet)
-    with words.progress():
+    messages = Messages(quiet)
+    with messages.progress():
         stored = mc.increments.StoredSession(folder)
         added = stored.add(
-            mc.read(batch, **reading), strategy=strategy, inertial=inertial, again=again
+            mc.read(batch, **read_options), strategy=strategy, inertial=inertial, again=again
         )
-    _tell(stored.status(), words, json=json)
+    _tell(stored.status(), messages, json=json)
     if added.strange:
-        words.list(_remarks(added))
+        messages.facts(_remarks(added))
 
 
-@guarded
+@handle_errors
 def status(folder: _Folder, json: Json = False, quiet: Quiet = False) -> None:
     """Tell what the folder has come to."""
     found = mc.increments.StoredSession(folder).status()
@@ -417,10 +418,10 @@ def status(folder: _Folder, json: Json = False, quiet: Quiet = False) -> None:
         return
     print_facts(_facts(found))
     print_table(("part", "records", "kept", "strategy", "seconds"), _rows(found.batches))
-    Words(quiet).say(f"{folder} holds original data.")
+    Messages(quiet).info(f"{folder} holds original data.")
 
 
-@guarded
+@handle_errors
 def finish(
     folder: _Folder,
     output: Annotated[
@@ -445,13 +446,13 @@ def finish(
     quiet: Quiet = False,
 ) -> None:
     """Make the one release of all records. Nothing can be added after it; asked again, it gives the same."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     stored = mc.increments.StoredSession(folder)
     mc.api.check_outputs(
         output, beside=[] if report is None else [report], sources=stored.sources()
     )
     _check_outside(folder, output, report)
-    with words.progress():
+    with messages.progress():
         release = stored.finish(suffix=output.suffix)
         original = stored.records()
         found = mc.audit(original, release.published, release.schema, brief=report is None)
@@ -463,16 +464,18 @@ def finish(
                 "html",
                 manifest=manifest,
                 title=f"Audit of {output.name}",
-                picture=mc.plot.draw_release(original, release),
+                picture=mc.plot.release(original, release),
                 require={"k": release.partition.k},
                 audience=audience,
             )
         release = mc.publish(release, output, keep_order=keep_order, beside=beside)
     if json:
         print_data(jsons.dumps(release.manifest.as_dict(), indent=2, ensure_ascii=False))
-    words.say(mc.report.guarantee(found))
-    words.list(_summarize(release, output, report))
-    words.say(f"{folder} still holds original data. Remove it when you have checked the release.")
+    messages.info(mc.report.guarantee(found))
+    messages.facts(_summarize(release, output, report))
+    messages.info(
+        f"{folder} still holds original data. Remove it when you have checked the release."
+    )
 
 
 _COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
@@ -496,10 +499,10 @@ for _command, _examples in _COMMANDS.items():
 # ---------------------------------------------------------------------------------------------- what is told
 
 
-def _tell(found: "Status", words: Words, *, json: bool) -> None:
+def _tell(found: "Status", messages: Messages, *, json: bool) -> None:
     if json:
         print_data(jsons.dumps(_as_data(found), indent=2))
-    words.list(_facts(found))
+    messages.facts(_facts(found))
 
 
 def _facts(found: "Status") -> Iterator[tuple[str, str]]:

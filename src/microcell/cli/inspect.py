@@ -1,4 +1,4 @@
-"""``microcell inspect``: the facts of each column, and a schema drafted from them."""
+"""``microcell inspect``: describe the columns of a table and draft a schema."""
 
 import json as jsons
 from collections.abc import Mapping
@@ -9,8 +9,9 @@ import typer
 
 import microcell as mc
 from microcell._atomic import Staging, check_target
-from microcell.cli.console import Words, guarded, print_data, print_table
-from microcell.cli.options import Force, Json, Quiet, takes_reading
+from microcell.cli.console import Messages, print_data, print_table
+from microcell.cli.errors import handle_errors
+from microcell.cli.options import Force, Json, Quiet, with_read_options
 from microcell.errors import OptionError, TableError
 
 if TYPE_CHECKING:
@@ -24,17 +25,17 @@ EXAMPLES = (
     "microcell inspect people.csv --json",
 )
 
-_HEADINGS = ("column", "type", "missing", "distinct", "role", "kind", "why")
+_HEADINGS = ("column", "type", "missing", "distinct", "role", "kind", "reason")
 _STDOUT = Path("-")
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def inspect(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="The file to look at.", show_default=False)
+        Path, typer.Argument(metavar="TABLE", help="Table to inspect.", show_default=False)
     ],
     output: Annotated[
         Path | None,
@@ -42,41 +43,48 @@ def inspect(
             "--output",
             "-o",
             metavar="FILE.toml",
-            help="Where to write the drafted schema; - for stdout.",
+            help="File for the drafted schema; - for stdout.",
         ),
     ] = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show the columns of a table, and draft a schema to edit, with the reason for each guess."""
-    words = Words(quiet)
+    """Describe the columns of a table and draft a schema, with a reason for each guess."""
+    messages = Messages(quiet)
     if output == _STDOUT and json:
-        raise OptionError("-o - and --json both print on stdout. Give one of them.")
+        raise OptionError(
+            "-o - and --json both print on stdout. Use one of them.",
+            code="option.conflict",
+            option="--output",
+        )
     if output not in (None, _STDOUT):
-        _check_draft(output, table, force=force)
-    with words.progress():
-        inspection = mc.inspect(mc.read(table, **reading))
+        _check_output(output, table, force=force)
+    with messages.progress():
+        inspection = mc.inspect(mc.read(table, **read_options))
     if output == _STDOUT:
         print_data(_draft(inspection))
         return
     if json:
         print_data(jsons.dumps(inspection.as_dict(), indent=2))
     else:
-        _print_facts(inspection)
+        _print_columns(inspection)
     if output is not None:
         with Staging() as staging:
             staging.path(output).write_text(_draft(inspection), encoding="utf-8")
-        words.say(
-            f"A schema is drafted in {output}. Read it and correct it: what it says decides what is protected."
+        messages.info(
+            f"Drafted a schema in {output}. Review it before you use it: it decides which columns "
+            "are protected."
         )
 
 
-def _check_draft(output: Path, table: Path, *, force: bool) -> None:
+def _check_output(output: Path, table: Path, *, force: bool) -> None:
     check_target(output, sources=[table])
     if output.exists() and not force:
         raise TableError(
-            f"{output} is there already. Choose another name, or overwrite it with --force."
+            f"{output} already exists. Choose another name, or overwrite it with --force.",
+            code="table.exists",
+            path=str(output),
         )
 
 
@@ -85,10 +93,13 @@ def _draft(inspection: "Inspection") -> str:
     return mc.schema.schema_to_toml(mc.draft_schema(inspection), comments=reasons)
 
 
-def _print_facts(inspection: "Inspection") -> None:
+def _print_columns(inspection: "Inspection") -> None:
     print_data(
-        f"{inspection.rows:,} rows: {inspection.duplicates:,} repeat an earlier one, {inspection.unique:,} are alone "
-        "with their quasi-identifiers\n"
+        f"{_count(inspection.rows, 'row')}. {_count(inspection.duplicates, 'row')} repeat"
+        f"{'s' if inspection.duplicates == 1 else ''} an earlier row. "
+        f"{_count(inspection.unique, 'row')} "
+        f"{'has' if inspection.unique == 1 else 'have'} a unique combination of "
+        "quasi-identifiers.\n"
     )
     print_table(
         _HEADINGS,
@@ -105,3 +116,7 @@ def _print_facts(inspection: "Inspection") -> None:
             for column in inspection.columns
         ],
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -17,8 +17,9 @@ import typer
 
 import microcell as mc
 from microcell import locations
-from microcell.cli.console import Words, guarded, print_data, print_facts
-from microcell.cli.options import Force, Json, Quiet, epilog, takes_reading
+from microcell.cli.console import Messages, print_data, print_facts
+from microcell.cli.errors import handle_errors
+from microcell.cli.options import Force, Json, Quiet, epilog, with_read_options
 from microcell.errors import OptionError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ _SameK = Annotated[
 _Seed = Annotated[int, typer.Option(help="For what chance decides.")]
 
 
-@guarded
+@handle_errors
 def serve(
     database: Annotated[
         str | None,
@@ -108,7 +109,7 @@ def serve(
     quiet: Quiet = False,
 ) -> None:
     """Serve the API and the page until Ctrl-C or SIGTERM."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     token = os.environ.get(OPERATOR, "").strip()
     settings = locations.Settings(
         operator=token or secrets.token_urlsafe(24),
@@ -121,11 +122,11 @@ def serve(
     database = database or ("sqlite://" if demo else _DATABASE)
     with (
         closing(listener),
-        _open(words, database, k, demo=demo, share=share, spare=spare) as anonymizer,
+        _open(messages, database, k, demo=demo, share=share, spare=spare) as anonymizer,
     ):
         _begin_log()
         if not token:
-            words.say(
+            messages.info(
                 f"the operator's token, this time only ({OPERATOR} is not set): {settings.operator}"
             )
         shown, number = listener.getsockname()[:2]
@@ -134,22 +135,22 @@ def serve(
             locations.create_app(anonymizer, settings),
             listener,
             proxies=proxy or (),
-            ready=lambda: words.say(f"serving on {place} with k = {k}. Ctrl-C stops it."),
+            ready=lambda: messages.info(f"serving on {place} with k = {k}. Ctrl-C stops it."),
         )
-    words.say("stopped")
+    messages.info("stopped")
 
 
-@guarded
+@handle_errors
 def key() -> None:
     """Print a new key for exact locations, to be kept safe: without it the database cannot be read."""
     print_data(b64encode(locations.new_key()).decode())
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def import_(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     people: Annotated[
         Path,
         typer.Argument(
@@ -178,24 +179,24 @@ def import_(
     quiet: Quiet = False,
 ) -> None:
     """Sign up all rows of a table, while the service does not run."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     locations.check_output(output, force=force, sources=[people])
-    with words.progress(), _open(words, database, k, background=False) as anonymizer:
+    with messages.progress(), _open(messages, database, k, background=False) as anonymizer:
         done = locations.import_people(
             anonymizer,
-            mc.read(people, **reading),
+            mc.read(people, **read_options),
             output,
             latitude=latitude,
             longitude=longitude,
             force=force,
         )
-    _tell(words, json, signed_up=done.devices, waiting=done.waiting, accounts=str(output))
-    words.say(
+    _tell(messages, json, signed_up=done.devices, waiting=done.waiting, accounts=str(output))
+    messages.info(
         f"{output} holds the devices' tokens, which cannot be had again. Whoever reads it speaks for them."
     )
 
 
-@guarded
+@handle_errors
 def export(
     output: Annotated[
         Path,
@@ -209,14 +210,14 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write the location that each device uses, while the service does not run."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     locations.check_output(output, force=force)
-    with words.progress(), _open(words, database, None, background=False) as anonymizer:
+    with messages.progress(), _open(messages, database, None, background=False) as anonymizer:
         done = locations.export_places(anonymizer, output, force=force)
-    _tell(words, json, devices=done.devices, waiting=done.waiting, locations=str(output))
+    _tell(messages, json, devices=done.devices, waiting=done.waiting, locations=str(output))
 
 
-@guarded
+@handle_errors
 def simulate(
     devices: Annotated[int, typer.Option(min=1, help="Devices that sign up at first.")] = 10_000,
     k: _K = 100,
@@ -250,12 +251,12 @@ def simulate(
     quiet: Quiet = False,
 ) -> None:
     """Simulate a city that uses the service, and look at what its people get."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     if url is not None and database is not None:
         raise OptionError(
             "--database and --url exclude each other: a service that runs has its own database."
         )
-    with words.progress(), _service(words, url, database, k, seed) as service:
+    with messages.progress(), _service(messages, url, database, k, seed) as service:
         found = locations.simulate(service, devices, days=days, changes=changes, seed=seed)
     if json:
         print_data(
@@ -296,11 +297,11 @@ for _name, (_command, _examples) in COMMANDS.items():
 
 @contextmanager
 def _open(
-    words: Words, database: str, k: int | None, *, demo: bool = False, **options: Any
+    messages: Messages, database: str, k: int | None, *, demo: bool = False, **options: Any
 ) -> "Iterator[Anonymizer]":
     """The anonymizer on a database, closed at the end."""
-    secret = _key(words, demo=demo)
-    with words.progress():
+    secret = _key(messages, demo=demo)
+    with messages.progress():
         anonymizer = locations.Anonymizer.open(database, k, key=secret, **options)
     try:
         yield anonymizer
@@ -308,7 +309,7 @@ def _open(
         anonymizer.close()
 
 
-def _key(words: Words, *, demo: bool) -> bytes | None:
+def _key(messages: Messages, *, demo: bool) -> bytes | None:
     """The key from the environment; None for a demonstration without one."""
     text = os.environ.get(KEY, "").strip()
     if text:
@@ -318,7 +319,7 @@ def _key(words: Words, *, demo: bool) -> bytes | None:
             f"{KEY} is not set: exact locations are kept encrypted, with a key that `microcell locations key` makes. "
             "To try things out without one, give --demo."
         )
-    words.say(
+    messages.info(
         "a demonstration: the key is thrown away at the end, and nobody can look up or be found again thereafter"
     )
     return None
@@ -326,7 +327,7 @@ def _key(words: Words, *, demo: bool) -> bytes | None:
 
 @contextmanager
 def _service(
-    words: Words, url: str | None, database: str | None, k: int, seed: int
+    messages: Messages, url: str | None, database: str | None, k: int, seed: int
 ) -> "Iterator[Anonymizer | Client]":
     """What is simulated with: a service that runs, or one in this process on an empty database."""
     if url is not None:
@@ -336,7 +337,7 @@ def _service(
             yield client
         return
     if database is not None:
-        with _open(words, database, k, seed=seed) as anonymizer:
+        with _open(messages, database, k, seed=seed) as anonymizer:
             if anonymizer.status().devices:
                 raise OptionError(
                     "The database has devices already: simulated people are not put among real ones."
@@ -359,10 +360,10 @@ def _begin_log() -> None:
     logging.getLogger("microcell").setLevel(logging.INFO)
 
 
-def _tell(words: Words, json: bool, **facts: int | str) -> None:
+def _tell(messages: Messages, json: bool, **facts: int | str) -> None:
     if json:
         print_data(jsons.dumps(facts))
-    words.list(
+    messages.facts(
         (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else value)
         for name, value in facts.items()
     )

@@ -1,4 +1,4 @@
-"""What the commands that try several methods for several k share: options, how they are read, and remarks."""
+"""Options that several commands share, and parsers for their values."""
 
 import re
 import tomllib
@@ -25,6 +25,7 @@ __all__ = [
     "Blocks",
     "Effort",
     "Force",
+    "InputTable",
     "Json",
     "Missing",
     "Quiet",
@@ -33,193 +34,225 @@ __all__ = [
     "Seed",
     "Settings",
     "Sizes",
-    "TriedTable",
+    "check_directions",
     "check_figure",
     "check_files",
-    "check_sides",
     "epilog",
-    "figure_form",
+    "figure_format",
+    "method_notes",
     "parse_blocks",
     "parse_effort",
     "parse_limits",
     "parse_requirements",
     "parse_settings",
     "parse_sizes",
-    "remarks",
     "split_names",
-    "takes_engine",
-    "takes_reading",
+    "with_engine_options",
+    "with_read_options",
 ]
 
-_READING = "Reading .csv, .tsv and .txt files (found out where left out)"
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Say nothing but errors; data are still printed.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors and results.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Effort = Annotated[
     str | None,
     typer.Option(
         metavar="fast|balanced|best|SECONDS",
-        help="How much time --method auto takes to lower the distortion. Default: balanced.",
+        help="Time that --method auto may spend on reducing information loss. Default: balanced.",
         show_default=False,
     ),
 ]
 Audience = Annotated[
     Literal["internal", "public"],
     typer.Option(
-        "--for", help="Who reads the report: the public is shown nothing of the original."
+        "--for",
+        help="Readers of the report. A public report shows nothing computed from the original "
+        "table.",
     ),
 ]
 Blocks = Annotated[
     str | None,
     typer.Option(
         metavar="N|A,B;C",
-        help="Make cells of blocks of quasi-identifiers, each on its own: of N columns, or as named. What is published "
-        "is then k-anonymous in each block, and not as a whole.",
+        help="Group the records separately in each block of quasi-identifiers: blocks of N "
+        "columns, or the blocks listed. The release is then k-anonymous within each block, not "
+        "over all columns combined.",
         show_default=False,
     ),
 ]
 SchemaFile = Annotated[
     Path,
-    typer.Option("--schema", "-s", metavar="FILE.toml", help="The role and kind of each column."),
-]
-_Delimiter = Annotated[
-    str | None,
     typer.Option(
-        metavar="CHARACTER",
-        help="What separates fields; 'tab' for a tab.",
-        rich_help_panel=_READING,
+        "--schema", "-s", metavar="FILE.toml", help="Schema: the role and kind of each column."
     ),
 ]
-_Encoding = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="For example utf-8 or latin-1.", rich_help_panel=_READING),
+InputTable = Annotated[
+    Path, typer.Argument(metavar="TABLE", help="Table to try methods on.", show_default=False)
 ]
-_Quote = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CHARACTER", help="What encloses fields; '' for nothing.", rich_help_panel=_READING
-    ),
+Sizes = Annotated[
+    str,
+    typer.Option("-k", metavar="K,K,...", help="Minimum records per cell; separate by commas."),
 ]
-_Decimal = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CHARACTER", help="The decimal mark, . or a comma.", rich_help_panel=_READING
-    ),
-]
-_Na = Annotated[
+Settings = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="WORD",
-        help="A word that stands for a missing value; repeatable.",
-        rich_help_panel=_READING,
+        "--set",
+        metavar="NAME=VALUE",
+        help="Option for the methods that support it. Repeatable.",
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+Missing = Annotated[
+    Literal["error", "drop", "impute"],
+    typer.Option(
+        help="Records with missing quasi-identifiers: stop with an error, drop the records, or "
+        "keep them and publish their cell's representative."
     ),
 ]
 
-_READING_OPTIONS: dict[str, Any] = {
-    "delimiter": _Delimiter,
-    "encoding": _Encoding,
-    "quote": _Quote,
-    "decimal": _Decimal,
-    "na": _Na,
+_READ_PANEL = "Reading .csv, .tsv and .txt files (detected automatically if omitted)"
+_READ_OPTIONS: dict[str, Any] = {
+    "delimiter": Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHARACTER",
+            help="Field delimiter; 'tab' for a tab.",
+            rich_help_panel=_READ_PANEL,
+        ),
+    ],
+    "encoding": Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Text encoding, such as utf-8 or latin-1.",
+            rich_help_panel=_READ_PANEL,
+        ),
+    ],
+    "quote": Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHARACTER",
+            help="Quote character; '' if fields are never quoted.",
+            rich_help_panel=_READ_PANEL,
+        ),
+    ],
+    "decimal": Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHARACTER",
+            help="Decimal separator: a point or a comma.",
+            rich_help_panel=_READ_PANEL,
+        ),
+    ],
+    "na": Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Text that marks a missing value. Repeatable.",
+            rich_help_panel=_READ_PANEL,
+        ),
+    ],
 }
-_ENGINE = "Data sets beyond memory, on Dask (docs/scaling.md)"
+
+_ENGINE_PANEL = "Data sets larger than memory, on Dask (docs/scaling.md)"
 _ENGINE_OPTIONS: dict[str, Any] = {
     "engine": Annotated[
         Literal["dask"] | None,
         typer.Option(
-            help="Make a data set of many files k-anonymous: a folder, a 'PATTERN' in quotes, or several files. The "
-            "output is a folder.",
-            rich_help_panel=_ENGINE,
+            help="Anonymize a data set of many files: a folder, a quoted 'PATTERN', or several "
+            "files. The output is a folder.",
+            rich_help_panel=_ENGINE_PANEL,
         ),
     ],
     "scheduler": Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="A Dask scheduler, such as tcp://host:8786, whose workers reach the same files. Left out, workers "
-            "are started on this machine.",
-            rich_help_panel=_ENGINE,
+            help="Dask scheduler, such as tcp://host:8786, whose workers can access the same "
+            "files. If omitted, workers are started on this machine.",
+            rich_help_panel=_ENGINE_PANEL,
         ),
     ],
     "workers": Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Workers to start here. Default: 2.", rich_help_panel=_ENGINE
+            metavar="N",
+            help="Workers to start on this machine. Default: 2.",
+            rich_help_panel=_ENGINE_PANEL,
         ),
     ],
     "memory": Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="The memory of each worker. Default: 2GB.", rich_help_panel=_ENGINE
+            metavar="SIZE", help="Memory per worker. Default: 2GB.", rich_help_panel=_ENGINE_PANEL
         ),
     ],
     "macrocell": Annotated[
         int | None,
         typer.Option(
-            metavar="N",
-            help="Records that a task makes cells of. Default: 200000.",
-            rich_help_panel=_ENGINE,
+            metavar="N", help="Records per task. Default: 200000.", rich_help_panel=_ENGINE_PANEL
         ),
     ],
     "seams": Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Rounds across the borders of macrocells. Default: 2.",
-            rich_help_panel=_ENGINE,
+            help="Rounds of refinement across macrocell borders. Default: 2.",
+            rich_help_panel=_ENGINE_PANEL,
         ),
     ],
     "scratch": Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="For what is under way, which holds original values. Default: beside the output.",
-            rich_help_panel=_ENGINE,
+            help="Directory for temporary files (they contain original data). Default: next to "
+            "the output.",
+            rich_help_panel=_ENGINE_PANEL,
         ),
     ],
     "force": Annotated[
         bool,
-        typer.Option("--force", help="Replace a release that is there.", rich_help_panel=_ENGINE),
+        typer.Option("--force", help="Replace an existing release.", rich_help_panel=_ENGINE_PANEL),
     ],
 }
 _TABS = {"tab": "\t", "\\t": "\t"}
 _SCALARS = (bool, int, float, str)
 _REQUIREMENT = re.compile(r"(?P<name>.*[^<>=\s])\s*(?P<operator><=|>=|=)\s*(?P<limit>[^<>=]+)")
+_FIGURE_FORMATS = {".svg": "svg", ".png": "png", ".pdf": "pdf"}
 
 
 def epilog(examples: Sequence[str]) -> str:
-    """The examples as help shows them, one a line."""
+    """Format examples for a help page."""
     return "\n\n".join(("Examples:", *(f"  {example}" for example in examples)))
 
 
-def takes_reading(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options for reading text files in place of its parameter ``reading``: those that are given.
+def with_read_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for text files to a command, which gets them as ``read_options``.
 
-    Declared once for all commands; the signature tells typer of them.
+    The dict contains only the options that the user gave.
     """
-    return _takes(command, "reading", _READING_OPTIONS)
+    return _with_options(command, "read_options", _READ_OPTIONS)
 
 
-def takes_engine(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The command with options of the engine (all, or those named) in place of its parameter ``on``: those given."""
+def with_engine_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the engine options (all, or those named) to a command, as ``engine_options``."""
     options = {
         name: kind for name, kind in _ENGINE_OPTIONS.items() if name in (names or _ENGINE_OPTIONS)
     }
-    return lambda command: _takes(command, "on", options)
+    return lambda command: _with_options(command, "engine_options", options)
 
 
-def _takes(
+def _with_options(
     command: Callable[..., None], parameter: str, options: Mapping[str, Any]
 ) -> Callable[..., None]:
-    @wraps(command)
-    def run(**given: Any) -> None:
-        found = {name: given.pop(name) for name in options}
-        command(**{parameter: _given_options(found)}, **given)
+    """Replace ``parameter`` in the signature, which typer reads, with one parameter per option."""
 
-    own = [item for item in signature(command).parameters.values() if item.name != parameter]
+    @wraps(command)
+    def run(**arguments: Any) -> None:
+        values = {name: arguments.pop(name) for name in options}
+        command(**{parameter: _without_defaults(values)}, **arguments)
+
+    others = [item for item in signature(command).parameters.values() if item.name != parameter]
     added = [
         Parameter(
             name,
@@ -229,24 +262,25 @@ def _takes(
         )
         for name, kind in options.items()
     ]
-    run.__signature__ = Signature([*own, *added])  # type: ignore[attr-defined]
-    run.__annotations__ = {item.name: item.annotation for item in (*own, *added)} | {"return": None}
+    parameters = [*others, *added]
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {item.name: item.annotation for item in parameters} | {"return": None}
     return run
 
 
-def _given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    given = {
+def _without_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
+    values = {
         name: value
         for name, value in options.items()
         if not (value is None or value is False or value == [])
     }
-    if "delimiter" in given:
-        given["delimiter"] = _TABS.get(given["delimiter"], given["delimiter"])
-    return given
+    if "delimiter" in values:
+        values["delimiter"] = _TABS.get(values["delimiter"], values["delimiter"])
+    return values
 
 
 def parse_blocks(text: str | None) -> int | list[list[str]] | None:
-    """Blocks of columns: a number, or names with commas between them and semicolons between blocks.
+    """Parse ``--blocks``: a number of columns, or blocks of names separated by semicolons.
 
     Examples
     --------
@@ -255,13 +289,13 @@ def parse_blocks(text: str | None) -> int | list[list[str]] | None:
     """
     if text is None:
         return None
-    return (
-        int(text) if text.strip().isdecimal() else [split_names(block) for block in text.split(";")]
-    )
+    if text.strip().isdecimal():
+        return int(text)
+    return [split_names(block) for block in text.split(";")]
 
 
 def parse_effort(text: str | None) -> dict[str, Any]:
-    """The option for ``auto``, if it was given: a word, or a number of seconds.
+    """Parse ``--effort``: a level or a number of seconds.
 
     Examples
     --------
@@ -277,7 +311,7 @@ def parse_effort(text: str | None) -> dict[str, Any]:
 
 
 def parse_settings(texts: Sequence[str]) -> Mapping[str, Any]:
-    """Options of a method from texts such as ``gamma=0.2``: numbers and truth values as TOML has them, else text.
+    """Parse method options such as ``gamma=0.2``: TOML numbers and booleans, otherwise text.
 
     Examples
     --------
@@ -287,11 +321,16 @@ def parse_settings(texts: Sequence[str]) -> Mapping[str, Any]:
     settings: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not (name.strip() and equals):
-            raise OptionError(f"--set takes NAME=VALUE, for example gamma=0.2, not {text!r}.")
-        if name.strip() in settings:
-            raise OptionError(f"--set gives {name.strip()!r} twice. Give it once.")
-        settings[name.strip()] = _parse_scalar(value.strip())
+        name = name.strip()
+        if not (name and equals):
+            raise OptionError(
+                "--set must have the form NAME=VALUE, for example gamma=0.2.", option="--set"
+            )
+        if name in settings:
+            raise OptionError(
+                f"--set is given twice for {name!r}.", code="option.conflict", option="--set"
+            )
+        settings[name] = _parse_scalar(value.strip())
     return settings
 
 
@@ -314,7 +353,7 @@ class Requirement:
 
 
 def parse_requirements(texts: Iterable[str]) -> tuple[Requirement, ...]:
-    """Limits from texts such as ``k=5`` or ``distortion<=0.1``.
+    """Parse requirements such as ``k=5`` or ``distortion<=0.1``.
 
     Examples
     --------
@@ -323,49 +362,62 @@ def parse_requirements(texts: Iterable[str]) -> tuple[Requirement, ...]:
     """
     requirements = [_parse_requirement(text) for text in texts]
     names = [item.measure for item in requirements]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise OptionError(f"--require gives two limits for {twice[0]!r}. Give one.")
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError(
+                f"--require sets two limits for {name!r}.",
+                code="option.conflict",
+                option="--require",
+            )
     return tuple(requirements)
 
 
 def parse_limits(texts: Iterable[str]) -> dict[str, float]:
-    """The limits by measure, refused if one is on the wrong side."""
+    """Parse requirements into limits by measure, checking the direction of each."""
     requirements = parse_requirements(texts)
-    check_sides(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
+    check_directions(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
     return {item.measure: item.limit for item in requirements}
 
 
 def _parse_requirement(text: str) -> Requirement:
-    found = _REQUIREMENT.fullmatch(text.strip())
+    match = _REQUIREMENT.fullmatch(text.strip())
     try:
-        limit = float(found["limit"]) if found else float("nan")
+        limit = float(match["limit"]) if match else float("nan")
     except ValueError:
         limit = float("nan")
-    if found is None or not isfinite(limit):
+    if match is None or not isfinite(limit):
         raise OptionError(
-            f"--require takes a measure, one of = >= <=, and a number, such as k=5 or distortion<=0.1, not {text!r}."
+            f"--require {text!r} is not valid: write a measure, one of = >= <= and a number, "
+            "such as k=5 or distortion<=0.1.",
+            option="--require",
         )
-    return Requirement(found["name"].strip(), found["operator"], limit)
+    return Requirement(match["name"].strip(), match["operator"], limit)
 
 
-def check_sides(
+def check_directions(
     requirements: Iterable[Requirement], lower_is_better: Callable[[str], bool | None]
 ) -> None:
-    """Refuse a limit on the wrong side, which a release could meet by being bad; None is of measures not known."""
+    """Reject a limit in the wrong direction, which only a bad release would meet.
+
+    ``lower_is_better`` returns None for unknown measures, which are not checked.
+    """
     for item in requirements:
         lower = lower_is_better(item.measure)
-        right = None if lower is None else "<=" if lower else ">="
-        if right is not None and item.operator not in ("=", right):
-            better = "less" if right == "<=" else "more"
+        if lower is None:
+            continue
+        operator = "<=" if lower else ">="
+        if item.operator not in ("=", operator):
+            better = "lower" if lower else "higher"
             raise OptionError(
-                f"--require {item.measure}{item.operator}{item.limit:g}: of {item.measure}, {better} is better. Write "
-                f"{item.measure}{right}{item.limit:g}."
+                f"--require {item.measure}{item.operator}{item.limit:g}: {better} values of "
+                f"{item.measure} are better, so write {item.measure}{operator}{item.limit:g}.",
+                option="--require",
+                measure=item.measure,
             )
 
 
 def split_names(text: str) -> list[str]:
-    """The parts of a text with commas between them.
+    """Split a comma-separated list.
 
     Examples
     --------
@@ -375,43 +427,8 @@ def split_names(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def figure_form(path: Path, flag: str) -> str:
-    """The form of a figure, by the suffix of its file; refused if it is none, naming the flag."""
-    if path.suffix.lower() not in _FIGURES:
-        raise OptionError(
-            f"{flag} takes a name that ends in {', '.join(_FIGURES)}, not {path.name!r}."
-        )
-    return _FIGURES[path.suffix.lower()]
-
-
-_FIGURES = {".svg": "svg", ".png": "png", ".pdf": "pdf"}
-"""The forms that figures are drawn in."""
-
-
-TriedTable = Annotated[
-    Path, typer.Argument(metavar="TABLE", help="The file to try methods on.", show_default=False)
-]
-Sizes = Annotated[
-    str,
-    typer.Option(
-        "-k", metavar="K,K,...", help="The least number of records in a cell; several with commas."
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="An option, for the methods that have it; repeatable."
-    ),
-]
-Seed = Annotated[int, typer.Option(help="For what chance decides.")]
-Missing = Annotated[
-    Literal["error", "drop", "impute"],
-    typer.Option(help="What to do with records that lack a quasi-identifier."),
-]
-
-
 def parse_sizes(text: str) -> list[int]:
-    """The numbers of a text with commas between them.
+    """Parse a comma-separated list of values for k.
 
     Examples
     --------
@@ -422,29 +439,43 @@ def parse_sizes(text: str) -> list[int]:
         return [int(part) for part in split_names(text)]
     except ValueError:
         raise OptionError(
-            f"-k takes whole numbers with commas between them, such as 3,5,10, not {text!r}."
+            "-k must be whole numbers of at least 2, separated by commas, such as 3,5,10.",
+            code="option.wrong_type",
+            option="-k",
         ) from None
 
 
+def figure_format(path: Path, flag: str) -> str:
+    """Return the image format for the suffix of ``path``, the value of ``flag``."""
+    suffix = path.suffix.lower()
+    if suffix not in _FIGURE_FORMATS:
+        raise OptionError(
+            f"{flag} must be a file name ending in {', '.join(_FIGURE_FORMATS)}.",
+            code="option.unsupported",
+            option=flag,
+        )
+    return _FIGURE_FORMATS[suffix]
+
+
 def check_figure(figure: Path, *, sources: Sequence[Path]) -> None:
-    """Refuse, before any work, a figure of no form or in a place where it cannot be written."""
-    figure_form(figure, "--figure")
+    """Check, before any work is done, that the figure can be written."""
+    figure_format(figure, "--figure")
     check_target(figure, sources=sources)
 
 
 def check_files(output: Path | None, figure: Path | None, *, sources: Sequence[Path]) -> None:
-    """Refuse, before any work, a table or a figure that could not be written, or both under one name."""
+    """Check, before any work is done, that the table and the figure can be written."""
     if figure is not None:
         check_figure(figure, sources=sources)
     if output is not None:
         mc.api.check_outputs(output, beside=[] if figure is None else [figure], sources=sources)
 
 
-def remarks(tried: "Iterable[Trial | Point]") -> Iterator[tuple[str, str]]:
-    """What "auto" chose, and why a method was skipped, each told once."""
-    told = {
+def method_notes(results: "Iterable[Trial | Point]") -> Iterator[tuple[str, str]]:
+    """Which method "auto" chose and why a method was skipped, each once."""
+    notes = {
         (item.method, f"skipped: {item.why}" if item.skipped else f"{item.used}, {item.why}"): None
-        for item in tried
+        for item in results
         if item.skipped or item.used != item.method
     }
-    yield from told
+    yield from notes

@@ -9,21 +9,22 @@ import typer
 
 import microcell as mc
 from microcell._atomic import Staging, check_target
-from microcell.cli.console import Words, guarded, print_data, print_facts
-from microcell.cli.options import Json, Quiet, figure_form
+from microcell.cli.console import Messages, print_data, print_facts
+from microcell.cli.errors import handle_errors
+from microcell.cli.options import Json, Quiet, figure_format
 
 if TYPE_CHECKING:
     from microcell.surveys.sizes import SurveySize
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from microcell.cli.options import SchemaFile, parse_settings, takes_reading
+from microcell.cli.options import SchemaFile, parse_settings, with_read_options
 
 if TYPE_CHECKING:
     from microcell.surveys import SurveyDesign
 from typing import TYPE_CHECKING
 
-from microcell.cli.console import GUARANTEE
+from microcell.cli.errors import GUARANTEE_FAILED
 from microcell.cli.options import split_names
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ SIZE_EXAMPLES = (
 )
 
 
-@guarded
+@handle_errors
 def size(
     *,
     k: Annotated[
@@ -91,7 +92,7 @@ def size(
 ) -> None:
     """Tell how many candidates a cell needs, and what is left to chance, before any cell is made."""
     if figure is not None:
-        figure_form(figure, "--figure")
+        figure_format(figure, "--figure")
         check_target(figure)
     found = mc.surveys.survey_size(k, participation, failure, records)
     if json:
@@ -101,9 +102,9 @@ def size(
     if figure is not None:
         with Staging() as staging:
             staging.path(figure).write_bytes(
-                mc.plot.draw_size(found, figure_form(figure, "--figure"))
+                mc.plot.survey_size(found, format=figure_format(figure, "--figure"))
             )
-        Words(quiet).list([("figure", str(figure))])
+        Messages(quiet).facts([("figure", str(figure))])
 
 
 def _size_facts(found: "SurveySize") -> Iterator[tuple[str, str]]:
@@ -141,11 +142,11 @@ DESIGN_EXAMPLES = (
 )
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def design(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     frame: Annotated[
         Path, typer.Argument(metavar="FRAME", help="The candidates, a file.", show_default=False)
     ],
@@ -210,13 +211,13 @@ def design(
     quiet: Quiet = False,
 ) -> None:
     """Design the cells of a survey: published before anyone answers, they hide each participant among k."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     mc.surveys.check_survey_outputs(
         output, beside=[] if report is None else [report], sources=(frame, schema)
     )
-    with words.progress():
+    with messages.progress():
         made = mc.surveys.design_survey(
-            mc.read(frame, **reading),
+            mc.read(frame, **read_options),
             schema,
             k,
             _as_participation(participation),
@@ -234,7 +235,7 @@ def design(
         )
     if json:
         print_data(jsons.dumps(made.manifest, indent=2, ensure_ascii=False))
-    words.list(_design_facts(made, output, report))
+    messages.facts(_design_facts(made, output, report))
 
 
 def _as_participation(text: str) -> float | str:
@@ -282,7 +283,7 @@ CHECK_EXAMPLES = (
 )
 
 
-@guarded
+@handle_errors
 def check(
     *,
     cells: Annotated[
@@ -315,7 +316,7 @@ def check(
     quiet: Quiet = False,
 ) -> None:
     """Check the cells of a survey: that they are whole, and that what they promise follows from what they state."""
-    with Words(quiet).progress():
+    with Messages(quiet).progress():
         found = mc.surveys.check_survey(cells, frame, participation=participation, missing=missing)
     if json:
         print_data(jsons.dumps(found.as_dict(), indent=2))
@@ -326,15 +327,15 @@ def check(
         if found.holds
         else "These cells do not keep what they promise."
     )
-    Words(quiet).say(verdict)
+    Messages(quiet).info(verdict)
     if not found.holds:
-        raise typer.Exit(GUARANTEE)
+        raise typer.Exit(GUARANTEE_FAILED)
 
 
 PAGE_EXAMPLES = ('microcell survey page cells.json --title "Health 2030" -o page.html',)
 
 
-@guarded
+@handle_errors
 def page(
     *,
     cells: Annotated[
@@ -354,7 +355,7 @@ def page(
     text = mc.surveys.survey_page(mc.load_cells(cells), title=title)
     with Staging() as staging:
         staging.path(output).write_text(text, encoding="utf-8")
-    Words(quiet).list([("page", str(output))])
+    Messages(quiet).facts([("page", str(output))])
 
 
 FORM_EXAMPLES = (
@@ -362,7 +363,7 @@ FORM_EXAMPLES = (
 )
 
 
-@guarded
+@handle_errors
 def form(
     *,
     cells: Annotated[
@@ -394,7 +395,7 @@ def form(
     text = mc.surveys.survey_form(mc.load_cells(cells), title=title, ask=ask or (), most=most)
     with Staging() as staging:
         staging.path(output).write_text(text, encoding="utf-8")
-    Words(quiet).list([("form", str(output))])
+    Messages(quiet).facts([("form", str(output))])
 
 
 ANSWER_EXAMPLES = (
@@ -403,7 +404,7 @@ ANSWER_EXAMPLES = (
 )
 
 
-@guarded
+@handle_errors
 def answer(
     *,
     cells: Annotated[
@@ -430,9 +431,9 @@ def answer(
                 *((name, str(value)) for name, value in found.representative.items()),
             ]
         )
-    words = Words(quiet)
+    messages = Messages(quiet)
     for name in found.strange:
-        words.say(
+        messages.info(
             f"The value of {name!r} is not one that the cells were made for: the nearest cell was taken."
         )
 
@@ -443,11 +444,11 @@ COLLECT_EXAMPLES = (
 )
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def collect(
     *,
-    reading: Mapping[str, Any],
+    read_options: Mapping[str, Any],
     cells: Annotated[
         Path,
         typer.Argument(
@@ -499,14 +500,14 @@ def collect(
     quiet: Quiet = False,
 ) -> None:
     """Collect answers into a release in which each record shares its quasi-identifiers with k - 1 others or more."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     mc.api.check_outputs(
         output, beside=[] if report is None else [report], sources=(cells, answers)
     )
-    with words.progress():
+    with messages.progress():
         names = [] if drop is None else split_names(drop)
         found = mc.surveys.collect_survey(
-            cells, mc.read(answers, **reading), below=below, id=id, drop=names
+            cells, mc.read(answers, **read_options), below=below, id=id, drop=names
         )
         found = mc.surveys.write_collection(
             found,
@@ -515,7 +516,7 @@ def collect(
         )
     if json:
         print_data(jsons.dumps(found.manifest, indent=2, ensure_ascii=False))
-    words.list(_facts(found, output, report))
+    messages.facts(_facts(found, output, report))
 
 
 def _facts(found: "Collection", output: Path, report: Path | None) -> Iterator[tuple[str, str]]:

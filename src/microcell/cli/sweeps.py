@@ -10,10 +10,12 @@ import typer
 
 import microcell as mc
 from microcell._atomic import Staging
-from microcell.cli.console import Words, guarded, print_data, print_table
+from microcell.cli.console import Messages, print_data, print_table
+from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
     Blocks,
     Effort,
+    InputTable,
     Json,
     Missing,
     Quiet,
@@ -21,19 +23,18 @@ from microcell.cli.options import (
     Seed,
     Settings,
     Sizes,
-    TriedTable,
+    check_directions,
     check_figure,
     check_files,
-    check_sides,
-    figure_form,
+    figure_format,
+    method_notes,
     parse_blocks,
     parse_effort,
     parse_requirements,
     parse_settings,
     parse_sizes,
-    remarks,
     split_names,
-    takes_reading,
+    with_read_options,
 )
 from microcell.errors import OptionError, RequirementError
 from microcell.measures.requirements import LOWER_IS_BETTER, base_of
@@ -54,19 +55,20 @@ __all__ = [
 COMPARE_EXAMPLES = (
     "microcell compare people.csv -s schema.toml -k 3,5,10",
     "microcell compare people.csv -s schema.toml -k 5 --methods mdav,vmdav --set gamma=0.5",
-    "microcell compare people.csv -s schema.toml -k 3,10 --methods mdav,bisect --figure methods.svg",
+    "microcell compare people.csv -s schema.toml -k 3,10 --methods mdav,bisect "
+    "--figure methods.svg",
 )
 
 _SIZES_PER_TABLE = 3
 """Number of k that fit the width of a terminal; more go to a further table."""
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def compare(
     *,
-    reading: Mapping[str, Any],
-    table: TriedTable,
+    read_options: Mapping[str, Any],
+    table: InputTable,
     schema: SchemaFile,
     k: Sizes,
     methods: Annotated[
@@ -93,13 +95,13 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Compare methods on a table by information loss and run time. Nothing is released."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
     if figure is not None:
         check_figure(figure, sources=(table, schema))
-    with words.progress():
+    with messages.progress():
         trials = mc.compare(
-            mc.read(table, **reading),
+            mc.read(table, **read_options),
             mc.load_schema(schema),
             k=sizes,
             methods=None if methods is None else split_names(methods),
@@ -111,14 +113,14 @@ def compare(
         print_data(jsons.dumps([asdict(trial) for trial in trials], indent=2))
     else:
         _print_trials(trials)
-        words.say("Information loss of the standardized columns; * lowest for this k.")
-    words.list(remarks(trials))
+        messages.info("Information loss of the standardized columns; * lowest for this k.")
+    messages.facts(method_notes(trials))
     if figure is not None:
         with Staging() as staging:
             staging.path(figure).write_bytes(
-                mc.plot.draw_trials(trials, figure_form(figure, "--figure"))
+                mc.plot.comparison(trials, format=figure_format(figure, "--figure"))
             )
-        words.list([("figure", str(figure))])
+        messages.facts([("figure", str(figure))])
 
 
 def _print_trials(trials: Sequence["Trial"]) -> None:
@@ -168,12 +170,12 @@ _MAX_HEADING = 10
 """Characters of a heading; longer names are broken into two lines, so that the table fits."""
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def explore(
     *,
-    reading: Mapping[str, Any],
-    table: TriedTable,
+    read_options: Mapping[str, Any],
+    table: InputTable,
     schema: SchemaFile,
     k: Sizes,
     methods: Annotated[
@@ -221,14 +223,14 @@ def explore(
     quiet: Quiet = False,
 ) -> None:
     """Measure the risk and loss of each k and method, and recommend one. Nothing is released."""
-    words = Words(quiet)
+    messages = Messages(quiet)
     sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
     requirements = parse_requirements(require or ())
-    check_sides(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
+    check_directions(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
     check_files(output, figure, sources=(table, schema))
-    with words.progress():
+    with messages.progress():
         exploration = mc.explore(
-            mc.read(table, **reading),
+            mc.read(table, **read_options),
             mc.load_schema(schema),
             k=sizes,
             methods=split_names(methods),
@@ -240,7 +242,7 @@ def explore(
             options=options,
         )
     sides = {name: measure.lower_is_better for name, measure in _measures(exploration).items()}
-    check_sides(requirements, sides.get)  # directions that only the audit knows
+    check_directions(requirements, sides.get)  # directions that only the audit knows
     if json:
         print_data(jsons.dumps(_as_data(exploration), indent=2))
     else:
@@ -248,9 +250,9 @@ def explore(
             _headings(exploration),
             [_exploration_row(exploration, point) for point in exploration.points],
         )
-        words.say(f"* on the frontier of {risk} and {loss}; > recommended; ! fails its limit")
+        messages.info(f"* on the frontier of {risk} and {loss}; > recommended; ! fails its limit")
     _write_files(exploration, figure, output)
-    words.list([*remarks(exploration.points), *_outcome(exploration, figure, output)])
+    messages.facts([*method_notes(exploration.points), *_outcome(exploration, figure, output)])
     if exploration.recommended is None:
         raise RequirementError(exploration.why, code="guarantee.requirement_not_met")
 
@@ -259,7 +261,7 @@ def _write_files(exploration: "Exploration", figure: Path | None, output: Path |
     with Staging() as staging:
         if figure is not None:
             staging.path(figure).write_bytes(
-                mc.plot.draw_exploration(exploration, figure_form(figure, "--figure"))
+                mc.plot.exploration(exploration, format=figure_format(figure, "--figure"))
             )
         if output is not None:
             mc.write(_exploration_columns(exploration), staging.path(output))
@@ -379,12 +381,12 @@ DEPENDENCE_EXAMPLES = (
 )
 
 
-@guarded
-@takes_reading
+@handle_errors
+@with_read_options
 def dependence(
     *,
-    reading: Mapping[str, Any],
-    table: TriedTable,
+    read_options: Mapping[str, Any],
+    table: InputTable,
     schema: SchemaFile,
     k: Sizes,
     lambdas: Annotated[
@@ -429,13 +431,13 @@ def dependence(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure what preserving the association with confidential columns costs. Nothing is released."""
-    words = Words(quiet)
+    """Measure the cost of preserving associations with confidential columns. Nothing is released."""
+    messages = Messages(quiet)
     sizes, weights = parse_sizes(k), None if lambdas is None else _parse_lambdas(lambdas)
     check_files(output, figure, sources=(table, schema))
-    with words.progress():
+    with messages.progress():
         sweep = mc.dependence_sweep(
-            mc.read(table, **reading),
+            mc.read(table, **read_options),
             mc.load_schema(schema),
             k=sizes,
             method=method,
@@ -451,7 +453,7 @@ def dependence(
             mc.write(_as_columns(sweep.points), staging.path(output))
         if figure is not None:
             staging.path(figure).write_bytes(
-                mc.plot.draw_dependence(sweep, figure_form(figure, "--figure"))
+                mc.plot.dependence(sweep, format=figure_format(figure, "--figure"))
             )
     if json:
         points = [_plain(point) for point in sweep.points]
@@ -459,8 +461,8 @@ def dependence(
         print_data(jsons.dumps({"points": points, "recommended": chosen}, indent=2))
     else:
         print_table(_HEADINGS, [_row(point) for point in sweep.points])
-    words.list(_remarks(sweep, recommended, loss))
-    words.list(
+    messages.facts(_remarks(sweep, recommended, loss))
+    messages.facts(
         (name, str(path))
         for name, path in (("points", output), ("figure", figure))
         if path is not None

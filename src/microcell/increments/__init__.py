@@ -2,7 +2,7 @@
 
 from microcell.increments.arrivals import Arrivals, TimeCurve, calibrate
 from microcell.increments.folder import Status, StoredSession
-from microcell.increments.planning import Plan, Schedule, draw_plan, plan
+from microcell.increments.planning import Plan, Schedule, plan
 from microcell.increments.session import Batch, Session, start
 from microcell.increments.trials import Increment, measure_increment, measure_increments
 
@@ -17,7 +17,6 @@ __all__ = [
     "StoredSession",
     "TimeCurve",
     "calibrate",
-    "draw_plan",
     "measure_increment",
     "measure_increments",
     "plan",

@@ -24,7 +24,6 @@ from microcell.increments.trials import measure_increments
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.model import Encoded, Floats, Integers, Schema
 from microcell.release import prepare
-from microcell.report.plots import Span, Timeline, draw_timeline
 
 __all__ = [
     "Costs",
@@ -32,7 +31,6 @@ __all__ = [
     "Job",
     "Plan",
     "Schedule",
-    "draw_plan",
     "estimate_from_table",
     "estimate_from_time",
     "fastest",
@@ -577,25 +575,6 @@ def plan(
         job = Job(k, method or "mdav", options or {}, strategy, inertial, seed)
         estimate = _measure(source, schema, int(records), job, missing, seconds)
     return _choose(int(records), coming, strategy, estimate, deadline, least_gain, k or 2)
-
-
-def draw_plan(plan: Plan, form: str) -> bytes:
-    """A figure of the plan over time, beside everything at the end: "svg", "png" or "pdf"."""
-    chosen, early, late = plan.chosen, "Begun early", "All at the end"
-    end = chosen.collection
-    spans = [
-        Span("Records", "collecting", 0.0, end),
-        Span(late, "all at once", end, end + plan.whole),
-    ]
-    if chosen.nu > 0:
-        begun = max(chosen.base_ends, end)
-        spans[1:1] = [
-            Span(early, "first part", chosen.starts, chosen.base_ends),
-            Span(early, "adding the rest", begun, chosen.ends),
-        ]
-    marks = ((f"{tell_share(chosen.received)} received", chosen.starts),) if chosen.nu > 0 else ()
-    deadline = None if plan.deadline is None else end + plan.deadline
-    return draw_timeline(Timeline(tuple(spans), end, marks, deadline), form)
 
 
 # ---------------------------------------------------------------------------------------------- steps

@@ -46,7 +46,7 @@ class _CompileNotice(event.Listener):  # type: ignore[misc]
         """Handle the start of a compilation."""
         if not self.reported:
             self.reported = True
-            progress.report("compiling kernels (only on the first run on this machine)")
+            progress.report(progress.COMPILING)
 
     def on_end(self, event: Any) -> None:
         """Handle the end of a compilation."""

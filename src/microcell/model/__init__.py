@@ -1,25 +1,25 @@
 """The nouns: frozen records that the stages hand to each other. Building one checks what it guarantees."""
 
 from microcell.kernels.arrays import Floats, Integers, Mask
-from microcell.model.encoding import EncodedColumn, Encoding
-from microcell.model.partition import Encoded, Partition, Placed
-from microcell.model.results import (
+from microcell.kinds import Column, EncodedColumn, Representatives, Storage, Values
+from microcell.model.audit import (
     Audit,
+    Check,
     Comparison,
     Correlations,
-    Judgement,
-    Manifest,
     Measure,
     Projection,
     Quantiles,
-    Release,
 )
-from microcell.model.schema import PUBLISHED, Column, Kind, Schema
-from microcell.model.table import Representatives, Storage, Table, Values
+from microcell.model.encoding import Encoding
+from microcell.model.partition import Encoded, Partition, Placed
+from microcell.model.results import Manifest, Release
+from microcell.model.schema import Schema
+from microcell.model.table import Table
 
 __all__ = [
-    "PUBLISHED",
     "Audit",
+    "Check",
     "Column",
     "Comparison",
     "Correlations",
@@ -28,8 +28,6 @@ __all__ = [
     "Encoding",
     "Floats",
     "Integers",
-    "Judgement",
-    "Kind",
     "Manifest",
     "Mask",
     "Measure",

@@ -34,10 +34,10 @@ from microcell.measures.disclosure import (
 from microcell.measures.requirements import ENFORCED, LOWER_IS_BETTER, OF_CONFIDENTIAL, base_of
 from microcell.measures.risk import measure_risk
 from microcell.model import (
+    Check,
     Encoded,
     Floats,
     Integers,
-    Judgement,
     Mask,
     Measure,
     Partition,
@@ -300,9 +300,7 @@ def _misses(demand: _Demand, values: NDArray[Any]) -> Mask:
     return out
 
 
-def find_missed(
-    published: Table, schema: Schema, limits: Mapping[str, float]
-) -> tuple[Judgement, ...]:
+def find_missed(published: Table, schema: Schema, limits: Mapping[str, float]) -> tuple[Check, ...]:
     """The enforced limits that a published table misses, measured as an outsider would, on its own classes."""
     asked = {name: limit for name, limit in limits.items() if base_of(name) in ENFORCED}
     if not asked:
@@ -325,13 +323,11 @@ def find_missed(
     measures = {
         measure.name: measure for measure in (k, *measure_risk(sizes), *worst_of(columns), *each)
     }
-    judged = (Judgement(measures[name], limit) for name, limit in asked.items())
+    judged = (Check(measures[name], limit) for name, limit in asked.items())
     return tuple(item for item in judged if not item.met)
 
 
-def find_unkept(
-    published: Table, schema: Schema, limits: Mapping[str, Any]
-) -> tuple[Judgement, ...]:
+def find_unkept(published: Table, schema: Schema, limits: Mapping[str, Any]) -> tuple[Check, ...]:
     """The enforced limits of a manifest that a published table misses; what cannot be read of them is left out."""
     own = tuple(column for column in schema.confidential if column.name in published.columns)
     present = replace(schema, confidential=own)

@@ -1,41 +1,21 @@
-"""An audit put into words and pictures: text, JSON or a page in HTML; figures too."""
+"""Reports on an audit: text, JSON, HTML, and a certificate to sign."""
 
 from microcell.report.contents import AUDIENCES
-from microcell.report.formats import FORMS, certify, render
-from microcell.report.plots import (
-    FIGURE_FORMS,
-    Allotment,
-    CellMap,
-    Mark,
-    RiskMap,
-    Scale,
-    Spot,
-    Tradeoff,
-    draw_allocation,
-    draw_cellmaps,
-    draw_map,
-    draw_marks,
-    draw_tradeoffs,
+from microcell.report.formats import (
+    FIGURE_FORMATS,
+    FORMATS,
+    certify,
+    check_figure_format,
+    render,
 )
 from microcell.report.wording import guarantee
 
 __all__ = [
     "AUDIENCES",
-    "FIGURE_FORMS",
-    "FORMS",
-    "Allotment",
-    "CellMap",
-    "Mark",
-    "RiskMap",
-    "Scale",
-    "Spot",
-    "Tradeoff",
+    "FIGURE_FORMATS",
+    "FORMATS",
     "certify",
-    "draw_allocation",
-    "draw_cellmaps",
-    "draw_map",
-    "draw_marks",
-    "draw_tradeoffs",
+    "check_figure_format",
     "guarantee",
     "render",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from microcell.errors import OptionError
 from microcell.measures.glossary import GLOSSARY, base_of, label_of
-from microcell.model import Audit, Correlations, Integers, Judgement, Measure
+from microcell.model import Audit, Check, Correlations, Integers, Measure
 from microcell.report.wording import Fact, amount, counted, listing
 
 __all__ = [
@@ -236,14 +236,14 @@ def reach(audit: Audit, limits: Mapping[str, float] | None, shown: Audit) -> Ver
     >>> verdict.sentence, verdict.asked[0].words
     ('1 of 1 requirement is missed.', 'missed by 2')
     """
-    found = {item.measure.name: _find(item, shown) for item in audit.judge(limits or {})}
+    found = {item.measure.name: _find(item, shown) for item in audit.check(limits or {})}
     asked = {name: found[name] for name in limits or {}}
     return Verdict(
         tuple(asked.values()), tuple(item for name, item in found.items() if name not in asked)
     )
 
 
-def _find(item: Judgement, shown: Audit) -> Finding:
+def _find(item: Check, shown: Audit) -> Finding:
     return Finding(shown.measures[item.measure.name], item.limit, item.met)
 
 

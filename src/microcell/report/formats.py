@@ -6,22 +6,34 @@ from typing import Any, cast
 
 from microcell.errors import OptionError
 from microcell.model import Audit
+from microcell.report import html, json, text
 from microcell.report.contents import Contents, gather
 
-__all__ = ["FORMS", "certify", "render"]
+__all__ = ["FIGURE_FORMATS", "FORMATS", "certify", "check_figure_format", "render"]
 
-# Modules are named and not imported: the page draws figures, and loading matplotlib would slow every start.
-FORMS: Mapping[str, str] = {
-    "text": "microcell.report.text",
-    "json": "microcell.report.json",
-    "html": "microcell.report.html",
+FORMATS: Mapping[str, Callable[[Contents], str]] = {
+    "text": text.compose,
+    "json": json.compose,
+    "html": html.compose,
 }
-"""The module behind each form; each has a function ``compose(contents)``."""
+"""The function that writes each format of a report."""
+
+FIGURE_FORMATS = ("svg", "png", "pdf")
+
+
+def check_figure_format(format: str) -> None:
+    """Raise OptionError for a file format in which figures cannot be drawn."""
+    if format not in FIGURE_FORMATS:
+        raise OptionError(
+            f"Unknown figure format {format!r}. Choose one of {', '.join(FIGURE_FORMATS)}.",
+            code="option.unknown",
+            option="format",
+        )
 
 
 def render(
     audit: Audit,
-    form: str,
+    format: str,
     *,
     manifest: Mapping[str, Any] | None = None,
     title: str = "Audit of a published table",
@@ -57,12 +69,16 @@ def render(
     >>> print(render(audit, "text").splitlines()[0])
     Audit of a published table
     """
-    if form not in FORMS:
-        raise OptionError(f"No report form {form!r}; choose one of {', '.join(FORMS)}.")
+    if format not in FORMATS:
+        raise OptionError(
+            f"Unknown report format {format!r}. Choose one of {', '.join(FORMATS)}.",
+            code="option.unknown",
+            option="format",
+        )
     contents = gather(
         audit, manifest=manifest, title=title, require=require, audience=audience, picture=picture
     )
-    return cast("Callable[[Contents], str]", import_module(FORMS[form]).compose)(contents)
+    return FORMATS[format](contents)
 
 
 def certify(

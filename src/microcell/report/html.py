@@ -8,15 +8,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from microcell.measures.glossary import defined, grouped, label_of
 from microcell.model import Audit
+from microcell.report import figures
 from microcell.report.contents import Contents, homogeneous
-from microcell.report.figures import (
-    draw_classes,
-    draw_comparison,
-    draw_correlations,
-    draw_linkage,
-    draw_projection,
-    draw_quantiles,
-)
 from microcell.report.headlines import headlines
 from microcell.report.wording import (
     amount,
@@ -31,20 +24,14 @@ from microcell.report.wording import (
     sampled,
 )
 
-__all__ = ["compose"]
+__all__ = ["compose", "render_template"]
 
 
 def compose(contents: Contents) -> str:
     """The audit as a page with figures inside it: no script, and nothing fetched from anywhere."""
-    templates = Environment(
-        loader=PackageLoader("microcell.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     audit, picture = contents.audit, contents.picture
-    return templates.get_template("report.html").render(
+    return render_template(
+        "report.html",
         title=contents.title,
         public=contents.public,
         audit=audit,
@@ -69,18 +56,34 @@ def compose(contents: Contents) -> str:
     )
 
 
+def render_template(name: str, **values: Any) -> str:
+    """Fill in a template of this package; a name that it uses and does not get is an error."""
+    templates = Environment(
+        loader=PackageLoader("microcell.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return templates.get_template(name).render(**values)
+
+
 def _figures(audit: Audit) -> Mapping[str, Any]:
     """The figures there are."""
     known, found = audit.linkage_by_known, audit.correlations
     sizes = audit.class_sizes
-    drawn = (draw_quantiles(item, place) for place, item in enumerate(audit.quantiles))
+    drawn = (figures.draw_quantiles(item, place) for place, item in enumerate(audit.quantiles))
     return {
-        "classes": draw_classes(audit) if len(sizes) else None,
+        "classes": figures.draw_classes(audit) if len(sizes) else None,
         "linkage": None
         if known is None or not len(known)
-        else draw_linkage(known, int(sizes.min()) if len(sizes) else 0),
-        "columns": [draw_comparison(item, place) for place, item in enumerate(audit.comparisons)],
+        else figures.draw_linkage(known, int(sizes.min()) if len(sizes) else 0),
+        "columns": [
+            figures.draw_column(item, place) for place, item in enumerate(audit.comparisons)
+        ],
         "quantiles": [picture for picture in drawn if picture is not None],
-        "correlations": () if found is None else draw_correlations(found),
-        "projection": None if audit.projection is None else draw_projection(audit.projection),
+        "correlations": () if found is None else figures.draw_correlations(found),
+        "projection": None
+        if audit.projection is None
+        else figures.draw_projection(audit.projection),
     }

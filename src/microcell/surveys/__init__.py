@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         answer_survey,
         check_survey,
     )
-    from microcell.surveys.sizes import SurveySize, draw_size, survey_size
+    from microcell.surveys.sizes import SurveySize, survey_size
 
 _MODULES = {
     "participation": (
@@ -57,7 +57,7 @@ _MODULES = {
     "collection": ("Collection", "collect_survey", "render_collection", "write_collection"),
     "designs": ("SurveyDesign", "design_survey"),
     "publication": ("check_survey_outputs", "design_path", "render_survey", "write_survey"),
-    "sizes": ("SurveySize", "draw_size", "survey_size"),
+    "sizes": ("SurveySize", "survey_size"),
 }
 _MODULE_OF = {
     name: f"microcell.surveys.{module}" for module, names in _MODULES.items() for name in names
@@ -83,7 +83,6 @@ __all__ = [
     "describe_boxes",
     "design_path",
     "design_survey",
-    "draw_size",
     "effective_anonymity",
     "render_collection",
     "render_survey",

@@ -7,7 +7,7 @@ from pathlib import Path
 from microcell._atomic import Staging, check_target
 from microcell.cells import load_cells
 from microcell.errors import TableError
-from microcell.report.plots import DesignFacts, compose_design
+from microcell.report.design import render_design
 from microcell.surveys.designs import SurveyDesign
 from microcell.surveys.respondents import check_survey
 
@@ -69,4 +69,4 @@ def write_survey(
 
 def render_survey(design: SurveyDesign) -> str:
     """The report of a design as a page in HTML, which shows no value of the frame."""
-    return compose_design(DesignFacts(design.manifest, design.figures.failures, design.cells.sizes))
+    return render_design(design.manifest, design.figures.failures, design.cells.sizes)

@@ -3,19 +3,13 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from microcell.report.plots import SizeCurve, draw_sizes
 from microcell.surveys.participation import (
     EffectiveAnonymity,
     common_table_failure,
     effective_anonymity,
 )
 
-__all__ = ["SurveySize", "draw_size", "survey_size"]
-
-_DECADES = 8
-"""The figure shows so many powers of ten of the failure rate on either side."""
+__all__ = ["SurveySize", "survey_size"]
 
 
 @dataclass(frozen=True)
@@ -60,14 +54,3 @@ def survey_size(
         return SurveySize(float(participation), found)
     table = common_table_failure(k, participation, failure, records)
     return SurveySize(float(participation), found, int(records), int(records) // found.size, table)
-
-
-def draw_size(found: SurveySize, form: str) -> bytes:
-    """The contents of a file of that form ("svg", "png" or "pdf"): the size of a cell against the failure rate."""
-    k, chance, limit = found.anonymity.k, found.participation, found.anonymity.failure
-    middle = int(np.clip(np.floor(np.log10(limit)), -290, -1))
-    exponents = np.arange(max(middle - _DECADES, -299), min(middle + _DECADES, -1) + 1, 0.125)
-    rates = np.clip(10.0**exponents, 1e-300, 0.5)
-    sizes = [effective_anonymity(k, chance, float(rate)).size for rate in rates]
-    curve = SizeCurve(k, chance, tuple(rates.tolist()), tuple(sizes), (limit, found.anonymity.size))
-    return draw_sizes(curve, form)

@@ -1,27 +1,68 @@
-"""Every figure: of an audit, of a comparison, of cells, of an allocation. The only room to load matplotlib."""
+"""Every figure that microcell draws.
 
-from microcell.report.figures.audit import (
-    draw_classes,
-    draw_comparison,
-    draw_correlations,
-    draw_linkage,
-    draw_projection,
-    draw_quantiles,
-)
-from microcell.report.figures.base import Picture
-from microcell.report.figures.cells import draw_allotment, draw_cellmaps
-from microcell.report.figures.sweeps import draw_map, draw_marks
+matplotlib is imported only in the submodules, and they are loaded when a figure is first drawn:
+importing this package is cheap.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from microcell.report.figures.allocation import draw_allocation
+    from microcell.report.figures.audit import (
+        draw_classes,
+        draw_column,
+        draw_correlations,
+        draw_linkage,
+        draw_projection,
+        draw_quantiles,
+    )
+    from microcell.report.figures.base import Picture
+    from microcell.report.figures.cells import Panel, draw_panels
+    from microcell.report.figures.surveys import draw_cell_sizes, draw_failures, draw_survey_size
+    from microcell.report.figures.sweeps import draw_comparison, draw_dependence, draw_exploration
+    from microcell.report.figures.timeline import draw_plan
+
+_MODULES = {
+    "allocation": ("draw_allocation",),
+    "audit": (
+        "draw_classes",
+        "draw_column",
+        "draw_correlations",
+        "draw_linkage",
+        "draw_projection",
+        "draw_quantiles",
+    ),
+    "base": ("Picture",),
+    "cells": ("Panel", "draw_panels"),
+    "surveys": ("draw_cell_sizes", "draw_failures", "draw_survey_size"),
+    "sweeps": ("draw_comparison", "draw_dependence", "draw_exploration"),
+    "timeline": ("draw_plan",),
+}
+_MODULE_OF = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "Panel",
     "Picture",
-    "draw_allotment",
-    "draw_cellmaps",
+    "draw_allocation",
+    "draw_cell_sizes",
     "draw_classes",
+    "draw_column",
     "draw_comparison",
     "draw_correlations",
+    "draw_dependence",
+    "draw_exploration",
+    "draw_failures",
     "draw_linkage",
-    "draw_map",
-    "draw_marks",
+    "draw_panels",
+    "draw_plan",
     "draw_projection",
     "draw_quantiles",
+    "draw_survey_size",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULE_OF[name]), name)

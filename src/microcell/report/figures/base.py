@@ -1,4 +1,4 @@
-"""What all figures share: colours, the sheet, and the way out as SVG."""
+"""What all figures share: colours, style, and saving as SVG, PNG or PDF."""
 
 import re
 import warnings
@@ -21,13 +21,13 @@ __all__ = [
     "INK",
     "MARKERS",
     "Picture",
-    "as_file",
-    "as_svg",
-    "legend",
-    "sheet",
-    "shortened",
+    "add_legend",
+    "new_figure",
+    "set_sparse_ticks",
     "style",
-    "tick_some",
+    "to_bytes",
+    "to_svg",
+    "truncate",
 ]
 
 BEFORE = "#c9ced6"
@@ -44,9 +44,9 @@ CLASS_COLOURS = (
     "#56a0d3",
     "#b2182b",
 )
-_LABEL = 18
 MARKERS = "os^DvPX*<>"
 
+_LABEL_LENGTH = 18
 _STYLE: Any = {
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -55,30 +55,30 @@ _STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 10,
     "hatch.linewidth": 0.6,
-    # The same audit gives the same page, byte for byte.
+    # Makes element ids, and so the whole page, reproducible byte for byte.
     "svg.hashsalt": "microcell",
-    # Text stays text: it can be read out, searched and printed sharply.
+    # Text stays text: it can be read aloud, searched and printed sharply.
     "svg.fonttype": "none",
-    # A dollar sign in a column's name is a dollar sign.
+    # A dollar sign in a column name is a dollar sign, not a formula.
     "text.parse_math": False,
     "text.color": INK,
     "xtick.color": INK,
     "ytick.color": INK,
 }
 _TAG = re.compile(r"<[^<>]+>")
-_NAMED = re.compile(r'\bid="|url\(#|href="#')
+_ID_OR_REFERENCE = re.compile(r'\bid="|url\(#|href="#')
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 _METADATA: Any = {
     "svg": _NO_METADATA,
     "png": {"Software": None},
     "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
 }
-"""What each form must leave out for the same figure to be the same file."""
+"""Metadata to leave out of each format, so that the same figure gives the same bytes."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as SVG, and the caption that says what is seen."""
+    """A figure as an SVG element, with a caption that describes what it shows."""
 
     svg: str
     caption: str
@@ -86,40 +86,48 @@ class Picture:
 
 @contextmanager
 def style() -> Iterator[None]:
+    """Apply the common style to the figures drawn in the block."""
     with mpl.rc_context(_STYLE), warnings.catch_warnings():
-        # Browsers have fonts for scripts that matplotlib's own font lacks, so its measuring may miss a glyph.
+        # Browsers have fonts for scripts that matplotlib's own font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         yield
 
 
-def sheet(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of this size, in inches."""
     return Figure(figsize=(width, height), layout="constrained", facecolor="white")
 
 
-def as_svg(figure: Figure, name: str) -> str:
-    """The figure as an SVG element, its names made its own: several stand in one page."""
+def to_svg(figure: Figure, prefix: str) -> str:
+    """Return the figure as an SVG element whose ids start with ``prefix``.
+
+    Several figures share one HTML page, so their ids must differ.
+    """
     buffer = StringIO()
     figure.savefig(buffer, format="svg", metadata=_NO_METADATA)
     text = buffer.getvalue()
     element = text[text.index("<svg") :]
-    return _TAG.sub(lambda tag: _NAMED.sub(rf"\g<0>{name}-", tag[0]), element)
+    return _TAG.sub(lambda tag: _ID_OR_REFERENCE.sub(rf"\g<0>{prefix}-", tag[0]), element)
 
 
-def legend(axes: Axes) -> None:
+def to_bytes(figure: Figure, format: str, **options: Any) -> bytes:
+    """Return the contents of an SVG, PNG or PDF file; the same figure gives the same bytes."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format=format, dpi=200, metadata=_METADATA[format], **options)
+    return buffer.getvalue()
+
+
+def add_legend(axes: Axes) -> None:
+    """Add a legend in one row above the axes."""
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=9)
 
 
-def tick_some(axes: Axes, labels: list[str], *, most: int) -> None:
+def set_sparse_ticks(axes: Axes, labels: list[str], *, most: int) -> None:
+    """Label every n-th position of the x axis, so that at most ``most`` labels are shown."""
     step = -(-len(labels) // most)
     axes.set_xticks(np.arange(len(labels))[::step], labels[::step])
 
 
-def shortened(label: str, most: int = _LABEL) -> str:
+def truncate(label: str, most: int = _LABEL_LENGTH) -> str:
+    """Cut a label to ``most`` characters, with an ellipsis at the end."""
     return label if len(label) <= most else f"{label[: most - 1]}…"
-
-
-def as_file(figure: Figure, form: str, **options: Any) -> bytes:
-    """The figure as the contents of a file: "svg", "png" or "pdf"; the same figure gives the same bytes."""
-    buffer = BytesIO()
-    figure.savefig(buffer, format=form, dpi=200, metadata=_METADATA[form], **options)
-    return buffer.getvalue()

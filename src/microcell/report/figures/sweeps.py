@@ -1,9 +1,9 @@
-"""The figure of a plan over time."""
+"""Figures of sweeps: methods compared, risk against loss, and the dependence trade-off."""
 
 from collections.abc import Sequence
 from itertools import cycle
 from math import hypot
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -18,118 +18,160 @@ from microcell.report.figures.base import (
     EDGE,
     INK,
     MARKERS,
-    as_file,
-    sheet,
-    shortened,
+    new_figure,
     style,
+    to_bytes,
+    truncate,
 )
-from microcell.report.plots import Mark, RiskMap, Scale, Span, Spot, Timeline, Tradeoff
 
-__all__ = ["draw_map", "draw_marks", "draw_timeline", "draw_tradeoffs"]
+if TYPE_CHECKING:
+    from microcell.sweeps import DependencePoint, DependenceSweep, Exploration, Point, Trial
 
-_ROOM = 0.08
-"""The room left around marks and limits, as a share of what they span."""
+__all__ = ["draw_comparison", "draw_dependence", "draw_exploration"]
 
-_TOGETHER = 0.08
-"""Marks nearer than this share of the axes have one label, if they have the same k."""
+# ------------------------------------------------------------------------------ comparison
 
+_MIN_SECONDS = 1e-4
+"""Shorter times are drawn as this, since a logarithmic axis has no 0."""
+
+
+def draw_comparison(trials: "Sequence[Trial]", format: str) -> bytes:
+    """Draw distortion against time: a marker per method, a line per k. Skipped trials are omitted."""
+    shown = [trial for trial in trials if not trial.skipped]
+    methods = list(dict.fromkeys(trial.method for trial in shown))
+    with style():
+        figure = new_figure(6.4, 4.0)
+        axes = figure.add_subplot()
+        for k in sorted({trial.k for trial in shown}):
+            _draw_size(axes, [trial for trial in shown if trial.k == k])
+        for index, method in enumerate(methods):
+            x, y = _coordinates([trial for trial in shown if trial.method == method])
+            axes.plot(
+                x,
+                y,
+                MARKERS[index % len(MARKERS)],
+                color=CLASS_COLOURS[index % len(CLASS_COLOURS)],
+                label=method,
+                zorder=2,
+            )
+        _scale_seconds(axes, _coordinates(shown)[0])
+        axes.set_ylabel("Distortion (SSE / SST)")
+        figure.legend(loc="outside right upper", frameon=False)
+        return to_bytes(figure, format)
+
+
+def _draw_size(axes: Axes, trials: "Sequence[Trial]") -> None:
+    """Draw a line from the fastest to the slowest trial of one k, labelled at its end."""
+    x, y = _coordinates(trials)
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], y[order]
+    axes.plot(x, y, color=BEFORE, zorder=1)
+    axes.annotate(
+        f"k = {trials[0].k}",
+        (x[-1], y[-1]),
+        xytext=(8, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=9,
+    )
+
+
+def _coordinates(trials: "Sequence[Trial]") -> tuple[Any, Any]:
+    seconds = np.array([trial.seconds for trial in trials], dtype=np.float64)
+    distortion = np.array([trial.distortion for trial in trials], dtype=np.float64)
+    return np.maximum(seconds, _MIN_SECONDS), distortion
+
+
+def _scale_seconds(axes: Axes, seconds: Any) -> None:
+    """Set up a logarithmic axis that shows at least one number and leaves room for labels."""
+    low, high = float(seconds.min()), float(seconds.max())
+    axes.set_xscale("log")
+    axes.set_xlim(low / 2, high * 4)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("Seconds")
+
+
+# ------------------------------------------------------------------------------ exploration
+
+_MARGIN = 0.08
+"""Room around points and limits, as a share of their range."""
+_SAME_LABEL = 0.08
+"""Points of the same k that are closer than this share of the axes get one common label."""
 _SHADE: Any = {"facecolor": BEFORE, "edgecolor": EDGE, "alpha": 0.35, "hatch": "///"}
 
 
-def draw_map(riskmap: RiskMap, form: str) -> bytes:
-    """Risk against loss: better is to the left and below, whichever way the measures go."""
-    spots = riskmap.spots
-    methods = list(dict.fromkeys(spot.method for spot in spots))
+def draw_exploration(exploration: "Exploration", format: str) -> bytes:
+    """Draw risk against loss. Better is always to the left and below."""
+    points = [point for point in exploration.points if not point.skipped]
+    methods = list(dict.fromkeys(point.method for point in points))
     with style():
-        figure = sheet(6.4, 4.2)
+        figure = new_figure(6.4, 4.2)
         axes = figure.add_subplot()
-        _scale(axes, riskmap)
-        _shade_limits(axes, riskmap)
-        _draw_frontier(axes, [spot for spot in spots if spot.frontier], riskmap)
+        _scale_axes(axes, exploration, points)
+        _shade_limits(axes, exploration)
+        _draw_frontier(axes, exploration)
         for method, marker, colour in zip(
             methods, cycle(MARKERS), cycle(CLASS_COLOURS), strict=False
         ):
-            _draw_exploration_method(
-                axes, [spot for spot in spots if spot.method == method], marker, colour
-            )
-        _label(axes, spots)
-        _ring(axes, [spot for spot in spots if spot.recommended])
-        figure.legend(handles=_handles(axes, riskmap), loc="outside right upper", frameon=False)
-        return as_file(figure, form)
+            chosen = [point for point in points if point.method == method]
+            _draw_method(axes, exploration, chosen, marker, colour)
+        _label_sizes(axes, exploration, points)
+        _mark_recommended(axes, exploration)
+        handles = _legend_handles(axes, exploration, points)
+        figure.legend(handles=handles, loc="outside right upper", frameon=False)
+        return to_bytes(figure, format)
 
 
-def _handles(axes: Axes, riskmap: RiskMap) -> list[Artist]:
-    """What the legend explains: what was drawn with a name, shading, and hollow marks where there are some."""
-    handles: list[Artist] = list(axes.get_legend_handles_labels()[0])
-    if not all(spot.meets for spot in riskmap.spots):
-        hollow = Line2D(
-            [],
-            [],
-            linestyle="",
-            marker="o",
-            color=INK,
-            markerfacecolor="white",
-            label="misses a limit",
-        )
-        handles.append(hollow)
-    if riskmap.risk.limit is not None or riskmap.loss.limit is not None:
-        handles.append(Patch(**_SHADE, label="beyond a limit"))
-    return handles
-
-
-def _scale(axes: Axes, riskmap: RiskMap) -> None:
-    """Axes that hold all marks and limits, turned so that the better end is at the origin."""
-    spans = (
-        (
-            riskmap.loss,
-            [spot.loss for spot in riskmap.spots],
-            axes.set_xlim,
-            axes.set_xlabel,
-            "Loss",
-        ),
-        (
-            riskmap.risk,
-            [spot.risk for spot in riskmap.spots],
-            axes.set_ylim,
-            axes.set_ylabel,
-            "Risk",
-        ),
-    )
-    for scale, values, set_limits, set_label, word in spans:
-        set_limits(*_ends(values, scale))
-        set_label(f"{word}: {scale.name} ({'less' if scale.lower_is_better else 'more'} is better)")
-
-
-def _ends(values: Sequence[float], scale: Scale) -> tuple[float, float]:
-    """The better end of an axis and the worse: around all marks, and the limit if it lies near them."""
-    spread = (max(values) - min(values)) or abs(max(values)) or 1.0
-    near = scale.limit is not None and min(values) - spread <= scale.limit <= max(values) + spread
-    held = [*values, *([scale.limit] if near and scale.limit is not None else [])]
-    ends = (min(held) - _ROOM * spread, max(held) + _ROOM * spread)
-    return ends if scale.lower_is_better else ends[::-1]
-
-
-def _shade_limits(axes: Axes, riskmap: RiskMap) -> None:
-    """Shade what lies beyond the limit of an axis, with hatching, so that it is seen without colour."""
-    for scale, ends, span, line in (
-        (riskmap.loss, axes.get_xlim(), axes.axvspan, axes.axvline),
-        (riskmap.risk, axes.get_ylim(), axes.axhspan, axes.axhline),
+def _scale_axes(axes: Axes, exploration: "Exploration", points: "Sequence[Point]") -> None:
+    """Fit the axes to all points and nearby limits, with the better end at the origin."""
+    for name, title, set_limits, set_label in (
+        (exploration.loss, "Loss", axes.set_xlim, axes.set_xlabel),
+        (exploration.risk, "Risk", axes.set_ylim, axes.set_ylabel),
     ):
-        if scale.limit is not None:
-            start = min(max(scale.limit, min(ends)), max(ends))
-            span(start, ends[1], **_SHADE, linewidth=0, zorder=0)
-            line(start, color=EDGE, linewidth=1, zorder=0)
+        values = [float(point[name]) for point in points]
+        low, high = _range(values, exploration.limits.get(name))
+        lower_is_better = points[0].measures[name].lower_is_better
+        set_limits(*((low, high) if lower_is_better else (high, low)))
+        set_label(f"{title}: {name} ({'lower' if lower_is_better else 'higher'} is better)")
 
 
-def _draw_frontier(axes: Axes, spots: Sequence[Spot], riskmap: RiskMap) -> None:
-    """The frontier as broken stairs: what lies above and to the right of them is beaten by one of its points."""
+def _range(values: Sequence[float], limit: float | None) -> tuple[float, float]:
+    spread = (max(values) - min(values)) or abs(max(values)) or 1.0
+    inside = list(values)
+    if limit is not None and min(values) - spread <= limit <= max(values) + spread:
+        inside.append(limit)
+    return min(inside) - _MARGIN * spread, max(inside) + _MARGIN * spread
+
+
+def _shade_limits(axes: Axes, exploration: "Exploration") -> None:
+    """Shade the area beyond each limit, hatched so that it does not depend on colour."""
+    for name, ends, shade, draw_line in (
+        (exploration.loss, axes.get_xlim(), axes.axvspan, axes.axvline),
+        (exploration.risk, axes.get_ylim(), axes.axhspan, axes.axhline),
+    ):
+        limit = exploration.limits.get(name)
+        if limit is not None:
+            start = min(max(limit, min(ends)), max(ends))
+            shade(start, ends[1], **_SHADE, linewidth=0, zorder=0)
+            draw_line(start, color=EDGE, linewidth=1, zorder=0)
+
+
+def _draw_frontier(axes: Axes, exploration: "Exploration") -> None:
+    """Draw the frontier as a dashed staircase: it dominates everything above and right of it."""
+    loss, risk = exploration.loss, exploration.risk
+
+    def cost(point: "Point", name: str) -> float:
+        value = float(point[name])
+        return value if point.measures[name].lower_is_better else -value
+
     ordered = sorted(
-        spots,
-        key=lambda spot: (_turned(spot.loss, riskmap.loss), -_turned(spot.risk, riskmap.risk)),
+        exploration.frontier, key=lambda point: (cost(point, loss), -cost(point, risk))
     )
     axes.plot(
-        [spot.loss for spot in ordered],
-        [spot.risk for spot in ordered],
+        [float(point[loss]) for point in ordered],
+        [float(point[risk]) for point in ordered],
         drawstyle="steps-post",
         linestyle=(0, (3, 1)),
         linewidth=3.5,
@@ -139,17 +181,25 @@ def _draw_frontier(axes: Axes, spots: Sequence[Spot], riskmap: RiskMap) -> None:
     )
 
 
-def _draw_exploration_method(axes: Axes, spots: Sequence[Spot], marker: str, colour: str) -> None:
-    """A line through the method's marks by k, hollow where a limit is missed."""
-    ordered = sorted(spots, key=lambda spot: spot.k)
-    loss, risk = [spot.loss for spot in ordered], [spot.risk for spot in ordered]
+def _draw_method(
+    axes: Axes, exploration: "Exploration", points: "Sequence[Point]", marker: str, colour: str
+) -> None:
+    """Draw a line through a method's points in order of k; points that miss a limit are hollow."""
+    loss, risk = exploration.loss, exploration.risk
+    ordered = sorted(points, key=lambda point: point.k)
     axes.plot(
-        loss, risk, marker=marker, color=colour, linewidth=1, label=ordered[0].method, zorder=2
+        [float(point[loss]) for point in ordered],
+        [float(point[risk]) for point in ordered],
+        marker=marker,
+        color=colour,
+        linewidth=1,
+        label=ordered[0].method,
+        zorder=2,
     )
-    missed = [spot for spot in ordered if not spot.meets]
+    failing = [point for point in ordered if not exploration.meets(point)]
     axes.plot(
-        [spot.loss for spot in missed],
-        [spot.risk for spot in missed],
+        [float(point[loss]) for point in failing],
+        [float(point[risk]) for point in failing],
         marker,
         color=colour,
         markerfacecolor="white",
@@ -157,98 +207,113 @@ def _draw_exploration_method(axes: Axes, spots: Sequence[Spot], marker: str, col
     )
 
 
-def _label(axes: Axes, spots: Sequence[Spot]) -> None:
-    """The k beside each mark, once where marks of the same k lie together."""
+def _label_sizes(axes: Axes, exploration: "Exploration", points: "Sequence[Point]") -> None:
+    """Write k next to each point, once where points of the same k lie close together."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     placed: list[tuple[int, float, float]] = []
-    for spot in spots:
-        x, y = (spot.loss - left) / (right - left), (spot.risk - low) / (high - low)
-        if not any(k == spot.k and hypot(x - a, y - b) < _TOGETHER for k, a, b in placed):
-            placed.append((spot.k, x, y))
-            place = (spot.loss, spot.risk)
-            axes.annotate(
-                f"k = {spot.k}",
-                place,
-                xytext=(6, 5),
-                textcoords="offset points",
-                fontsize=8,
-                zorder=5,
-            )
-
-
-def _ring(axes: Axes, spots: Sequence[Spot]) -> None:
-    for spot in spots:
-        axes.plot(
-            [spot.loss],
-            [spot.risk],
-            "o",
-            markersize=15,
-            markerfacecolor="none",
-            markeredgecolor=INK,
-            markeredgewidth=1.8,
-            label=f"recommended:\n{shortened(spot.method)}, k = {spot.k}",
-            zorder=4,
+    for point in points:
+        loss, risk = float(point[exploration.loss]), float(point[exploration.risk])
+        x, y = (loss - left) / (right - left), (risk - low) / (high - low)
+        if any(k == point.k and hypot(x - a, y - b) < _SAME_LABEL for k, a, b in placed):
+            continue
+        placed.append((point.k, x, y))
+        axes.annotate(
+            f"k = {point.k}",
+            (loss, risk),
+            xytext=(6, 5),
+            textcoords="offset points",
+            fontsize=8,
+            zorder=5,
         )
 
 
-def _turned(value: float, scale: Scale) -> float:
-    return value if scale.lower_is_better else -value
-
-
-_NAMED = (0.0, 0.5, 1.0)
-"""The weights that are written beside their points."""
-
-_FARTHEST = 1.2
-"""Who adds more distortion than this share has left the part of the picture where gains can exceed losses."""
-
-
-def draw_tradeoffs(points: Sequence[Tradeoff], form: str) -> bytes:
-    """Two panels, a curve for each k: D_Y against D_X, and the gain of the one against the loss of the other."""
-    with style():
-        figure = sheet(8.8, 4.0)
-        plain, relative = figure.subplots(1, 2)
-        for place, k in enumerate(sorted({point.k for point in points})):
-            own = sorted(
-                (point for point in points if point.k == k), key=lambda point: point.dependence
-            )
-            _draw_curve(plain, [(point.distortion, point.loss) for point in own], own, place)
-            if place == 0:
-                _name_weights(plain, own)
-            near = [point for point in own if point.distortion_increment <= _FARTHEST]
-            changes = [
-                (100 * point.distortion_increment, -100 * point.loss_increment) for point in near
-            ]
-            _draw_curve(relative, changes, near, place)
-        plain.set_xlabel("Distortion of the quasi-identifiers, D_X")
-        plain.set_ylabel("Loss of dependence, D_Y")
-        _draw_balance(relative)
-        figure.legend(*plain.get_legend_handles_labels(), loc="outside right upper", frameon=False)
-        return as_file(figure, form)
-
-
-def _draw_curve(
-    axes: Axes, places: Sequence[tuple[float, float]], own: Sequence[Tradeoff], place: int
-) -> None:
-    """A line through the points that can be drawn."""
-    shown = [spot for spot in places if np.isfinite(spot).all()]
-    if not shown:
+def _mark_recommended(axes: Axes, exploration: "Exploration") -> None:
+    point = exploration.recommended
+    if point is None:
         return
-    colour, marker = CLASS_COLOURS[place % len(CLASS_COLOURS)], MARKERS[place % len(MARKERS)]
-    across, up = zip(*shown, strict=True)
     axes.plot(
-        across, up, marker + "-", color=colour, markersize=4, linewidth=1, label=f"k = {own[0].k}"
+        [float(point[exploration.loss])],
+        [float(point[exploration.risk])],
+        "o",
+        markersize=15,
+        markerfacecolor="none",
+        markeredgecolor=INK,
+        markeredgewidth=1.8,
+        label=f"recommended:\n{truncate(point.method)}, k = {point.k}",
+        zorder=4,
     )
 
 
-def _name_weights(axes: Axes, own: Sequence[Tradeoff]) -> None:
-    """Some weights, written beside the points of a curve."""
-    for item in own:
-        if item.dependence in _NAMED:
-            spot = (item.distortion, item.loss)
-            text = f"λ = {item.dependence:g}"
+def _legend_handles(
+    axes: Axes, exploration: "Exploration", points: "Sequence[Point]"
+) -> list[Artist]:
+    handles: list[Artist] = list(axes.get_legend_handles_labels()[0])
+    if not all(exploration.meets(point) for point in points):
+        hollow: Any = {"linestyle": "", "marker": "o", "color": INK, "markerfacecolor": "white"}
+        handles.append(Line2D([], [], **hollow, label="misses a limit"))
+    if exploration.limits.keys() & {exploration.risk, exploration.loss}:
+        handles.append(Patch(**_SHADE, label="beyond a limit"))
+    return handles
+
+
+# ------------------------------------------------------------------------------ dependence
+
+_LABELLED_WEIGHTS = (0.0, 0.5, 1.0)
+_MAX_INCREASE = 1.2
+"""Points whose distortion grows by more than this share are left out of the relative panel."""
+
+
+def draw_dependence(sweep: "DependenceSweep", format: str) -> bytes:
+    """Draw two panels, a curve per k: D_Y against D_X, and relative gain against relative cost."""
+    with style():
+        figure = new_figure(8.8, 4.0)
+        absolute, relative = figure.subplots(1, 2)
+        for index, k in enumerate(sorted({point.k for point in sweep.points})):
+            points = sorted(
+                (point for point in sweep.points if point.k == k),
+                key=lambda point: point.dependence,
+            )
+            _draw_curve(
+                absolute, [(point.distortion, point.dependence_loss) for point in points], k, index
+            )
+            if index == 0:
+                _label_weights(absolute, points)
+            changes = [
+                (100 * point.distortion_increment, -100 * point.loss_increment)
+                for point in points
+                if point.distortion_increment <= _MAX_INCREASE
+            ]
+            _draw_curve(relative, changes, k, index)
+        absolute.set_xlabel("Distortion of the quasi-identifiers, D_X")
+        absolute.set_ylabel("Loss of dependence, D_Y")
+        _draw_break_even(relative)
+        handles = absolute.get_legend_handles_labels()
+        figure.legend(*handles, loc="outside right upper", frameon=False)
+        return to_bytes(figure, format)
+
+
+def _draw_curve(axes: Axes, positions: Sequence[tuple[float, float]], k: int, index: int) -> None:
+    finite = [position for position in positions if np.isfinite(position).all()]
+    if not finite:
+        return
+    x, y = zip(*finite, strict=True)
+    axes.plot(
+        x,
+        y,
+        MARKERS[index % len(MARKERS)] + "-",
+        color=CLASS_COLOURS[index % len(CLASS_COLOURS)],
+        markersize=4,
+        linewidth=1,
+        label=f"k = {k}",
+    )
+
+
+def _label_weights(axes: Axes, points: "Sequence[DependencePoint]") -> None:
+    for point in points:
+        if point.dependence in _LABELLED_WEIGHTS:
             axes.annotate(
-                text,
-                spot,
+                f"λ = {point.dependence:g}",
+                (point.distortion, point.dependence_loss),
                 xytext=(5, 4),
                 textcoords="offset points",
                 fontsize=8,
@@ -256,142 +321,17 @@ def _name_weights(axes: Axes, own: Sequence[Tradeoff]) -> None:
             )
 
 
-def _draw_balance(axes: Axes) -> None:
-    """The line on which as much is gained as is lost."""
+def _draw_break_even(axes: Axes) -> None:
+    """Draw the line on which the gain equals the cost."""
     top = max(min(axes.get_xlim()[1], axes.get_ylim()[1]), 1.0)
     axes.plot([0, top], [0, top], "--", color=EDGE, linewidth=1)
     axes.annotate(
-        "gain = loss",
+        "gain = cost",
         (0.75 * top, 0.75 * top),
         (6, -4),
         textcoords="offset points",
         va="top",
         fontsize=8,
     )
-    axes.set_xlabel("Distortion added (%)")
+    axes.set_xlabel("Additional distortion (%)")
     axes.set_ylabel("Loss of dependence avoided (%)")
-
-
-_QUICKEST = 1e-4
-"""Seconds; less is drawn as this, since the axis of a logarithm has no 0."""
-
-
-def draw_marks(marks: Sequence[Mark], form: str) -> bytes:
-    """Distortion against seconds: a marker for each method, a line for each k."""
-    methods = list(dict.fromkeys(mark.method for mark in marks))
-    with style():
-        figure = sheet(6.4, 4.0)
-        axes = figure.add_subplot()
-        for k in sorted({mark.k for mark in marks}):
-            _draw_trial_line(axes, [mark for mark in marks if mark.k == k])
-        for place, method in enumerate(methods):
-            _draw_method(axes, [mark for mark in marks if mark.method == method], place)
-        _scale_seconds(axes, [_seconds(mark) for mark in marks])
-        axes.set_ylabel("Distortion (SSE / SST)")
-        figure.legend(loc="outside right upper", frameon=False)
-        return as_file(figure, form)
-
-
-def _draw_trial_line(axes: Axes, marks: Sequence[Mark]) -> None:
-    """A line from the quickest to the slowest, with its k at the end."""
-    ordered = sorted(marks, key=_seconds)
-    last = ordered[-1]
-    axes.plot(
-        [_seconds(mark) for mark in ordered],
-        [mark.distortion for mark in ordered],
-        color=BEFORE,
-        zorder=1,
-    )
-    place = (_seconds(last), last.distortion)
-    axes.annotate(
-        f"k = {last.k}", place, xytext=(8, 0), textcoords="offset points", va="center", fontsize=9
-    )
-
-
-def _draw_method(axes: Axes, marks: Sequence[Mark], place: int) -> None:
-    axes.plot(
-        [_seconds(mark) for mark in marks],
-        [mark.distortion for mark in marks],
-        MARKERS[place % len(MARKERS)],
-        color=CLASS_COLOURS[place % len(CLASS_COLOURS)],
-        label=marks[0].method,
-        zorder=2,
-    )
-
-
-def _scale_seconds(axes: Axes, seconds: Sequence[float]) -> None:
-    """A logarithmic axis with numbers at 1, 2, 5, 10, ..., wide enough to hold one, and the name of a line."""
-    axes.set_xscale("log")
-    axes.set_xlim(min(seconds) / 2, max(seconds) * 4)
-    axes.xaxis.set_major_locator(
-        LogLocator(subs=(1, 2, 5) if max(seconds) < 50 * min(seconds) else (1,))
-    )
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("Seconds")
-
-
-def _seconds(mark: Mark) -> float:
-    return max(mark.seconds, _QUICKEST)
-
-
-_UNITS = (
-    (2 * 86400.0, 86400.0, "Days"),
-    (2 * 3600.0, 3600.0, "Hours"),
-    (120.0, 60.0, "Minutes"),
-    (0.0, 1.0, "Seconds"),
-)
-"""From a range of so many seconds on, the axis has this unit, of so many seconds, with this name."""
-
-_NARROW = 0.01
-"""A bar is drawn at least so wide, as a part of the axis: a short step must be seen."""
-
-_BAR = 0.55
-
-
-def draw_timeline(timeline: Timeline, form: str) -> bytes:
-    """A bar for each step on the line of its lane, with vertical lines where the data end and at the deadline."""
-    lanes = list(dict.fromkeys(span.lane for span in timeline.spans))
-    names = list(dict.fromkeys(span.name for span in timeline.spans))
-    last = max(span.ends for span in timeline.spans)
-    unit, label = next((size, name) for least, size, name in _UNITS if last >= least)
-    with style():
-        figure = sheet(7.2, 1.4 + 0.55 * len(lanes))
-        axes = figure.add_subplot()
-        for number, name in enumerate(names):
-            own = [span for span in timeline.spans if span.name == name]
-            _draw_spans(
-                axes, own, lanes, BEFORE if number == 0 else CLASS_COLOURS[number - 1], unit, last
-            )
-        _draw_line(axes, timeline.data_end / unit, "end of the data", INK, "--")
-        for words, time in timeline.marks:
-            _draw_line(axes, time / unit, words, EDGE, ":")
-        if timeline.deadline is not None:
-            _draw_line(axes, timeline.deadline / unit, "deadline", CLASS_COLOURS[-1], "-.")
-        axes.set_yticks(range(len(lanes)), lanes)
-        axes.set_ylim(len(lanes) - 0.5, -0.5)
-        axes.set_xlim(0, 1.03 * max(last, timeline.deadline or 0.0) / unit)
-        axes.set_xlabel(f"{label} since the collection began")
-        axes.tick_params(axis="y", length=0)
-        figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
-        return as_file(figure, form)
-
-
-def _draw_spans(
-    axes: Axes, spans: list[Span], lanes: list[str], colour: str, unit: float, last: float
-) -> None:
-    widths = [max(span.ends - span.begins, _NARROW * last) for span in spans]
-    # What is widened grows to the left: a step that ends in time must not be seen to end late.
-    begins = [max(0.0, span.ends - width) for span, width in zip(spans, widths, strict=True)]
-    axes.barh(
-        [lanes.index(span.lane) for span in spans],
-        [width / unit for width in widths],
-        left=[begin / unit for begin in begins],
-        height=_BAR,
-        color=colour,
-        label=spans[0].name,
-    )
-
-
-def _draw_line(axes: Axes, place: float, words: str, colour: str, dashes: str) -> None:
-    axes.axvline(place, color=colour, linestyle=dashes, linewidth=1, label=words, zorder=3)

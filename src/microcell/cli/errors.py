@@ -1,0 +1,200 @@
+"""Errors on the command line: one line on stderr, an exit code, and JSON for programs.
+
+No traceback and no text of an unexpected exception is shown, because it may contain values of the
+table; ``MICROCELL_DEBUG=1`` shows both. Usage errors of the argument parser are reworded, so that
+they read like all other errors and carry a code too.
+"""
+
+import json as jsons
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Literal, NoReturn, ParamSpec, get_args, get_origin
+
+import typer
+from typer.core import TyperGroup
+
+from microcell.cli.console import discard_streams, has_printed_data, print_data, print_error
+from microcell.errors import GuaranteeError, MicrocellError, OptionError
+
+__all__ = ["GUARANTEE_FAILED", "RootGroup", "handle_errors"]
+
+GUARANTEE_FAILED = 1
+_WRONG_USE = 2
+_BUG = 70
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
+
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""Base class of all errors of the argument parser; typer does not export it."""
+
+_P = ParamSpec("_P")
+
+
+def handle_errors(command: Callable[_P, None]) -> Callable[_P, None]:
+    """Turn every exception of a command into an error line and an exit code.
+
+    If the command was called with ``json=True``, the error is printed on stdout as well, as
+    ``{"error": {"code": ..., "message": ..., "details": ...}}``.
+    """
+
+    @wraps(command)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        has_printed_data.set(False)
+        try:
+            command(*args, **kwargs)
+        except (typer.Exit, typer.Abort, SystemExit):
+            raise
+        except BrokenPipeError:
+            discard_streams()
+            raise typer.Exit(_BROKEN_PIPE) from None
+        # BaseException: polars panics are not Exceptions, and their text must not be shown either.
+        except BaseException as error:  # noqa: BLE001
+            raise typer.Exit(_report(error, json=bool(kwargs.get("json")))) from None
+
+    return run
+
+
+def _report(error: BaseException, *, json: bool) -> int:
+    """Print the error and return the exit code."""
+    if os.environ.get("MICROCELL_DEBUG") == "1":
+        traceback.print_exception(error)
+    if isinstance(error, KeyboardInterrupt):
+        print_error("Interrupted: nothing was written.")
+        return _INTERRUPTED
+    if isinstance(error, MicrocellError):
+        _print(error.code, str(error), error.details, json=json)
+        return GUARANTEE_FAILED if isinstance(error, GuaranteeError) else _WRONG_USE
+    if isinstance(error, OSError):
+        _print("system.io_error", _system_message(error), {}, json=json)
+        return _WRONG_USE
+    if isinstance(error, MemoryError):
+        message = "Not enough memory for this table. No output was changed."
+        _print("system.out_of_memory", message, {}, json=json)
+        return _WRONG_USE
+    message = (
+        f"This is a bug in microcell ({type(error).__name__}); please report it. Set "
+        "MICROCELL_DEBUG=1 to see where it happened, and check that output for values of your "
+        "table before you share it."
+    )
+    _print("internal.bug", message, {"exception": type(error).__name__}, json=json)
+    return _BUG
+
+
+def _print(code: str, message: str, details: dict[str, Any], *, json: bool) -> None:
+    print_error(f"error[{code}]: {message}")
+    if json and not has_printed_data.get():  # stdout holds one JSON document, not two.
+        content = {"error": {"code": code, "message": message, "details": details}}
+        print_data(jsons.dumps(content, indent=2, default=str))
+
+
+def _system_message(error: OSError) -> str:
+    """The operating system's message, without text of a library that may quote the table."""
+    reason = error.strerror or type(error).__name__
+    path = f": {error.filename}" if error.filename else ""
+    return f"{reason}{path}. No output was changed."
+
+
+class RootGroup(TyperGroup):
+    """The top-level command, with reworded usage errors."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line and exit the process with its exit code."""
+        try:
+            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except UsageError as error:
+            arguments = sys.argv[1:] if args is None else args
+            code = _report_usage(error, json="--json" in arguments)
+        except typer.Abort:
+            print_error("Aborted.")
+            code = 1
+        if standalone_mode:
+            sys.exit(code or 0)
+        return code
+
+
+def _report_usage(error: Any, *, json: bool) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return _WRONG_USE  # The help has been printed.
+    context = getattr(error, "ctx", None)
+    try:
+        _raise_reworded(error)
+    except OptionError as reworded:
+        _print(reworded.code, str(reworded), reworded.details, json=json)
+    if context is not None:
+        sys.stderr.write(f"Run '{context.command_path} --help' for help.\n")
+    return _WRONG_USE
+
+
+def _raise_reworded(error: Any) -> NoReturn:
+    """Raise an :class:`OptionError` that says the same as an error of the argument parser."""
+    kind = type(error).__name__
+    message = str(error.message or "").rstrip(".")
+    param = getattr(error, "param", None)
+    name = getattr(error, "option_name", None) or _parameter_name(param)
+    if kind == "MissingParameter":
+        raise OptionError(f"{name} is required.", code="option.missing", option=name)
+    if kind == "BadParameter" and param is not None:
+        _raise_bad_value(param, name, message)
+    if kind == "NoSuchOption":
+        near = [str(option) for option in error.possibilities or ()]
+        hint = f" Did you mean {_either(near)}?" if near else ""
+        raise OptionError(f"Unknown option {name}.{hint}", code="option.unknown", option=name)
+    if kind == "BadOptionUsage" and "requires" in message:
+        raise OptionError(f"{name} needs a value.", code="option.missing", option=name)
+    if kind == "BadOptionUsage":
+        raise OptionError(f"{name} does not take a value.", code="option.invalid", option=name)
+    if message.startswith("No such command"):
+        text = message.replace("No such command", "Unknown command", 1)
+        raise OptionError(text if text.endswith("?") else f"{text}.", code="option.unknown")
+    if message.startswith("Got unexpected extra argument"):
+        extra = message.partition("(")[2].rstrip(")")
+        raise OptionError(f"Unexpected argument: {extra}.", code="option.unknown", option=extra)
+    raise OptionError(f"{message}.")
+
+
+def _raise_bad_value(param: Any, name: str, message: str) -> NoReturn:
+    annotation = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+    literals = [annotation, *get_args(annotation)]
+    choices = [item for kind in literals if get_origin(kind) is Literal for item in get_args(kind)]
+    if choices:
+        text = f"{name} must be {_either([str(choice) for choice in choices])}."
+        raise OptionError(text, code="option.unknown", option=name)
+    number = "a whole number" if int in literals else "a number" if float in literals else None
+    if number is None:
+        raise OptionError(f"{name}: {message}.", code="option.invalid", option=name)
+    code = "option.wrong_type" if "valid" in message else "option.out_of_range"
+    raise OptionError(f"{name} must be {number}{_range(param)}.", code=code, option=name)
+
+
+def _range(param: Any) -> str:
+    minimum = param.min if param.name != "k" else 2
+    if minimum is not None and param.max is not None:
+        return f" from {minimum} to {param.max}"
+    if minimum is not None:
+        return f" of at least {minimum}"
+    return "" if param.max is None else f" of at most {param.max}"
+
+
+def _parameter_name(param: Any) -> str:
+    if param is None:
+        return ""
+    if getattr(param, "param_type_name", "option") == "argument":
+        return str(param.metavar or param.name).strip("[]{}").upper()
+    return str(max(param.opts, key=len))
+
+
+def _either(choices: list[str]) -> str:
+    """The choices in a phrase: "a, b or c"."""
+    *first, last = choices
+    return f"{', '.join(first)} or {last}" if first else last

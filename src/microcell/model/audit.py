@@ -1,0 +1,229 @@
+"""The result of an audit: measures, the checks made on them, and the data behind its figures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Real
+
+from microcell.errors import OptionError, RequirementError
+from microcell.kernels.arrays import Floats, Integers
+
+__all__ = [
+    "Audit",
+    "Check",
+    "Comparison",
+    "Correlations",
+    "Measure",
+    "Projection",
+    "Quantiles",
+]
+
+ALWAYS_ZERO = (
+    "identifiers_left",
+    "records_unaccounted",
+    "columns_missing",
+    "columns_unexpected",
+    "values_changed",
+    "manifest_contradictions",
+)
+"""Measures that must be 0 for every release."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number with its name, unit, direction and meaning.
+
+    ``interval`` is a 95 % confidence interval where the value was estimated from a sample.
+    """
+
+    name: str
+    value: float
+    unit: str
+    lower_is_better: bool
+    meaning: str
+    interval: tuple[float, float] | None = None
+
+    def meets(self, limit: float) -> bool:
+        """Return True if the value is at least as good as ``limit``."""
+        return self.value <= limit if self.lower_is_better else self.value >= limit
+
+
+@dataclass(frozen=True)
+class Check:
+    """A measure together with the limit that it must meet."""
+
+    measure: Measure
+    limit: float
+
+    @property
+    def met(self) -> bool:
+        """True if the measure meets the limit."""
+        return self.measure.meets(self.limit)
+
+    @property
+    def bound(self) -> str:
+        """Direction of the limit: "at most" or "at least"."""
+        return "at most" if self.measure.lower_is_better else "at least"
+
+    def __str__(self) -> str:
+        name, value = self.measure.name, self.measure.value
+        return f"{name} is {value:.6g}, required {self.bound} {self.limit:.6g}."
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Frequencies of a column's values, or intervals of values, before and after.
+
+    ``labels`` names the categories. For numbers and dates it is empty and ``edges`` bounds the
+    intervals.
+    """
+
+    name: str
+    kind: str
+    before: Integers
+    after: Integers
+    labels: tuple[str, ...] = ()
+    edges: Floats | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """A sample of records on the first two principal components, before and after.
+
+    ``classes`` holds the equivalence class of each record, ``records`` the number of records that
+    the sample was drawn from.
+    """
+
+    before: Floats
+    after: Floats
+    classes: Integers
+    explained: tuple[float, float]
+    records: int
+
+
+@dataclass(frozen=True, eq=False)
+class Quantiles:
+    """Quantiles of a column before and after, at the same ``shares`` of its records."""
+
+    name: str
+    shares: Floats
+    before: Floats
+    after: Floats
+    unit: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Correlations:
+    """Correlation matrices of the columns that have an order, before and after."""
+
+    names: tuple[str, ...]
+    before: Floats
+    after: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What a comparison of the original and the published table reveals.
+
+    Attributes
+    ----------
+    keys
+        Names of the quasi-identifiers and strata.
+    rows_original, rows_released
+        Number of records in each table.
+    measures
+        Measures by name.
+    class_sizes
+        Number of records in each equivalence class of the published table.
+    notes
+        What could not be measured, and why.
+    comparisons, quantiles, correlations
+        Distributions of single columns and correlations between columns, before and after.
+    projection
+        A sample of records on two principal components.
+    linkage_by_known
+        Share of records re-identified by an outsider who knows 1, 2, ... columns.
+    homogeneous
+        For each confidential column, the sizes of the classes in which all records share one value.
+    """
+
+    keys: tuple[str, ...]
+    rows_original: int
+    rows_released: int
+    measures: Mapping[str, Measure]
+    class_sizes: Integers
+    notes: tuple[str, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    projection: Projection | None = None
+    quantiles: tuple[Quantiles, ...] = ()
+    correlations: Correlations | None = None
+    linkage_by_known: Floats | None = None
+    homogeneous: Mapping[str, Integers] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> float:
+        """Return the value of a measure."""
+        return self.measures[name].value
+
+    def require(self, **limits: float) -> "Audit":
+        """Return this audit if it meets every limit.
+
+        A limit is a minimum where higher is better (``k=5``) and a maximum otherwise
+        (``distortion=0.1``). The basic checks are always included: no identifiers left, no records
+        unaccounted for, no missing or unexpected columns, no changed values where they must stay
+        the same, and no false statement in the manifest.
+
+        Raises
+        ------
+        RequirementError
+            A limit or a basic check is not met. The message lists all of them.
+        OptionError
+            The audit has no measure of this name, or a limit is not a number.
+
+        Examples
+        --------
+        >>> k = Measure("k", 3, "records", False, "Number of records in the smallest class.")
+        >>> import numpy as np
+        >>> audit = Audit(keys=("age",), rows_original=9, rows_released=9, measures={"k": k},
+        ...               class_sizes=np.array([3, 3, 3]))
+        >>> audit.require(k=3) is audit
+        True
+        >>> audit.require(k=5)
+        Traceback (most recent call last):
+        microcell.errors.RequirementError: k is 3, required at least 5.
+        """
+        missed = [check for check in self.check(limits) if not check.met]
+        if missed:
+            raise RequirementError(
+                " ".join(map(str, missed)),
+                code="guarantee.requirement_not_met",
+                measures=[check.measure.name for check in missed],
+            )
+        return self
+
+    def check(self, limits: Mapping[str, float]) -> tuple[Check, ...]:
+        """Compare measures with limits; the basic checks come first."""
+        for name, limit in limits.items():
+            if not _is_number(limit):
+                raise OptionError(
+                    f"The limit for {name} must be a number, not {limit!r}.",
+                    code="option.wrong_type",
+                    option=name,
+                )
+        standing = {name: 0.0 for name in ALWAYS_ZERO if name in self.measures}
+        return tuple(
+            Check(self._measure(name), limit) for name, limit in {**standing, **limits}.items()
+        )
+
+    def _measure(self, name: str) -> Measure:
+        if name not in self.measures:
+            notes = "".join(f" {note}" for note in self.notes)
+            raise OptionError(
+                f"This audit has no measure {name!r}. It has {', '.join(self.measures)}.{notes}",
+                code="option.unknown",
+                measure=name,
+            )
+        return self.measures[name]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
