@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import microcell as mc
-from microcell.allocation import EARTH
 from microcell.errors import DataError, OptionError
+from microcell.kernels.arrays import EARTH_RADIUS
 from microcell.report.figures.allocation import find_dearest, make_map
 
 PEOPLE = {"x": [0.0, 1.0, 2.0, 9.0], "who": ["a", "b", "c", "d"]}
@@ -119,14 +119,14 @@ def test_locations_are_great_circles_and_the_squares_of_chords_are_least():
         location=("lat", "lon"),
     )
     assert found.labels.tolist() == [0, 2, 1]
-    degree = np.pi / 180 * EARTH
+    degree = np.pi / 180 * EARTH_RADIUS
     assert found.distances == pytest.approx([2 * degree, 12 * degree, 90 * degree])
     assert found.unit == "km"
 
 
 def test_antipodes_have_a_distance():
     found = mc.allocate({"a": [90.0], "o": [0.0]}, {"a": [-90.0], "o": [0.0]}, location=["a", "o"])
-    assert found.distances == pytest.approx([np.pi * EARTH])
+    assert found.distances == pytest.approx([np.pi * EARTH_RADIUS])
 
 
 def test_places_are_shared_equally_where_no_column_tells():
@@ -162,7 +162,7 @@ def test_standardizing_divides_by_the_deviation_of_the_points():
     assert (plain.labels == scaled.labels).all()
     assert plain.distances == pytest.approx(scaled.distances)
     assert plain.points.std(axis=0) == pytest.approx([1, 1])
-    assert plain.unit == "deviations"
+    assert plain.unit == "standard deviations"
 
 
 NO_X = {"w": [1.0], "places": [9]}

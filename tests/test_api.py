@@ -158,7 +158,7 @@ def test_the_manifest_tells_all_but_no_value():
     assert manifest["method"] == {
         "asked": "vmdav",
         "used": "vmdav",
-        "why": "asked for",
+        "why": "requested",
         "options": {"gamma": 0.3},
     }
     assert manifest["seed"] == 4

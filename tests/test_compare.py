@@ -196,11 +196,11 @@ def test_progress_counts_the_trials():
 
 
 TRIALS = (
-    Trial("mdav", 3, "asked for", "mdav", 0.05, 40, 3, 0.2),
-    Trial("mdav", 10, "asked for", "mdav", 0.14, 12, 10, 0.1),
-    Trial("anneal", 3, "asked for", "anneal", 0.04, 40, 3, 20.0),
-    Trial("anneal", 10, "asked for", "anneal", 0.11, 12, 10, 0.0),
-    Trial("univariate", 3, "not for it"),
+    Trial("mdav", 3, "requested", "mdav", 0.05, 40, 3, 0.2),
+    Trial("mdav", 10, "requested", "mdav", 0.14, 12, 10, 0.1),
+    Trial("anneal", 3, "requested", "anneal", 0.04, 40, 3, 20.0),
+    Trial("anneal", 10, "requested", "anneal", 0.11, 12, 10, 0.0),
+    Trial("univariate", 3, "unsupported"),
 )
 
 

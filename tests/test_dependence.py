@@ -262,7 +262,7 @@ def test_a_sweep_against_its_plain_computation():
         assert point.diversity == pytest.approx(plain_diversity(Y, labels))
         assert point.dld == pytest.approx(plain_linkage(X, labels))
         assert point.cells == len(set(labels.tolist()))
-        assert point.found_k == np.bincount(labels).min()
+        assert point.joint_k == np.bincount(labels).min()
 
 
 def plain_diversity(Y, labels):
@@ -496,10 +496,10 @@ def test_blocks_on_census_halve_the_distortion_and_give_records_away(data_folder
     assert six[0].dld == pytest.approx(1 / 10, rel=0.2)
     assert six[0].dld <= six[0].cells / 1080 <= 1 / 10
     assert two[0].dld > 0.9
-    assert six[0].found_k >= 10 > two[0].found_k
+    assert six[0].joint_k >= 10 > two[0].found_k
     # At 1 cells are made of the confidential columns alone, so that blocks do not matter.
     assert six[1].distortion == pytest.approx(two[1].distortion)
-    assert two[1].found_k >= 10
+    assert two[1].joint_k >= 10
 
 
 @pytest.mark.parametrize("k", [5, 10])

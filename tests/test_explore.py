@@ -39,7 +39,7 @@ def test_a_point_is_what_a_release_and_its_audit_give(method, schema):
     for point, k in zip(found.points, (4, 30), strict=True):
         release, measures = audited(PEOPLE, schema, k=k, method=method, seed=7)
         assert values(point.measures) == measures
-        assert (point.method, point.k, point.found) == (method, k, measures["k"])
+        assert (point.method, point.k, point.measured_k) == (method, k, measures["k"])
         assert (point.used, point.why) == (
             release.manifest.method["used"],
             release.manifest.method["why"],
@@ -92,7 +92,7 @@ def test_a_method_that_cannot_be_used_is_skipped_with_the_reason():
     skipped = found.points[0]
     assert skipped.skipped
     assert "one dimension" in skipped.why
-    assert (skipped.used, skipped.found, skipped.measures, skipped.seconds) == (
+    assert (skipped.used, skipped.measured_k, skipped.measures, skipped.seconds) == (
         None,
         None,
         {},
@@ -132,7 +132,7 @@ def test_tables_that_have_next_to_nothing_in_them():
     )  # nothing is lost and nobody is told apart for either: the larger k
     assert same.recommended["distortion"] == 0
     (point,) = mc.explore({"x": [1.0, 3.0]}, mc.Schema(quasi=["x"]), k=2).points
-    assert (point.found, point["distortion"]) == (2, 1)
+    assert (point.measured_k, point["distortion"]) == (2, 1)
     for scale in (1e-200, 1e150):
         huge = mc.explore({"x": np.arange(12.0) * scale}, mc.Schema(quasi=["x"]), k=[2, 4, 12])
         assert [point["distortion"] for point in huge.points] == pytest.approx(
@@ -204,7 +204,7 @@ def point(k, method="mdav", **measures):
         name: mc.Measure(name, value, "share", not name.startswith("gain"), "")
         for name, value in measures.items()
     }
-    return sweeps.Point(method, k, "asked for", method, k, made, 0.1)
+    return sweeps.Point(method, k, "requested", method, k, made, 0.1)
 
 
 def advise(points, limits=None, axes=("risk", "loss")):
@@ -244,7 +244,7 @@ def test_limits_leave_the_least_loss_of_those_that_meet_them():
     ]
     assert advise(points, {"risk": 0.2}) == (
         points[1],
-        "the least loss, 0.15, of the 2 of 3 points that meet all limits",
+        "lowest loss (0.15) of the 2 of 3 points that meet all limits",
     )
     assert advise(points, {"risk": 0.2, "loss": 0.15})[0] == points[1]
     assert advise(points, {"risk": 0.1999})[0] == points[2]
@@ -261,7 +261,7 @@ def test_more_can_be_better():
     points = [point(3, risk=0.3, gain=9), point(5, risk=0.2, gain=5), point(9, risk=0.1, gain=1)]
     best, why = advise(points, {"gain": 5, "risk": 0.25}, ("risk", "gain"))
     assert best.k == 5
-    assert "the largest gain, 5" in why
+    assert "highest gain (5)" in why
     assert advise(points, {"gain": 6}, ("risk", "gain"))[0].k == 3
 
 
@@ -274,12 +274,12 @@ def test_the_nearest_is_told_with_what_it_misses():
     best, why = advise(points, {"risk": 0.15, "loss": 0.18})
     assert best is None
     assert why == (
-        "No point of the map meets all limits. mdav with k = 5 comes nearest: risk is 0.2, required at most 0.15 "
-        "(missed by 0.05); loss is 0.2, required at most 0.18 (missed by 0.02)."
+        "No point of the map meets all limits. mdav with k = 5 comes closest: risk is 0.2, required at most 0.15 "
+        "(off by 0.05); loss is 0.2, required at most 0.18 (off by 0.02)."
     )
     best, why = advise([point(3, risk=1, loss=1, gain=2)], {"gain": 5})
     assert best is None
-    assert "gain is 2, required at least 5 (missed by 3)" in why
+    assert "gain is 2, required at least 5 (off by 3)" in why
 
 
 def plain_advice(rows, limits):
@@ -349,7 +349,7 @@ def test_advice_is_that_of_plain_loops(rows, limits):
         assert best == points[place]
     else:
         assert best is None
-        assert f"{points[place]} comes nearest" in why
+        assert f"{points[place]} comes closest" in why
     frontier = sweeps._find_frontier(points, "risk", "loss")
     for each, (_, a, b, _) in zip(points, rows, strict=True):
         beaten = any(x <= a and y <= b and (x < a or y < b) for _, x, y, _ in rows)
@@ -368,7 +368,7 @@ def test_limits_of_a_real_map():
     assert (found.risk, found.loss) == ("linkage", "distortion")
     none = mc.explore(PEOPLE, SCHEMA, k=[3, 5], methods="mdav", require={"distortion": 0})
     assert none.recommended is None
-    assert "comes nearest" in none.why
+    assert "comes closest" in none.why
 
 
 def test_the_axes_can_be_other_measures():

@@ -52,7 +52,7 @@ def test_the_table_and_the_summary_are_those_of_the_library(folder, run):
     found = mc.allocate("patients.csv", "hospitals.csv", columns=["x", "y"], name="hospital")
     assert pl.read_csv("out.csv")["centre"].to_list() == found.table["centre"].to_list()
     assert pl.read_csv("out.csv")["distance"].to_list() == pytest.approx(found.distances.tolist())
-    assert "60 points to 4 centres of 70 places" in outcome.stdout
+    assert "60 points to 4 centres with 70 places" in outcome.stdout
     assert f"mean {found.summary.distances.mean:.4g}" in outcome.stdout
     assert f"mean {found.summary.nearest.mean:.4g}" in outcome.stdout
     rows = [line.split() for line in outcome.stdout.splitlines()]
@@ -65,7 +65,7 @@ def test_the_table_and_the_summary_are_those_of_the_library(folder, run):
             f"{centre.price:.4g}",
         ]
         assert list(map(str, expected)) in rows
-    assert "price: the most that one more place would save" in outcome.stderr
+    assert "price: what one more place would save at most" in outcome.stderr
     assert "out.csv" in outcome.stderr
 
 
@@ -146,7 +146,7 @@ def test_too_few_places_say_how_many_are_short(folder, run):
     )
     outcome = run(*BASE, *PLANE)
     assert outcome.code == 2
-    assert "60 points do not fit in 10 places: 50 are short" in outcome.stderr
+    assert "60 points do not fit into 10 places; 50 more are needed" in outcome.stderr
     assert not (folder / "out.csv").exists()
 
 

@@ -33,7 +33,7 @@ def test_the_table_has_a_row_a_point_with_what_an_audit_finds(folder, run):
     assert heading.split() == [
         "method",
         "k",
-        "found",
+        "k",
         "linkage",
         "distortion",
         "worst",
@@ -46,7 +46,13 @@ def test_the_table_has_a_row_a_point_with_what_an_audit_finds(folder, run):
     for row, point in zip(rows, found.points, strict=True):
         mark = ">" if point == found.recommended else "*" if point in found.frontier else ""
         numbers = [f"{point[name]:.6g}" for name in names]
-        told = [*([mark] if mark else []), point.method, str(point.k), str(point.found), *numbers]
+        told = [
+            *([mark] if mark else []),
+            point.method,
+            str(point.k),
+            str(point.measured_k),
+            *numbers,
+        ]
         assert row.split()[:-1] == told
     assert f"recommended {found.recommended}, the knee of the frontier" in words_of(outcome.stderr)
 
@@ -98,9 +104,9 @@ def test_limits_that_cannot_be_met_end_in_1_after_the_map(folder, run):
     last = outcome.stderr.splitlines()[-1]
     assert last.startswith(
         "error[guarantee.requirement_not_met]: No point of the map meets all limits. mdav with k = 3 "
-        "comes nearest: distortion is"
+        "comes closest: distortion is"
     )
-    assert "(missed by" in last
+    assert "(off by" in last
     assert {"map.svg", "map.csv"} <= set(contents(folder))
     as_json = run(
         *BASE, "-k", "3", "--methods", "mdav", "--require", "distortion<=0.000001", "--json"
@@ -136,11 +142,11 @@ def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
     assert (data["recommended"]["method"], data["recommended"]["k"]) == ("mdav", 6)
     for told, point in zip(data["points"], found.points, strict=True):
         assert told["measures"] == {name: point[name] for name in point.measures}
-        assert (told["method"], told["used"], told["k"], told["found"]) == (
+        assert (told["method"], told["used"], told["k"], told["measured_k"]) == (
             point.method,
             point.used,
             point.k,
-            point.found,
+            point.measured_k,
         )
         assert told["meets_limits"] == found.meets(point)
         assert told["frontier"] == (point in found.frontier)
@@ -158,7 +164,7 @@ def test_the_file_has_all_measures(folder, run):
     for row, point in zip(rows, found.points, strict=True):
         assert (row["method"], int(row["k"])) == (point.method, point.k)
         for name, measure in found.points[0].measures.items():
-            told = row["found" if name == "k" else name]
+            told = row["measured_k" if name == "k" else name]
             assert told == "" if point.skipped else float(told) == point[name], name
             assert measure.name == name
 

@@ -5,7 +5,7 @@ import pytest
 
 import microcell as mc
 from microcell.kernels import _jit
-from microcell.methods.mdav import GAMMAS
+from microcell.methods.vmdav import GAMMAS
 from tests.reference import oracles
 
 MDAV_LOSS = {
@@ -148,7 +148,7 @@ def test_auto_is_exact_on_a_line_and_says_why():
     plane = mc.partition(np.random.default_rng(0).normal(size=(20, 2)), 3)
     assert (line.method, plane.method) == ("univariate", "anneal")
     assert "one dimension" in line.why
-    assert "of effort balanced for 20 records: MDAV, then annealing" in plane.why
+    assert 'at effort "balanced" (20 records): MDAV start, then' in plane.why
     X = np.random.default_rng(0).normal(size=(200, 3))
     plain, found = (
         mc.distortion(X, mc.partition(X, 5, method=method).labels) for method in ("mdav", "auto")

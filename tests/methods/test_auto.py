@@ -58,8 +58,8 @@ def test_large_cells_have_two_methods_of_which_the_better_is_kept_and_told(winne
     }
     assert found.method == winner == min(alone, key=lambda method: alone[method])
     told = {
-        "pcl": "which distorted less than annealing",
-        "anneal": "which distorted less than probability-constrained",
+        "pcl": "less distortion than annealing",
+        "anneal": "less distortion than probability-constrained",
     }
     assert told[winner] in found.why
     assert mc.distortion(X, found.labels) <= 1.01 * alone[winner]
@@ -106,7 +106,7 @@ def test_a_rival_takes_of_the_seconds(monkeypatch):
     started = perf_counter()
     found = mc.partition(X, 10, effort=3)
     assert perf_counter() - started < 5
-    assert "of a limit of 3 s, so that another run may differ" in found.why
+    assert 'chosen by "auto" within 3 s (another run may differ)' in found.why
 
 
 def test_seconds_are_kept_and_said_to_be_irreproducible():
@@ -125,7 +125,7 @@ def test_seconds_are_kept_and_said_to_be_irreproducible():
 def test_the_manifest_tells_the_choice():
     people = mc.sample_survey(60)
     for effort, word in (
-        ("fast", "of effort fast for 60 records"),
+        ("fast", 'chosen by "auto" at effort "fast" (60 records)'),
         (0.2, "another run may differ"),
     ):
         method = mc.anonymize(people, mc.sample_schema(), k=3, effort=effort).manifest.method
@@ -150,7 +150,7 @@ def test_the_reason_told_is_that_of_the_largest_stratum():
     found = partition_within((np.arange(300) >= 200).astype(int), X, 5, effort=np.float32(0.5))
     assert (found.method, found.why) == (
         "anneal",
-        "of a limit of 0.5 s, so that another run may differ: MDAV, then annealing",
+        'chosen by "auto" within 0.5 s (another run may differ): MDAV start, then annealing',
     )
     with pytest.raises(mc.errors.OptionError, match="strata must be 300 numbers"):
         partition_within(np.zeros(299, dtype=int), X, 5)
