@@ -349,7 +349,9 @@ def test_a_map_across_the_date_line_is_in_one_piece():
     rng = np.random.default_rng(0)
     longitudes = (rng.uniform(179, 181, 90) + 180) % 360 - 180
     points = {"a": rng.uniform(-1, 1, 90), "o": longitudes}
-    sheet = make_map(mc.allocate(points, {"a": [0.0], "o": [180.0]}, location=("a", "o")), EARTH)
+    sheet = make_map(
+        mc.allocate(points, {"a": [0.0], "o": [180.0]}, location=("a", "o")), EARTH_RADIUS
+    )
     assert np.ptp(sheet.panel.points[:, 0]) < 2
     assert sheet.aspect == pytest.approx(1, abs=1e-3)
     assert sheet.axis_labels == ("o", "a")
@@ -357,7 +359,7 @@ def test_a_map_across_the_date_line_is_in_one_piece():
 
 def test_the_map_of_a_town_has_its_points_in_the_polygons_of_their_centres():
     result = mc.allocate(*town(400, 9), location=PLACE)
-    panel = make_map(result, EARTH).panel
+    panel = make_map(result, EARTH_RADIUS).panel
     polygons = panel.polygons
     inside = 0
     for point, label in zip(panel.points, result.labels, strict=True):

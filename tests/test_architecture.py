@@ -49,7 +49,7 @@ HOMES = {
     "distributed": ("dask.cluster",),
     "dask": ("dask.cluster",),
     "sqlalchemy": ("locations.store",),
-    "cryptography": ("locations.store",),
+    "cryptography": ("locations.vault",),
     "fastapi": ("locations.web",),
     "starlette": ("locations.web",),
     "uvicorn": ("locations.web",),
