@@ -327,20 +327,18 @@ def load_cells(path: str | Path) -> Cells:
         )
     try:
         return _restore(content)
-    except (
-        MicrocellError,
-        KeyError,
-        TypeError,
-        ValueError,
-        OverflowError,
-        RecursionError,
-    ) as error:
-        reason = f" {error}" if isinstance(error, MicrocellError) else ""
-        raise TableError(
-            f"{path} does not contain valid cells.{reason} Ask its author for a new copy.",
-            code="table.malformed",
-            path=str(path),
-        ) from None
+    except MicrocellError as error:
+        raise _invalid_cells(path, f" {error}", cause=error.code, **error.details) from None
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
+        raise _invalid_cells(path) from None
+
+
+def _invalid_cells(path: Path, reason: str = "", **details: Any) -> TableError:
+    return TableError(
+        f"{path} does not contain valid cells.{reason} Ask its author for a new copy.",
+        code="table.malformed",
+        **details,
+    )
 
 
 def _seal(content: Mapping[str, Any]) -> dict[str, Any]:
