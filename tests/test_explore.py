@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import microcell as mc
 from microcell import sweeps, tables
 from microcell.errors import DataError, GuaranteeError, OptionError, TooFewRecordsError
-from microcell.release import prepare
+from microcell.release import partition
 from tests.raising import raises
 
 PEOPLE = mc.sample_survey(120)
@@ -41,11 +41,11 @@ def test_a_point_is_what_a_release_and_its_audit_give(method, schema):
         release, measures = audited(PEOPLE, schema, k=k, method=method, seed=7)
         assert values(point.measures) == measures
         assert (point.method, point.k, point.measured_k) == (method, k, measures["k"])
-        assert (point.used, point.why) == (
-            release.manifest.method["used"],
-            release.manifest.method["why"],
+        assert (point.used, point.reason) == (
+            release.manifest.method.used,
+            release.manifest.method.reason,
         )
-        assert point["distortion"] == release.manifest.distortion
+        assert point["distortion"] == release.manifest.information_loss
         assert point.seconds > 0
 
 
@@ -92,7 +92,7 @@ def test_a_method_that_cannot_be_used_is_skipped_with_the_reason():
     found = mc.explore(PEOPLE, SCHEMA, k=[3, 5], methods=["univariate", "mdav"])
     skipped = found.points[0]
     assert skipped.skipped
-    assert "one dimension" in skipped.why
+    assert "one dimension" in skipped.reason
     assert (skipped.used, skipped.measured_k, skipped.measures, skipped.seconds) == (
         None,
         None,
@@ -173,7 +173,7 @@ def test_wrong_use_is_refused(given_, expected):
 
 
 def test_the_largest_k_is_refused_before_any_point(monkeypatch):
-    monkeypatch.setattr(prepare, "make_cells", lambda *_: pytest.fail("cells were made"))
+    monkeypatch.setattr(partition, "partition_records", lambda *_: pytest.fail("cells were made"))
     with raises(TooFewRecordsError, "guarantee.too_few_records"):
         mc.explore(PEOPLE, SCHEMA, k=[3, 121])
 
@@ -182,8 +182,10 @@ def test_the_largest_k_is_refused_before_any_point(monkeypatch):
     ("given", "points"), [({"require": {"nonsense": 1}}, 0), ({"risk": "nonsense"}, 1)]
 )
 def test_a_wrong_measure_is_refused_before_any_point_or_at_the_first(monkeypatch, given, points):
-    made, make = [], prepare.make_cells
-    monkeypatch.setattr(prepare, "make_cells", lambda *given_: made.append(1) or make(*given_))
+    made, make = [], partition.partition_records
+    monkeypatch.setattr(
+        partition, "partition_records", lambda *given_: made.append(1) or make(*given_)
+    )
     with pytest.raises(OptionError):
         mc.explore(PEOPLE, SCHEMA, k=[3, 5, 7], methods="mdav", **given)
     assert len(made) == points
@@ -231,10 +233,10 @@ def test_the_knee_lies_nearest_to_the_best_corner_on_scaled_axes():
         point(10, risk=60, loss=0.03),
         point(50, risk=0, loss=0.1),
     ]
-    best, why = advise(points)
+    best, reason = advise(points)
     assert best.k == 10
-    assert "knee" in why
-    assert "scaled" in why
+    assert "knee" in reason
+    assert "scaled" in reason
 
 
 def test_limits_leave_the_least_loss_of_those_that_meet_them():
@@ -260,9 +262,9 @@ def test_of_equals_the_larger_k_then_the_first():
 
 def test_more_can_be_better():
     points = [point(3, risk=0.3, gain=9), point(5, risk=0.2, gain=5), point(9, risk=0.1, gain=1)]
-    best, why = advise(points, {"gain": 5, "risk": 0.25}, ("risk", "gain"))
+    best, reason = advise(points, {"gain": 5, "risk": 0.25}, ("risk", "gain"))
     assert best.k == 5
-    assert "highest gain (5)" in why
+    assert "highest gain (5)" in reason
     assert advise(points, {"gain": 6}, ("risk", "gain"))[0].k == 3
 
 
@@ -272,15 +274,15 @@ def test_the_nearest_is_told_with_what_it_misses():
         point(5, risk=0.2, loss=0.2),
         point(9, risk=0.1, loss=0.5),
     ]
-    best, why = advise(points, {"risk": 0.15, "loss": 0.18})
+    best, reason = advise(points, {"risk": 0.15, "loss": 0.18})
     assert best is None
-    assert why == (
+    assert reason == (
         "No point of the map meets all limits. mdav with k = 5 comes closest: risk is 0.2, required at most 0.15 "
         "(off by 0.05); loss is 0.2, required at most 0.18 (off by 0.02)."
     )
-    best, why = advise([point(3, risk=1, loss=1, gain=2)], {"gain": 5})
+    best, reason = advise([point(3, risk=1, loss=1, gain=2)], {"gain": 5})
     assert best is None
-    assert "gain is 2, required at least 5 (off by 3)" in why
+    assert "gain is 2, required at least 5 (off by 3)" in reason
 
 
 def plain_advice(rows, limits):
@@ -344,13 +346,13 @@ def test_advice_is_that_of_plain_loops(rows, limits):
     points = [
         point(k, str(place), risk=a, loss=b, gain=c) for place, (k, a, b, c) in enumerate(rows)
     ]
-    best, why = advise(points, limits)
+    best, reason = advise(points, limits)
     place, meets = plain_advice(rows, limits)
     if meets:
         assert best == points[place]
     else:
         assert best is None
-        assert f"{points[place]} comes closest" in why
+        assert f"{points[place]} comes closest" in reason
     frontier = sweeps._find_frontier(points, "risk", "loss")
     for each, (_, a, b, _) in zip(points, rows, strict=True):
         beaten = any(x <= a and y <= b and (x < a or y < b) for _, x, y, _ in rows)
@@ -369,7 +371,7 @@ def test_limits_of_a_real_map():
     assert (found.risk, found.loss) == ("linkage", "distortion")
     none = mc.explore(PEOPLE, SCHEMA, k=[3, 5], methods="mdav", require={"distortion": 0})
     assert none.recommended is None
-    assert "comes closest" in none.why
+    assert "comes closest" in none.reason
 
 
 def test_the_axes_can_be_other_measures():
@@ -390,8 +392,8 @@ def exploration(points, limits=None):
         sweeps._find_frontier([each for each in points if not each.skipped], "risk", "loss")
     )
     usable = [each for each in points if not each.skipped]
-    best, why = sweeps._recommend(usable, frontier, limits or {}, ("risk", "loss"))
-    return sweeps.Exploration(tuple(points), best, why, limits or {}, "risk", "loss", frontier)
+    best, reason = sweeps._recommend(usable, frontier, limits or {}, ("risk", "loss"))
+    return sweeps.Exploration(tuple(points), best, reason, limits or {}, "risk", "loss", frontier)
 
 
 POINTS = (

@@ -24,6 +24,7 @@ from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
 from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, Schema
 from microcell.release import enforce, prepare
+from microcell.release import partition as groupings
 from microcell.schema import resolve
 
 __all__ = [
@@ -47,17 +48,17 @@ LAMBDAS = tuple(step / 10 for step in range(11))
 
 @dataclass(frozen=True, eq=False)
 class _Attempt:
-    """The cells made for one request. A method that does not fit the table has ``made`` None."""
+    """The cells made for one request. A method that does not fit the table has ``grouping`` None."""
 
-    request: prepare.Request
-    why: str
-    made: prepare.Made | None = None
+    request: groupings.Request
+    reason: str
+    grouping: groupings.Grouping | None = None
     seconds: float | None = None
 
 
 def _run(
-    requests: Sequence[prepare.Request],
-    make: Callable[[prepare.Request], prepare.Made],
+    requests: Sequence[groupings.Request],
+    make: Callable[[groupings.Request], groupings.Grouping],
     *,
     parallel: bool = False,
 ) -> Iterator[_Attempt]:
@@ -72,20 +73,20 @@ def _run(
             yield next(attempts)
 
 
-def _describe(request: prepare.Request) -> str:
+def _describe(request: groupings.Request) -> str:
     weight = f", lambda = {request.dependence:g}" if request.dependence else ""
     return f"{request.method}, k = {request.k}{weight}"
 
 
 def _in_turn(
-    requests: Sequence[prepare.Request], make: Callable[[prepare.Request], prepare.Made]
+    requests: Sequence[groupings.Request], make: Callable[[groupings.Request], groupings.Grouping]
 ) -> Generator[_Attempt, None, None]:
     for request in requests:
         yield _attempt(request, make)
 
 
 def _in_parallel(
-    requests: Sequence[prepare.Request], make: Callable[[prepare.Request], prepare.Made]
+    requests: Sequence[groupings.Request], make: Callable[[groupings.Request], groupings.Grouping]
 ) -> Generator[_Attempt, None, None]:
     """Run each request on a thread of its own; Ctrl-C stops them at their next progress report."""
     stop = Event()
@@ -94,7 +95,7 @@ def _in_parallel(
         if stop.is_set():
             raise KeyboardInterrupt
 
-    def attempt(request: prepare.Request) -> _Attempt:
+    def attempt(request: groupings.Request) -> _Attempt:
         with one_thread(), progress.listen(interrupt):
             return _attempt(request, make)
 
@@ -109,15 +110,17 @@ def _in_parallel(
             raise
 
 
-def _attempt(request: prepare.Request, make: Callable[[prepare.Request], prepare.Made]) -> _Attempt:
+def _attempt(
+    request: groupings.Request, make: Callable[[groupings.Request], groupings.Grouping]
+) -> _Attempt:
     started = perf_counter()
     try:
-        made = make(request)
+        grouping = make(request)
     except OptionError as error:
         if error.code != "option.unsupported":
             raise
-        return _Attempt(request, why=str(error))
-    return _Attempt(request, made.partition.why, made, perf_counter() - started)
+        return _Attempt(request, reason=str(error))
+    return _Attempt(request, grouping.partition.reason, grouping, perf_counter() - started)
 
 
 def _plan(
@@ -125,12 +128,12 @@ def _plan(
     methods: str | Iterable[str],
     options: Mapping[str, Any] | None,
     seed: int,
-) -> list[prepare.Request]:
+) -> list[groupings.Request]:
     """List the requests of all methods at all k, each with the options that its method accepts."""
     sizes, names = _check_sizes(k), _check_methods(methods)
     accepted = _distribute_options(names, options or {})
     return [
-        prepare.Request(size, name, seed, accepted[name]) for name, size in product(names, sizes)
+        groupings.Request(size, name, seed, accepted[name]) for name, size in product(names, sizes)
     ]
 
 
@@ -189,7 +192,7 @@ def _accepts(method: str, option: str, value: Any) -> bool:
     return True
 
 
-def _compile_kernels(requests: Sequence[prepare.Request]) -> None:
+def _compile_kernels(requests: Sequence[groupings.Request]) -> None:
     """Run each method on a few points, so that compilation does not count as its time.
 
     Options other than ``refine`` are left out, because they may ask for a long search.
@@ -211,13 +214,13 @@ class Trial:
     """The cells that a method makes for one k: their distortion, number, smallest size and time.
 
     ``distortion`` is SSE / SST of the standardized points. ``used`` is the method that made the
-    cells, which for "auto" is the one it chose, and ``why`` is the reason. If the method does not
-    support the table, ``why`` says so and the other fields are None.
+    cells, which for "auto" is the one it chose, and ``reason`` is the reason. If the method does not
+    support the table, ``reason`` says so and the other fields are None.
     """
 
     method: str
     k: int
-    why: str
+    reason: str
     used: str | None = None
     distortion: float | None = None
     cells: int | None = None
@@ -299,7 +302,7 @@ def compare(
 def _prepare(
     source: Any,
     schema: Schema | str | Path,
-    requests: Sequence[prepare.Request],
+    requests: Sequence[groupings.Request],
     *,
     missing: str,
     seed: int,
@@ -309,20 +312,20 @@ def _prepare(
     return prepare.prepare(source, schema, k=largest, missing=missing)
 
 
-def _make_cells(prepared: prepare.Prepared, request: prepare.Request) -> prepare.Made:
-    return prepare.Made(prepare.make_cells(prepared, request))
+def _make_cells(prepared: prepare.Prepared, request: groupings.Request) -> groupings.Grouping:
+    return groupings.Grouping(groupings.partition_records(prepared, request))
 
 
 def _as_trial(encoded: Encoded, attempt: _Attempt) -> Trial:
     request = attempt.request
-    if attempt.made is None:
-        return Trial(request.method, request.k, why=attempt.why)
-    partition = attempt.made.partition
+    if attempt.grouping is None:
+        return Trial(request.method, request.k, reason=attempt.reason)
+    partition = attempt.grouping.partition
     distortion = partitioning.distortion(encoded.matrix, partition.labels, weights=encoded.weights)
     return Trial(
         request.method,
         request.k,
-        why=attempt.why,
+        reason=attempt.reason,
         used=partition.method,
         distortion=distortion,
         cells=len(partition),
@@ -342,9 +345,9 @@ def _count(number: int, noun: str) -> str:
 class Point:
     """The release that a method would make for one k, described by the measures of its audit.
 
-    ``used`` is the method that made the cells, which for "auto" is the one it chose, and ``why``
+    ``used`` is the method that made the cells, which for "auto" is the one it chose, and ``reason``
     is the reason. ``measured_k`` is the k that the audit measured, ``seconds`` the time to make
-    the cells. If the method does not support the table, ``why`` says so and the rest is empty.
+    the cells. If the method does not support the table, ``reason`` says so and the rest is empty.
 
     Examples
     --------
@@ -356,7 +359,7 @@ class Point:
 
     method: str
     k: int
-    why: str
+    reason: str
     used: str | None = None
     measured_k: int | None = None
     measures: Mapping[str, Measure] = field(default_factory=dict)
@@ -381,13 +384,13 @@ class Exploration:
 
     ``risk`` and ``loss`` name the measures of the two axes. ``frontier`` holds the points that no
     other point beats in one of them without losing in the other. ``recommended`` is None if no
-    point meets the ``limits``. ``why`` explains the recommendation, or names the point that comes
+    point meets the ``limits``. ``reason`` explains the recommendation, or names the point that comes
     closest and by how much it fails.
     """
 
     points: tuple[Point, ...]
     recommended: Point | None
-    why: str
+    reason: str
     limits: Mapping[str, float]
     risk: str
     loss: str
@@ -458,7 +461,7 @@ def explore(
     >>> result = explore(people, schema, k=[2, 3, 6], require={"k": 3, "distortion": 0.5})
     >>> [(point.k, round(point["distortion"], 2)) for point in result.points]
     [(2, 0.01), (3, 0.01), (6, 1.0)]
-    >>> result.recommended.k, result.why
+    >>> result.recommended.k, result.reason
     (3, 'lowest distortion (0.0125245) of the 2 of 3 points that meet all limits')
     """
     requests = _plan(k, "auto" if methods is None else methods, options, seed)
@@ -472,20 +475,20 @@ def explore(
     usable = [point for point in points if not point.skipped]
     if not usable:
         raise OptionError(
-            f"None of the methods supports this table. {points[0].why}",
+            f"None of the methods supports this table. {points[0].reason}",
             code="option.unsupported",
             option="methods",
         )
     frontier = _find_frontier(usable, risk, loss)
-    recommended, why = _recommend(usable, frontier, limits, (risk, loss))
-    return Exploration(points, recommended, why, limits, risk, loss, tuple(frontier))
+    recommended, reason = _recommend(usable, frontier, limits, (risk, loss))
+    return Exploration(points, recommended, reason, limits, risk, loss, tuple(frontier))
 
 
 def _as_point(prepared: prepare.Prepared, attempt: _Attempt, *, names: Sequence[str]) -> Point:
     request = attempt.request
-    if attempt.made is None:
-        return Point(request.method, request.k, attempt.why)
-    audit = _audit(prepared, attempt.made.partition)
+    if attempt.grouping is None:
+        return Point(request.method, request.k, attempt.reason)
+    audit = _audit(prepared, attempt.grouping.partition)
     audit.check(dict.fromkeys(names, 0.0))  # raises at the first point if a measure is unknown
     if audit["k"] < request.k:
         raise GuaranteeError(
@@ -497,8 +500,8 @@ def _as_point(prepared: prepare.Prepared, attempt: _Attempt, *, names: Sequence[
     return Point(
         request.method,
         request.k,
-        attempt.why,
-        used=attempt.made.partition.method,
+        attempt.reason,
+        used=attempt.grouping.partition.method,
         measured_k=int(audit["k"]),
         measures=audit.measures,
         seconds=attempt.seconds,
@@ -507,7 +510,7 @@ def _as_point(prepared: prepare.Prepared, attempt: _Attempt, *, names: Sequence[
 
 def _audit(prepared: prepare.Prepared, partition: Partition) -> Audit:
     """Audit the table that a release of these cells would publish."""
-    published = prepare.publish_cells(prepared, prepare.Made(partition))
+    published = groupings.aggregate_table(prepared, groupings.Grouping(partition))
     progress.report("auditing")
     return auditing.audit(prepared.original, published, prepared.schema)
 
@@ -702,7 +705,7 @@ def dependence_sweep(
     sizes, weights = sorted(_check_sizes(k)), _check_lambdas(lambdas)
     partitioning.check_method(method, options)
     requests = [
-        prepare.Request(size, method, seed, options, weight)
+        groupings.Request(size, method, seed, options, weight)
         for size, weight in product(sizes, weights)
     ]
     prepared = _prepare(source, schema, requests, missing=missing, seed=seed)
@@ -712,7 +715,9 @@ def dependence_sweep(
     places = resolve.as_blocks(chosen, columns)
     attempts = list(
         _run(
-            requests, lambda request: prepare.make_blocks(prepared, request, chosen), parallel=True
+            requests,
+            lambda request: groupings.partition_blocks(prepared, request, chosen),
+            parallel=True,
         )
     )
     points = _with_increments([_as_dependence_point(prepared, attempt) for attempt in attempts])
@@ -722,11 +727,11 @@ def dependence_sweep(
 
 def _as_dependence_point(prepared: prepare.Prepared, attempt: _Attempt) -> DependencePoint:
     """Measure an attempt; increments are filled in once all points are there."""
-    if attempt.made is None or attempt.seconds is None:
-        raise OptionError(attempt.why, code="option.unsupported", option="method")
-    blocks, weight = attempt.made.blocks, attempt.request.dependence
-    distortion = prepare.find_distortion(prepared, blocks)
-    dependence_loss = prepare.find_dependence_loss(prepared, blocks)
+    if attempt.grouping is None or attempt.seconds is None:
+        raise OptionError(attempt.reason, code="option.unsupported", option="method")
+    blocks, weight = attempt.grouping.blocks, attempt.request.dependence
+    distortion = groupings.quasi_identifier_loss(prepared, blocks)
+    dependence_loss = groupings.confidential_loss(prepared, blocks)
     measures = [
         auditing.measure_dependence(prepared.table, prepared.schema, block.partition.labels)
         for block in blocks
@@ -745,12 +750,12 @@ def _as_dependence_point(prepared: prepare.Prepared, attempt: _Attempt) -> Depen
         diversity=float(np.mean([_diversity(each) for each in measures])),
         dld=float(linked.mean()),
         cells=sum(len(block.partition) for block in blocks),
-        joint_k=attempt.made.partition.k,
+        joint_k=attempt.grouping.partition.k,
         seconds=round(attempt.seconds, 4),
     )
 
 
-def _published(prepared: prepare.Prepared, blocks: Sequence[prepare.Block]) -> Floats:
+def _published(prepared: prepare.Prepared, blocks: Sequence[groupings.Block]) -> Floats:
     """Return the centroid that each record is published at."""
     matrix, weights = prepared.encoded.matrix, prepared.encoded.weights
     each = np.ones(prepared.table.rows) if weights is None else weights

@@ -54,7 +54,7 @@ def test_equals_are_all_marked():
 def test_the_choice_of_auto_is_told_once(folder, run):
     chosen = mc.compare("people.csv", "schema.toml", k=4, methods="auto")[0]
     told = re.sub(r"\s+", " ", run(*BASE, "-k", "4,5", "--methods", "auto").stderr)
-    assert told.count(f"auto {chosen.used}, {chosen.why}") == 1
+    assert told.count(f"auto {chosen.used}, {chosen.reason}") == 1
 
 
 def test_many_ks_go_to_further_tables_that_fit(folder, run_alone):
@@ -89,7 +89,7 @@ def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
     outcome = run(*BASE, "-k", "3, 6", "--methods", "mdav, univariate", "--json", "--quiet")
     found = json.loads(outcome.stdout)
     assert outcome.stderr == ""
-    fields = {"method", "k", "used", "why", "distortion", "cells", "smallest", "seconds"}
+    fields = {"method", "k", "used", "reason", "distortion", "cells", "smallest", "seconds"}
     assert all(set(trial) == fields for trial in found)
     assert [(trial["method"], trial["k"], trial["distortion"] is None) for trial in found] == [
         ("mdav", 3, False),

@@ -91,7 +91,7 @@ def test_limits_choose_the_least_loss_and_misses_are_marked(folder, run):
     for row, point in zip(rows, found.points, strict=True):
         assert (f"{point['linkage']:.6g}!" in row) == (point["linkage"] > 0.1)
         assert row.startswith(">") == (point == found.recommended)
-    assert f"recommended {found.recommended}, {found.why}" in words_of(outcome.stderr)
+    assert f"recommended {found.recommended}, {found.reason}" in words_of(outcome.stderr)
 
 
 def test_limits_that_cannot_be_met_end_in_1_after_the_map(folder, run):
@@ -132,12 +132,12 @@ def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
     found = mc.explore(
         "people.csv", "schema.toml", k=[3, 6], methods=["mdav", "univariate"], require={"k": 4}
     )
-    assert set(data) == {"risk", "loss", "limits", "recommended", "why", "points"}
-    assert (data["risk"], data["loss"], data["limits"], data["why"]) == (
+    assert set(data) == {"risk", "loss", "limits", "recommended", "reason", "points"}
+    assert (data["risk"], data["loss"], data["limits"], data["reason"]) == (
         "linkage",
         "distortion",
         {"k": 4.0},
-        found.why,
+        found.reason,
     )
     assert (data["recommended"]["method"], data["recommended"]["k"]) == ("mdav", 6)
     for told, point in zip(data["points"], found.points, strict=True):
@@ -207,7 +207,7 @@ def test_skipped_methods_and_what_auto_chose_are_told(folder, run):
     assert "skipped" in outcome.stdout
     assert "one dimension" in outcome.stderr
     chosen = mc.explore("people.csv", "schema.toml", k=30).points[0]
-    assert f"auto {chosen.used}, {chosen.why}" in words_of(outcome.stderr)
+    assert f"auto {chosen.used}, {chosen.reason}" in words_of(outcome.stderr)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_ctrl_c_while_cells_are_made_writes_nothing(folder, run, monkeypatch):
         raise KeyboardInterrupt
 
     before = contents(folder)
-    monkeypatch.setattr("microcell.release.prepare.make_cells", interrupt)
+    monkeypatch.setattr("microcell.release.partition.partition_records", interrupt)
     outcome = run(*BASE, "-k", 5, "--methods", "mdav", "--figure", "map.svg")
     assert (outcome.code, outcome.stdout) == (130, "")
     assert outcome.stderr.splitlines()[-1] == "Interrupted: nothing was written."

@@ -468,13 +468,16 @@ def check_files(output: Path | None, figure: Path | None, *, sources: Sequence[P
     if figure is not None:
         check_figure(figure, sources=sources)
     if output is not None:
-        mc.api.check_outputs(output, beside=[] if figure is None else [figure], sources=sources)
+        mc.api.check_outputs(output, companions=[] if figure is None else [figure], sources=sources)
 
 
 def method_notes(results: "Iterable[Trial | Point]") -> Iterator[tuple[str, str]]:
     """Which method "auto" chose and why a method was skipped, each once."""
     notes = {
-        (item.method, f"skipped: {item.why}" if item.skipped else f"{item.used}, {item.why}"): None
+        (
+            item.method,
+            f"skipped: {item.reason}" if item.skipped else f"{item.used}, {item.reason}",
+        ): None
         for item in results
         if item.skipped or item.used != item.method
     }

@@ -254,7 +254,7 @@ def explore(
     _write_files(exploration, figure, output)
     messages.facts([*method_notes(exploration.points), *_outcome(exploration, figure, output)])
     if exploration.recommended is None:
-        raise RequirementError(exploration.why, code="guarantee.requirement_not_met")
+        raise RequirementError(exploration.reason, code="guarantee.requirement_not_met")
 
 
 def _write_files(exploration: "Exploration", figure: Path | None, output: Path | None) -> None:
@@ -271,7 +271,7 @@ def _outcome(
     exploration: "Exploration", figure: Path | None, output: Path | None
 ) -> Iterator[tuple[str, str]]:
     if exploration.recommended is not None:
-        yield "recommended", f"{exploration.recommended}, {exploration.why}"
+        yield "recommended", f"{exploration.recommended}, {exploration.reason}"
     if figure is not None:
         yield "figure", str(figure)
     if output is not None:
@@ -353,10 +353,10 @@ def _as_data(exploration: "Exploration") -> dict[str, Any]:
         "recommended": None
         if exploration.recommended is None
         else _facts(exploration, exploration.recommended),
-        "why": exploration.why,
+        "reason": exploration.reason,
         "points": [
             _facts(exploration, point)
-            | {"why": point.why, "measures": {name: point[name] for name in point.measures}}
+            | {"reason": point.reason, "measures": {name: point[name] for name in point.measures}}
             for point in exploration.points
         ],
     }

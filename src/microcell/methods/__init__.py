@@ -134,7 +134,7 @@ def partition_within(
         n_cells += int(part_labels.max()) + 1
         if len(rows) > most:
             reported, most = used, len(rows)
-    return Partition(labels, int(k), method=reported.method, why=reported.why)
+    return Partition(labels, int(k), method=reported.method, reason=reported.reason)
 
 
 def _split(strata: Integers | None, n: int) -> list[Integers]:
@@ -185,7 +185,7 @@ def refine(
         )
     each, rule = as_weights(weights, len(points)), _as_rule(traits, allowed, start.labels)
     refined = refine_labels(points, start.labels, int(k), weights=each, seed=seed, rule=rule)
-    return Partition(refined, int(k), method="refine", why=REQUESTED)
+    return Partition(refined, int(k), method="refine", reason=REQUESTED)
 
 
 def _as_rule(

@@ -78,7 +78,7 @@ class Choice:
     """
 
     method: str
-    why: str
+    reason: str
     options: Mapping[str, Any] = field(default_factory=dict)
     rounds: int = 0
     seconds: float = np.inf
@@ -115,7 +115,7 @@ def choose(X: Floats, k: int, effort: str | float = "balanced", of: int | None =
     'univariate'
     >>> choose(np.zeros((10_000, 2)), k=3).method
     'anneal'
-    >>> choose(np.zeros((10_000, 2)), k=3, effort="fast").why
+    >>> choose(np.zeros((10_000, 2)), k=3, effort="fast").reason
     'chosen by "auto" at effort "fast" (10,000 records): MDAV, refined by local search'
     """
     n, total = len(X), of or len(X)
@@ -123,13 +123,13 @@ def choose(X: Floats, k: int, effort: str | float = "balanced", of: int | None =
         return Choice("univariate", 'chosen by "auto": one dimension has an exact optimum')
     if not isinstance(effort, str):
         return _choose_within(float(effort), X, k, total)
-    reason = f'chosen by "auto" at effort "{effort}" ({total:,} records)'
+    chosen = f'chosen by "auto" at effort "{effort}" ({total:,} records)'
     if effort == "fast" or (effort == "balanced" and total > _VERY_LARGE):
-        return _refined(n, reason, 2 if effort == "fast" else 4)
+        return _refined(n, chosen, 2 if effort == "fast" else 4)
     steps = default_steps(total, k) if effort == "balanced" else _best_steps(total)
-    why = f"{reason}: MDAV start, then {steps:,.0f} annealing steps per record"
-    rival = _rival(X, k, total, reason, 1 if effort == "balanced" else _STARTS)
-    return Choice("anneal", why, {"steps": steps}, rival=rival)
+    reason = f"{chosen}: MDAV start, then {steps:,.0f} annealing steps per record"
+    rival = _rival(X, k, total, chosen, 1 if effort == "balanced" else _STARTS)
+    return Choice("anneal", reason, {"steps": steps}, rival=rival)
 
 
 def _best_steps(n: int) -> float:
@@ -144,15 +144,15 @@ def _choose_within(seconds: float, X: Floats, k: int, total: int) -> Choice:
     """Choose for a time limit, of which the points get their share."""
     n = len(X)
     share = seconds * n / total
-    reason = f'chosen by "auto" within {seconds:g} s (another run may differ)'
+    chosen = f'chosen by "auto" within {seconds:g} s (another run may differ)'
     if steps_within(share, n) < _WORTH_ANNEALING:
-        return _refined(n, reason, ROUNDS, share)
-    rival = _rival(X, k, total, reason, 1) if _seconds_of_rival(X, k) < share / 2 else None
-    why = f"{reason}: MDAV start, then annealing"
-    return Choice("anneal", why, {"seconds": share}, seconds=share, rival=rival)
+        return _refined(n, chosen, ROUNDS, share)
+    rival = _rival(X, k, total, chosen, 1) if _seconds_of_rival(X, k) < share / 2 else None
+    reason = f"{chosen}: MDAV start, then annealing"
+    return Choice("anneal", reason, {"seconds": share}, seconds=share, rival=rival)
 
 
-def _rival(X: Floats, k: int, total: int, reason: str, starts: int) -> Choice | None:
+def _rival(X: Floats, k: int, total: int, chosen: str, starts: int) -> Choice | None:
     """Return constrained Lloyd if cells are large and the table is not.
 
     Parts of a table share the shaking rounds of the whole.
@@ -166,7 +166,7 @@ def _rival(X: Floats, k: int, total: int, reason: str, starts: int) -> Choice | 
         options["prepartition"] = -(-cells // WITHIN)
     if n < total:
         options["shakes"] = default_shakes(X.size, min(cells, WITHIN), share=n / total)
-    return Choice("pcl", f"{reason}: {_LLOYD}", options, ROUNDS)
+    return Choice("pcl", f"{chosen}: {_LLOYD}", options, ROUNDS)
 
 
 def _seconds_of_rival(X: Floats, k: int) -> float:
@@ -179,12 +179,12 @@ def _work(X: Floats, k: int) -> float:
     return float(X.size) * min(len(X) // k, WITHIN)
 
 
-def _refined(n: int, reason: str, rounds: int, seconds: float = np.inf) -> Choice:
+def _refined(n: int, chosen: str, rounds: int, seconds: float = np.inf) -> Choice:
     """Choose MDAV, in macrocells for large tables, refined by local search."""
     if n <= LARGE:
-        return Choice("mdav", f"{reason}: MDAV, refined by local search", {}, rounds, seconds)
-    why = f"{reason}: MDAV in macrocells, refined by local search"
-    return Choice("mdav", why, {"macrocells": _MACROCELL}, rounds, seconds)
+        return Choice("mdav", f"{chosen}: MDAV, refined by local search", {}, rounds, seconds)
+    reason = f"{chosen}: MDAV in macrocells, refined by local search"
+    return Choice("mdav", reason, {"macrocells": _MACROCELL}, rounds, seconds)
 
 
 def choose_method(
@@ -200,8 +200,8 @@ def choose_method(
     if not isinstance(seconds, (int, float, np.integer, np.floating)):
         return Choice(method, REQUESTED, options)
     share = float(seconds) * len(points) / of
-    why = f"{REQUESTED}, with a time limit (another run may differ)"
-    return Choice(method, why, {**options, "seconds": share}, seconds=share)
+    reason = f"{REQUESTED}, with a time limit (another run may differ)"
+    return Choice(method, reason, {**options, "seconds": share}, seconds=share)
 
 
 def run_choice(
@@ -221,8 +221,8 @@ def run_choice(
     each = np.ones(len(points)) if weights is None else weights
     if sum_of_squares(points, rival_labels, each) < sum_of_squares(points, labels, each):
         return rival_labels, rival
-    why = f"{choice.why}; less distortion than probability-constrained Lloyd"
-    return labels, replace(choice, why=why)
+    reason = f"{choice.reason}; less distortion than probability-constrained Lloyd"
+    return labels, replace(choice, reason=reason)
 
 
 def _try(

@@ -319,8 +319,8 @@ def add_batch(
     )
     result = np.empty(len(points), dtype=np.int64)
     result[order] = STRATEGIES[strategy](task)
-    why = f"{task.new} records added to {len(start.sizes)} cells"
-    return Partition(result, int(k), method=strategy, why=why)
+    reason = f"{task.new} records added to {len(start.sizes)} cells"
+    return Partition(result, int(k), method=strategy, reason=reason)
 
 
 def check_strategy(

@@ -468,6 +468,6 @@ def _as_quantization(
     total = total_sum_of_squares(points, np.ones(len(points)) if weights is None else weights)
     history = tuple(0.0 if total == 0 else loss / total for loss in solution.history)
     partition = Partition(
-        solution.labels, int(np.bincount(solution.labels).min()), method="pcl", why=REQUESTED
+        solution.labels, int(np.bincount(solution.labels).min()), method="pcl", reason=REQUESTED
     )
     return Quantization(partition, solution.cells, history)
