@@ -61,9 +61,9 @@ def test_a_trial_is_what_a_release_would_be(method, schema):
     manifest = mc.anonymize(PEOPLE, schema, k=4, method=method, seed=7).manifest
     cells = manifest.cells
     assert (trial.distortion, trial.cells, trial.smallest) == (
-        cells["distortion"],
-        cells["count"],
-        cells["smallest"],
+        cells.sse_ratio,
+        cells.count,
+        cells.smallest,
     )
     assert (trial.used, trial.reason) == (manifest.method.used, manifest.method.reason)
     assert trial.seconds > 0
