@@ -5,8 +5,8 @@ from dataclasses import fields
 
 from _pages import table
 
+from microcell.kinds import KINDS
 from microcell.model import Manifest
-from microcell.model.schema import PUBLISHED
 from microcell.schema.files import (
     _COLUMN_KEYS,
     _FIELD_OF_ROLE,
@@ -158,6 +158,6 @@ def _described(
 
 def _kinds() -> list[tuple[str, str]]:
     return [
-        (f"`{kind}`", ", ".join(f"`{item}`" for item in published))
-        for kind, published in PUBLISHED.items()
+        (f"`{kind.name}`", ", ".join(f"`{item}`" for item in kind.representatives))
+        for kind in KINDS.values()
     ]

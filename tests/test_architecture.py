@@ -9,8 +9,9 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 LAYERS = [
     {"errors", "progress", "kernels"},
-    {"_atomic", "model"},
-    {"_validation", "kinds"},
+    {"_atomic", "kinds"},
+    {"model"},
+    {"_validation"},
     {"measures", "cells"},
     {"tables", "schema", "encoding", "methods", "auditing", "report", "sample"},
     {"release"},
@@ -49,7 +50,7 @@ HOMES = {
     "distributed": ("dask.cluster",),
     "dask": ("dask.cluster",),
     "sqlalchemy": ("locations.store",),
-    "cryptography": ("locations.store",),
+    "cryptography": ("locations.vault",),
     "fastapi": ("locations.web",),
     "starlette": ("locations.web",),
     "uvicorn": ("locations.web",),

@@ -321,12 +321,12 @@ def test_the_largest_weight_within_the_limit_is_recommended():
         ({"k": 1000}, "cannot make a cell"),
         ({"k": 5, "method": "unknown"}, "unknown"),
         ({"k": 5, "method": "mdav", "effort": "best"}, "effort"),
-        ({"k": 5, "blocks": 0}, "1 column or more"),
-        ({"k": 5, "blocks": "x0"}, "lists of the names"),
-        ({"k": 5, "blocks": [["x0"], ["nothing"]]}, "no quasi-identifier"),
+        ({"k": 5, "blocks": 0}, "at least 1 column"),
+        ({"k": 5, "blocks": "x0"}, "lists of names"),
+        ({"k": 5, "blocks": [["x0"], ["nothing"]]}, "not a quasi-identifier"),
         ({"k": 5, "blocks": [["x0"], ["x0"]]}, "twice"),
-        ({"k": 5, "blocks": []}, "leave out"),
-        ({"k": 5, "blocks": [["x0"], []]}, "without a column"),
+        ({"k": 5, "blocks": []}, "does not contain"),
+        ({"k": 5, "blocks": [["x0"], []]}, "A block is empty"),
     ],
 )
 def test_bad_input_is_refused(given, message):

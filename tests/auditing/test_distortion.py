@@ -195,7 +195,7 @@ def test_a_sampling_weight_counts_like_so_many_records():
 
 @pytest.mark.parametrize("weight", [-1.0, None, np.inf])
 def test_a_weight_that_is_none_is_refused_by_row(weight):
-    with pytest.raises(DataError, match=r"weight column 'w' .* row 2"):
+    with pytest.raises(DataError, match=r"Weight column 'w' .* row 2"):
         distort(NUMERIC, [1, 2], [1, 2], schema={"weight": "w"}, w=[1.0, weight])
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from microcell.auditing.views import compare_columns, project
+from microcell.measures.pairs import ColumnPairs
 from microcell.model import Column, Schema, Values
 from tests.small_tables import table
 
 
 def compare(column, before, after):
-    found = compare_columns(table(x=before), table(x=after), Schema(quasi=[column]))
+    found = compare_columns(ColumnPairs(table(x=before), table(x=after), Schema(quasi=[column])))
     assert len(found) <= 1
     return found[0] if found else None
 
@@ -98,7 +99,10 @@ def test_columns_without_values_are_left_out_and_locations_are_two():
         ]
     )
     made = table(e=[None, None], lat=[1.0, 2.0], lon=[3, 4])
-    assert [item.name for item in compare_columns(made, made, schema)] == ["lat", "lon"]
+    assert [item.name for item in compare_columns(ColumnPairs(made, made, schema))] == [
+        "lat",
+        "lon",
+    ]
     assert compare(Column("x", kind="nominal"), [None], [None]) is None
 
 
@@ -127,7 +131,7 @@ def mixed(rows):
 
 def test_a_projection_of_an_unchanged_table_does_not_move():
     made = mixed(50)
-    found = project(made, made, MIXED, pairs=np.arange(50), classes=np.arange(50))
+    found = project(ColumnPairs(made, made, MIXED, np.arange(50)), np.arange(50))
     np.testing.assert_allclose(found.before, found.after)
     assert found.before.shape == (50, 2)
     assert found.records == 50
@@ -139,7 +143,7 @@ def test_a_projection_of_numbers_is_that_of_principal_components():
     X = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 3))
     made = table(a=X[:, 0], b=X[:, 1], c=X[:, 2])
     schema = Schema(quasi=[Column(name, kind="numeric") for name in "abc"])
-    found = project(made, made, schema, pairs=np.arange(300), classes=np.zeros(300, dtype=np.int64))
+    found = project(ColumnPairs(made, made, schema, np.arange(300)), np.zeros(300, dtype=np.int64))
     U, S, _ = np.linalg.svd((X - X.mean(axis=0)) / X.std(axis=0), full_matrices=False)
     np.testing.assert_allclose(np.abs(found.before), np.abs(U[:, :2] * S[:2]), atol=1e-9)
     np.testing.assert_allclose(found.explained, (S**2 / (S**2).sum())[:2])
@@ -148,7 +152,7 @@ def test_a_projection_of_numbers_is_that_of_principal_components():
 def test_at_most_2000_records_are_shown():
     made = table(a=np.arange(45_000.0))
     schema = Schema(quasi=[Column("a", kind="numeric")])
-    found = project(made, made, schema, pairs=np.arange(45_000), classes=np.arange(45_000))
+    found = project(ColumnPairs(made, made, schema, np.arange(45_000)), np.arange(45_000))
     assert found.before.shape == (2000, 2)
     assert (found.before[:, 1] == 0).all()
     assert found.explained == (1.0, 0.0)
@@ -161,5 +165,5 @@ def test_records_all_alike_have_no_projection():
     made = table(a=[1, 1], b=["x", "x"])
     schema = Schema(quasi=[Column("a", kind="numeric"), Column("b", kind="nominal")])
     assert (
-        project(made, made, schema, pairs=np.arange(2), classes=np.zeros(2, dtype=np.int64)) is None
+        project(ColumnPairs(made, made, schema, np.arange(2)), np.zeros(2, dtype=np.int64)) is None
     )

@@ -77,7 +77,7 @@ BATCHES = {
     "a category outside the order": (
         make_people(3, grade=["low", "high", WORD]),
         SchemaError,
-        "'grade': 1 rows.*row 3",
+        "'grade'.*row 3",
     ),
     "a missing value": (
         make_people(3, x=[1.0, None, NUMBER]),
@@ -87,17 +87,17 @@ BATCHES = {
     "an infinite number": (
         make_people(3, x=[1.0, NUMBER, np.inf]),
         DataError,
-        "'x' holds 1 infinite values.*row 3",
+        "'x' contains 1 infinite value.*row 3",
     ),
     "an impossible place": (
         make_people(3, lat=[NUMBER, 1.0, 2.0]),
         DataError,
-        "'lat'.*no latitude.*row 1",
+        "'lat'.*not a latitude.*row 1",
     ),
     "a weight of 0": (
         make_people(3, w=[1.0, 0.0, 2.0]),
         DataError,
-        "'w' must hold positive numbers; 1 rows.*row 2",
+        "'w' must contain positive numbers.*row 2",
     ),
     "a weight that is missing": (make_people(3, w=[1.0, 1.0, None]), DataError, "'w'.*row 3"),
     "another kind of frame": (

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from microcell.kinds.groups import decimals
 from microcell.model import Column, Schema, Values
-from microcell.release.aggregate import decimals, represent
+from microcell.release.aggregate import represent
 from microcell.schema.resolve import resolve
 from tests.small_tables import table, values
 

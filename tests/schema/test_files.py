@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microcell.errors import MicrocellError, OptionError, SchemaError, TableError
-from microcell.model import PUBLISHED, Column, Schema
+from microcell.kinds import KINDS
+from microcell.model import Column, Schema
 from microcell.schema.files import (
     Run,
     load_run,
@@ -24,7 +25,7 @@ weights = st.floats(min_value=1e-300, max_value=1e300)
 
 @st.composite
 def columns(draw, name, parts):
-    kind = draw(st.sampled_from([None, *PUBLISHED]))
+    kind = draw(st.sampled_from([None, *KINDS]))
     given_order = kind in (None, "ordinal") and draw(st.booleans())
     location = kind == "location" and len(parts) == 2
     if kind == "location" and not location:
@@ -32,7 +33,7 @@ def columns(draw, name, parts):
     return Column(
         name,
         kind=kind,
-        publish=draw(st.sampled_from([None, *PUBLISHED[kind]])) if kind else None,
+        publish=draw(st.sampled_from([None, *KINDS[kind].representatives])) if kind else None,
         weight=draw(weights),
         order=tuple(draw(st.lists(names, unique=True, max_size=4))) if given_order else None,
         latitude=parts[0] if location else None,
@@ -207,7 +208,7 @@ def test_an_empty_schema():
         ),
         (
             '[columns.age]\nrole = "quasi"\norder = ["SECRET", "SECRET"]',
-            "'age': a category stands twice",
+            "'age': its order contains a category twice",
         ),
         (
             '[columns.age]\nrole = "quasi"\nkind = 2020-01-01',
@@ -215,13 +216,16 @@ def test_an_empty_schema():
         ),
         (
             '[columns.age]\nrole = "quasi"\nkind = "number"',
-            "'age': unknown kind 'number'; choose one of numeric",
+            "'age': unknown kind 'number'. Choose one of numeric",
         ),
         (
             '[columns.age]\nrole = "keep"\nkind = "numeric"',
             "columns.age.kind is for the role quasi.* role is keep",
         ),
-        ('[columns.home]\nrole = "quasi"\nkind = "location"', "'home': a location needs both"),
+        (
+            '[columns.home]\nrole = "quasi"\nkind = "location"',
+            "'home': a location needs latitude and longitude",
+        ),
         ('[columns]\nage = "quasi"', r"columns.age must be a table, such as \[columns.age\]"),
         ("columns = 3", "columns must be a table, not a whole number"),
         ('rest = "ignore"', "rest must be one of error, keep, drop, not 'ignore'"),

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microcell.errors import DataError, OptionError
-from microcell.measures.pairs import FAMILY, NANOSECONDS, read_categories
+from microcell.kinds.pairs import read_categories
+from microcell.kinds.values import NANOSECONDS, TIME_FAMILY
 from microcell.measures.risk import class_labels, combine
 from microcell.model import Floats, Integers, Mask, Schema, Table, Values
 
@@ -199,7 +200,7 @@ def _whole(values: Values, standing: int) -> _Side:
 
 
 def _of_times(before: Values, after: Values) -> Match:
-    if FAMILY[before.storage] != FAMILY[after.storage]:
+    if TIME_FAMILY[before.storage] != TIME_FAMILY[after.storage]:
         nothing = (np.ones(len(before), dtype=np.bool_), np.ones(len(after), dtype=np.bool_))
         return Match(
             _side(before, before.data, alone=nothing[0], standing=_ONLY_BEFORE),
@@ -231,7 +232,11 @@ def _written(before: Values, after: Values) -> Iterator[Values]:
         yield replace(before, data=_rewritten(before, _with_16_digits))
         if _is_single(before):
             yield replace(before, data=_rewritten(before, _with_few_digits))
-    if before.is_time and after.is_time and FAMILY[before.storage] == FAMILY[after.storage]:
+    if (
+        before.is_time
+        and after.is_time
+        and TIME_FAMILY[before.storage] == TIME_FAMILY[after.storage]
+    ):
         factor = NANOSECONDS[str(after.unit)] // NANOSECONDS[str(before.unit)]
         if factor > 1:
             counts, rest = np.divmod(before.data, factor)

@@ -17,6 +17,7 @@ from microcell.measures.disclosure import (
 )
 from microcell.measures.learning import measure_learning
 from microcell.measures.linkage import link_records, read_linkage_points
+from microcell.measures.pairs import ColumnPairs
 from microcell.measures.propensity import measure_propensity
 from microcell.measures.risk import class_labels, measure_risk
 from microcell.measures.utility import ColumnDistortion, average, distort_columns, study_utility
@@ -183,7 +184,7 @@ def compare_rows(
             *learning,
         ),
         notes=tuple(unreadable_notes(columns)),
-        projection=project(original, released, schema, pairs=pairs, classes=classes),
+        projection=project(ColumnPairs(original, released, schema, pairs), classes),
         quantiles=utility.quantiles,
         correlations=utility.correlations,
         linkage_by_known=links.by_known,
@@ -344,7 +345,7 @@ def audit(
             *repetition_notes(original, schema),
             *compared.notes,
         ),
-        comparisons=() if brief else compare_columns(original, released, schema),
+        comparisons=() if brief else compare_columns(ColumnPairs(original, released, schema)),
         projection=compared.projection,
         quantiles=compared.quantiles,
         correlations=compared.correlations,

@@ -1,6 +1,7 @@
 """The nouns: frozen records that the stages hand to each other. Building one checks what it guarantees."""
 
 from microcell.kernels.arrays import Floats, Integers, Mask
+from microcell.kinds import Column, EncodedColumn, Representatives, Storage, Values
 from microcell.model.audit import (
     Audit,
     Check,
@@ -10,14 +11,13 @@ from microcell.model.audit import (
     Projection,
     Quantiles,
 )
-from microcell.model.encoding import EncodedColumn, Encoding
+from microcell.model.encoding import Encoding
 from microcell.model.partition import Encoded, Partition, Placed
 from microcell.model.results import Manifest, Release
-from microcell.model.schema import PUBLISHED, Column, Kind, Schema
-from microcell.model.table import Representatives, Storage, Table, Values
+from microcell.model.schema import Schema
+from microcell.model.table import Table
 
 __all__ = [
-    "PUBLISHED",
     "Audit",
     "Check",
     "Column",
@@ -28,7 +28,6 @@ __all__ = [
     "Encoding",
     "Floats",
     "Integers",
-    "Kind",
     "Manifest",
     "Mask",
     "Measure",

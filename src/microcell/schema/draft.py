@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from microcell.model import Column, Kind, Schema, Table, Values
+from microcell.model import Column, Schema, Table, Values
 from microcell.schema.vocabulary import (
     AXES,
     CATEGORICAL,
@@ -436,7 +436,7 @@ class ColumnFacts:
     missing: int
     distinct: int
     role: Role
-    kind: Kind | None
+    kind: str | None
     reason: str
     order: tuple[str, ...] | None = None
     location: str | None = None

@@ -1,4 +1,4 @@
-"""A schema meets a table: every column gets a role, every quasi-identifier a kind."""
+"""Resolve a schema with a table: every column gets a role, and every declared column a kind."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -9,39 +9,38 @@ from typing import Any
 import numpy as np
 
 from microcell.errors import OptionError, SchemaError
-from microcell.model import PUBLISHED, Column, Kind, Schema, Table, Values
+from microcell.kinds import detect_kind, kind_of
+from microcell.model import Column, Schema, Table
 
 __all__ = ["as_blocks", "resolve"]
 
-KIND_OF_STORAGE: dict[str, Kind] = {
-    "integer": "numeric",
-    "float": "numeric",
-    "boolean": "nominal",
-    "text": "nominal",
-    "empty": "nominal",
-    "date": "datetime",
-    "datetime": "datetime",
-    "duration": "datetime",
-    "time": "datetime",
-}
+_MAX_LISTED = 12
 
 
 def resolve(schema: Schema, table: Table) -> Schema:
-    """The schema with every column of the table in a role, and a kind and a representative for each quasi-identifier.
+    """Return the schema with a role for every column, and kinds and representatives filled in.
 
-    Raises :class:`SchemaError` for a column that the table does not have, one without a role (unless ``rest`` says
-    what becomes of those), or a kind that does not fit the column's type.
+    Raises
+    ------
+    SchemaError
+        The schema names a column that the table does not have, a column has no role (unless
+        ``rest`` says what to do with it), or a kind does not suit the column's values.
     """
     _check_names(schema, table)
     if not schema.quasi:
         raise SchemaError(
-            "The schema names no quasi-identifier. Name the columns that an outsider may know."
+            "The schema declares no quasi-identifier. List the columns that an outsider may know "
+            "under quasi.",
+            code="schema.no_quasi_identifier",
         )
-    rest = _unnamed(schema, table)
+    named = {name for name, _ in schema.roles()}
+    rest = tuple(name for name in table.names if name not in named)
     if rest and schema.rest == "error":
         raise SchemaError(
-            f"No role for column{'s' if len(rest) > 1 else ''} {_listing(rest)}. Name each under quasi, confidential, "
-            "identifiers, keep or drop, or say with rest = 'keep' or 'drop' what becomes of them."
+            f"No role for column{'s' * (len(rest) > 1)} {_listing(rest)}. List each under quasi, "
+            "confidential, identifiers, keep or drop, or set rest = 'keep' or 'drop'.",
+            code="schema.invalid",
+            columns=rest,
         )
     return replace(
         schema,
@@ -52,94 +51,10 @@ def resolve(schema: Schema, table: Table) -> Schema:
     )
 
 
-def _check_names(schema: Schema, table: Table) -> None:
-    unknown = [name for name, _ in schema.roles() if name not in table.columns]
-    if unknown:
-        meant = {name: get_close_matches(name, table.names, n=1) for name in unknown}
-        hints = "".join(
-            f" Did you mean {close[0]!r} by {name!r}?" for name, close in meant.items() if close
-        )
-        raise SchemaError(
-            f"The schema names column{'s' if len(unknown) > 1 else ''} {_listing(unknown)}, not among the "
-            f"{len(table.names)} of the table.{hints} Does the table have its column names in the first row? "
-            "'microcell inspect' shows them."
-        )
-
-
-def _unnamed(schema: Schema, table: Table) -> tuple[str, ...]:
-    named = {name for name, _ in schema.roles()}
-    return tuple(name for name in table.names if name not in named)
-
-
-def _resolve_column(column: Column, table: Table) -> Column:
-    values = table.columns[column.parts[0]]
-    kind = column.kind or _kind_of(column, values)
-    _check_kind(column.name, kind, values)
-    if kind == "location":
-        _check_kind(column.name, kind, table.columns[column.parts[1]])
-    order = column.order
-    if kind == "ordinal" and order is None and values.ordered:
-        order = values.categories
-    if kind == "ordinal" and order is None and values.storage == "text":
-        raise SchemaError(
-            f"Column {column.name!r} is ordinal text: give the order of its categories, lowest first, as order = [...]."
-        )
-    return replace(column, kind=kind, order=order)
-
-
-def _with_publish(column: Column) -> Column:
-    return replace(column, publish=column.publish or PUBLISHED[str(column.kind)][0])
-
-
-def _kind_of(column: Column, values: Values) -> Kind:
-    if column.order is not None or values.ordered:
-        return "ordinal"
-    return KIND_OF_STORAGE[values.storage]
-
-
-def _check_kind(name: str, kind: Kind, values: Values) -> None:
-    if kind in ("numeric", "location") and not (values.is_number or values.storage == "empty"):
-        raise SchemaError(
-            f"Column {name!r} is declared {kind} but holds {values.storage} values{_where_not_numbers(values)}. "
-            "Correct them, name the words that stand for missing values by na (--na), or declare it nominal, ordinal "
-            "or code."
-        )
-    if kind == "code" and (values.is_time or values.storage == "boolean"):
-        fitting = KIND_OF_STORAGE[values.storage]
-        raise SchemaError(
-            f"Column {name!r} is declared code but holds {values.storage} values. Declare it {fitting}."
-        )
-    if kind == "datetime" and not values.is_time:
-        raise SchemaError(
-            f"Column {name!r} is declared datetime but holds {values.storage} values. Write dates as YYYY-MM-DD, or "
-            "declare another kind."
-        )
-
-
-def _where_not_numbers(values: Values) -> str:
-    """How many rows of a text column are no numbers, and which is the first."""
-    if values.storage != "text":
-        return ""
-    strange = np.array([not _is_number(name) for name in values.categories], dtype=np.bool_)
-    rows = np.flatnonzero(strange[values.data] & ~values.missing)
-    return f": {len(rows)} rows are no numbers, the first is row {rows[0] + 1}" if len(rows) else ""
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _listing(names: tuple[str, ...] | list[str], most: int = 12) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
 def as_blocks(blocks: Any, columns: Sequence[Column]) -> tuple[tuple[int, ...], ...]:
-    """The quasi-identifiers of each block, by their places: runs of so many, or the blocks as they are named.
+    """Return the positions of the quasi-identifiers in each block.
+
+    ``blocks`` is the number of columns per block, or the names of the columns of each block.
 
     Examples
     --------
@@ -149,39 +64,88 @@ def as_blocks(blocks: Any, columns: Sequence[Column]) -> tuple[tuple[int, ...], 
     """
     if isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool):
         if blocks < 1:
-            raise OptionError(f"blocks must be 1 column or more, not {blocks}.")
+            raise OptionError(
+                f"blocks must be at least 1 column, not {blocks}.",
+                code="option.out_of_range",
+                option="blocks",
+            )
+        size = int(blocks)
         return tuple(
-            tuple(range(first, min(first + int(blocks), len(columns))))
-            for first in range(0, len(columns), int(blocks))
+            tuple(range(first, min(first + size, len(columns))))
+            for first in range(0, len(columns), size)
         )
     if isinstance(blocks, str) or not isinstance(blocks, Iterable):
         raise OptionError(
-            "blocks must be a number of columns, or lists of the names of quasi-identifiers."
+            "blocks must be a number of columns, or lists of names of quasi-identifiers.",
+            code="option.wrong_type",
+            option="blocks",
         )
-    return _named_blocks(
-        [[block] if isinstance(block, str) else list(block) for block in blocks], columns
-    )
+    names = [[block] if isinstance(block, str) else list(block) for block in blocks]
+    return _named_blocks(names, columns)
+
+
+def _check_names(schema: Schema, table: Table) -> None:
+    unknown = [name for name, _ in schema.roles() if name not in table.columns]
+    if unknown:
+        hints = "".join(
+            f" Did you mean {match!r} by {name!r}?"
+            for name in unknown
+            for match in get_close_matches(name, table.names, n=1)
+        )
+        raise SchemaError(
+            f"The schema names column{'s' * (len(unknown) > 1)} {_listing(unknown)}, but the table "
+            f"has no such column.{hints} Are the column names in the first row? "
+            "'microcell inspect' lists them.",
+            code="schema.unknown_column",
+            columns=tuple(unknown),
+        )
+
+
+def _resolve_column(column: Column, table: Table) -> Column:
+    values = [table.columns[part] for part in column.parts]
+    kind = detect_kind(column, values[0])
+    for item in values:
+        kind.check_values(column.name, item)
+    return kind.resolve(column, values[0])
+
+
+def _with_publish(column: Column) -> Column:
+    return replace(column, publish=column.publish or kind_of(column).representatives[0])
+
+
+def _listing(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:_MAX_LISTED])
+    hidden = len(names) - _MAX_LISTED
+    return shown if hidden <= 0 else f"{shown} and {hidden} more"
 
 
 def _named_blocks(
     blocks: Sequence[Sequence[Any]], columns: Sequence[Column]
 ) -> tuple[tuple[int, ...], ...]:
-    places, named = (
-        {column.name: place for place, column in enumerate(columns)},
-        list(chain.from_iterable(blocks)),
-    )
-    for name in named:
-        if name not in places:
+    position = {column.name: i for i, column in enumerate(columns)}
+    names = list(chain.from_iterable(blocks))
+    for name in names:
+        if name not in position:
             raise OptionError(
-                f"blocks names {name!r}, which is no quasi-identifier; they are {_listing(tuple(places))}."
+                f"blocks contains {name!r}, which is not a quasi-identifier. "
+                f"They are {_listing(tuple(position))}.",
+                code="option.unknown",
+                option="blocks",
             )
-        if named.count(name) > 1:
-            raise OptionError(f"blocks names {name!r} twice. A quasi-identifier is in one block.")
-    left = tuple(name for name in places if name not in named)
-    if left:
+        if names.count(name) > 1:
+            raise OptionError(
+                f"blocks contains {name!r} twice. A quasi-identifier belongs to one block.",
+                code="option.invalid",
+                option="blocks",
+            )
+    left_out = tuple(name for name in position if name not in names)
+    if left_out:
         raise OptionError(
-            f"blocks leave out {_listing(left)}. Each quasi-identifier must be in a block."
+            f"blocks does not contain {_listing(left_out)}. "
+            "Every quasi-identifier must belong to a block.",
+            code="option.invalid",
+            option="blocks",
         )
     if not all(blocks):
-        raise OptionError("A block without a column. Leave it out.")
-    return tuple(tuple(places[name] for name in block) for block in blocks)
+        raise OptionError("A block is empty. Remove it.", code="option.invalid", option="blocks")
+    return tuple(tuple(position[name] for name in block) for block in blocks)

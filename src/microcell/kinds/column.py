@@ -1,0 +1,146 @@
+"""The declaration of a column in a schema: its kind, representative, weight and order."""
+
+from dataclasses import dataclass
+from itertools import chain
+from math import isfinite
+
+from microcell.errors import SchemaError
+from microcell.kinds.registry import KINDS
+
+__all__ = ["Column"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A quasi-identifier or confidential column of a schema.
+
+    Confidential columns are published unchanged; their kind, weight and order are used when cells
+    preserve their association with the quasi-identifiers, and by the audit.
+
+    Parameters
+    ----------
+    name
+        Name of the column; for a location, a name for the pair of columns ``latitude`` and
+        ``longitude``.
+    kind
+        numeric, ordinal, nominal, code (such as postal codes), datetime or location. Detected from
+        the column's type if omitted.
+    publish
+        What each cell publishes. numeric: mean, median or range; ordinal: median; nominal: mode;
+        code: prefix; datetime and location: mean.
+    weight
+        Factor applied to the column's squared distances.
+    order
+        Categories of an ordinal column, lowest first.
+    latitude, longitude
+        Names of the two columns of a location, in degrees.
+
+    Examples
+    --------
+    >>> Column("age", kind="numeric", publish="range").publish
+    'range'
+    """
+
+    name: str
+    kind: str | None = None
+    publish: str | None = None
+    weight: float = 1.0
+    order: tuple[str, ...] | None = None
+    latitude: str | None = None
+    longitude: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.order is not None:
+            object.__setattr__(self, "order", tuple(_category_name(item) for item in self.order))
+        self._check_kind()
+        self._check_publish()
+        if not (
+            isinstance(self.weight, (int, float)) and isfinite(self.weight) and self.weight > 0
+        ):
+            raise SchemaError(
+                f"Column {self.name!r}: weight must be a positive number, not {self.weight!r}.",
+                code="schema.invalid",
+                column=self.name,
+                field="weight",
+            )
+        self._check_order()
+        self._check_location()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the table's columns that make up this one: two for a location."""
+        if self.latitude is not None and self.longitude is not None:
+            return (self.latitude, self.longitude)
+        return (self.name,)
+
+    def _check_kind(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise SchemaError(
+                f"A column name must be non-empty text, not {self.name!r}.",
+                code="schema.invalid",
+                field="name",
+            )
+        if self.kind is not None and self.kind not in KINDS:
+            raise SchemaError(
+                f"Column {self.name!r}: unknown kind {self.kind!r}. "
+                f"Choose one of {', '.join(KINDS)}.",
+                code="schema.invalid",
+                column=self.name,
+                field="kind",
+            )
+
+    def _check_publish(self) -> None:
+        if self.kind is None:
+            allowed = tuple(chain.from_iterable(kind.representatives for kind in KINDS.values()))
+        else:
+            allowed = KINDS[self.kind].representatives
+        if self.publish is not None and self.publish not in allowed:
+            subject = f"a {self.kind} column" if self.kind else "a column"
+            raise SchemaError(
+                f"Column {self.name!r}: {subject} cannot publish {self.publish!r}. "
+                f"Choose {' or '.join(dict.fromkeys(allowed))}.",
+                code="schema.invalid",
+                column=self.name,
+                field="publish",
+            )
+
+    def _check_order(self) -> None:
+        if self.order is None:
+            return
+        if self.kind is not None and not KINDS[self.kind].takes_order:
+            raise SchemaError(
+                f"Column {self.name!r}: only ordinal columns have an order, not {self.kind} ones.",
+                code="schema.invalid",
+                column=self.name,
+                field="order",
+            )
+        if len(set(self.order)) != len(self.order):
+            raise SchemaError(
+                f"Column {self.name!r}: its order contains a category twice.",
+                code="schema.category_order",
+                column=self.name,
+            )
+
+    def _check_location(self) -> None:
+        n_given = sum(part is not None for part in (self.latitude, self.longitude))
+        takes_two = self.kind is not None and KINDS[self.kind].n_parts == 2
+        if takes_two and n_given != 2:
+            raise SchemaError(
+                f"Column {self.name!r}: a location needs latitude and longitude, "
+                "the names of two columns.",
+                code="schema.invalid",
+                column=self.name,
+                field="latitude",
+            )
+        if not takes_two and n_given:
+            raise SchemaError(
+                f"Column {self.name!r}: latitude and longitude are only valid for kind 'location'.",
+                code="schema.invalid",
+                column=self.name,
+                field="latitude",
+            )
+
+
+def _category_name(item: object) -> str:
+    """Name a category, whole numbers without a decimal point: 1.0 and 1 are the same category."""
+    return str(int(item)) if isinstance(item, float) and item.is_integer() else str(item)

@@ -1,0 +1,160 @@
+"""Unordered categories: encoded as indicators, and published as the mode of each cell."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar, get_args
+
+import numpy as np
+
+from microcell.errors import SchemaError
+from microcell.kernels.arrays import Floats, Integers, Mask
+from microcell.kinds.base import Layout, Reading
+from microcell.kinds.column import Column
+from microcell.kinds.encoded import EncodedColumn
+from microcell.kinds.groups import Groups
+from microcell.kinds.losses import Loss, lose_changes
+from microcell.kinds.names import CategoricalKind, CategoryPair, count_unknown, positions_of
+from microcell.kinds.pairs import ColumnPair, read_categories
+from microcell.kinds.values import NUMBER_STORAGES, Representatives, Storage, Values
+
+__all__ = ["NominalKind", "indicator_height"]
+
+MAX_CATEGORIES = 1000
+"""Each category becomes a dimension; a column with more holds names or codes, not categories."""
+
+_ALWAYS_ALLOWED = 50
+"""This many categories are always allowed; more may be at most half the number of records."""
+
+_BLOCK = 1 << 16
+"""Rows whose indicators are written at a time, to avoid a second matrix of them."""
+
+
+class NominalKind(CategoricalKind):
+    """Categories without an order."""
+
+    name = "nominal"
+    representatives: ClassVar[tuple[str, ...]] = ("mode",)
+    layout: ClassVar[Layout] = "indicators"
+    storages: ClassVar[tuple[Storage, ...]] = get_args(Storage)
+    default_for: ClassVar[tuple[Storage, ...]] = ("boolean", "text", "empty")
+    max_dimensions = None
+
+    def fit(self, blank: EncodedColumn, column: Column, reading: Reading) -> EncodedColumn:
+        counts = np.bincount(reading.codes[~reading.missing], minlength=len(reading.names))
+        used = np.flatnonzero(counts)
+        counts = counts[used]
+        names = tuple(reading.names[code] for code in used.tolist())
+        named = replace(blank, names=names, counts=counts)
+        if len(used) < 2:
+            return named
+        marked = counts[1:] if len(used) == 2 else counts
+        # Add up indicators one by one, as the mean over the rows does.
+        sums = np.cumsum(np.full(marked.max(), indicator_height(len(marked))))
+        return replace(named, centre=sums[marked - 1] / counts.sum(), scale=np.ones(len(marked)))
+
+    def place(self, fitted: EncodedColumn, reading: Reading, out: Floats) -> int:
+        positions = positions_of(fitted, reading.names)
+        n_unknown = count_unknown(positions, reading)
+        if fitted.constant:
+            return n_unknown
+        points = _points_of_names(fitted)
+        positions[:-1][positions[:-1] < 0] = len(points) - 2
+        for first in range(0, len(out), _BLOCK):
+            block = slice(first, first + _BLOCK)
+            out[block] = points[positions[reading.codes[block]]]
+        return n_unknown
+
+    def check_fit(self, fitted: EncodedColumn, n_records: int | None) -> None:
+        count = len(fitted.names)
+        too_many = count > MAX_CATEGORIES
+        if n_records is None:
+            if too_many:
+                raise SchemaError(
+                    f"Column {fitted.name!r} has {count} categories, more than {MAX_CATEGORIES}: "
+                    "too many to preserve their association with the quasi-identifiers. "
+                    "Group the categories, or give the column the role keep.",
+                    code="schema.wrong_kind",
+                    column=fitted.name,
+                    count=count,
+                )
+            return
+        if too_many or count > max(_ALWAYS_ALLOWED, n_records / 2):
+            problem = (
+                f"more than {MAX_CATEGORIES}"
+                if too_many
+                else f"in {n_records} records, so a published category could identify a person"
+            )
+            kinds, hint = _alternatives(fitted.storage)
+            raise SchemaError(
+                f"Column {fitted.name!r} has {count} categories, {problem}. "
+                f"Declare it {' or '.join(kinds)} if it is that{hint}; make it an identifier if it "
+                "names people; otherwise group its categories.",
+                code="schema.wrong_kind",
+                column=fitted.name,
+                count=count,
+                kinds=kinds,
+            )
+
+    def withhold(self, fitted: EncodedColumn, kept: Mask) -> EncodedColumn:
+        # The dimension stays, so that distances do not change.
+        names = tuple(name if keep else None for name, keep in zip(fitted.names, kept, strict=True))
+        return replace(fitted, names=names, counts=None)
+
+    def lose(
+        self, before: Integers, after: Integers, weights: Floats, *, names: Sequence[str]
+    ) -> Loss:
+        return lose_changes(before, after, weights)
+
+    def represent(
+        self, column: Column, values: Sequence[Values], groups: Groups
+    ) -> list[Representatives]:
+        codes, names = values[0].factorize()
+        span = max(len(names), 1)
+        present = np.flatnonzero(codes >= 0)
+        pairs = groups.labels[present] * np.int64(span) + codes[present]
+        distinct, first, position = np.unique(pairs, return_index=True, return_inverse=True)
+        totals = np.bincount(position, weights=groups.weights[present], minlength=len(distinct))
+        cell = distinct // span
+        # In each cell, the largest weight comes first, and the lowest value among equals.
+        best = np.lexsort((distinct, -totals, cell))
+        if len(best):
+            best = best[np.r_[True, cell[best][1:] != cell[best][:-1]]]
+        return [groups.from_rows(present[first[best]], cell[best])]
+
+    def pair(
+        self, column: Column, original: Sequence[Values], released: Sequence[Values]
+    ) -> ColumnPair:
+        return CategoryPair(column, read_categories(column.name, original[0], released[0]))
+
+    def _name_problems(self, fitted: EncodedColumn) -> Iterator[str]:
+        if len(fitted.places):
+            yield "'places' is only valid for ordinal columns and codes"
+        # Two categories share a dimension, and a single one has none.
+        allowed = {0: (0, 1), 1: (2,), 2: ()}.get(fitted.dimensions, (fitted.dimensions,))
+        if len(fitted.names) not in allowed:
+            yield "'names' does not match the number of dimensions"
+
+
+def indicator_height(dimensions: int) -> float:
+    """Return the indicator of a category, such that two categories are at distance 1."""
+    return 1.0 if dimensions == 1 else 1.0 / float(np.sqrt(2.0))
+
+
+def _points_of_names(fitted: EncodedColumn) -> Floats:
+    """Return a point for each category, then for unknown ones and for missing values."""
+    points = np.zeros((len(fitted.names) + 2, fitted.dimensions))
+    dimensions = np.arange(fitted.dimensions)
+    # Of two categories that share a dimension, the first has no indicator.
+    names = dimensions + (len(fitted.names) - fitted.dimensions)
+    points[names, dimensions] = indicator_height(fitted.dimensions)
+    points[:-1] -= fitted.centre
+    return np.asarray(points * np.sqrt(fitted.weight))
+
+
+def _alternatives(storage: Storage) -> tuple[tuple[str, ...], str]:
+    """Return the kinds that suit a column of too many categories, and a hint."""
+    if storage in NUMBER_STORAGES:
+        return ("numeric", "code", "ordinal"), ""
+    if storage == "text":
+        return ("code", "ordinal"), " (if it contains dates, write them as YYYY-MM-DD)"
+    return ("datetime", "ordinal"), ""
