@@ -286,7 +286,7 @@ def test_reading_options_are_for_both_tables_as_they_were_written(folder, run):
 def test_the_report_has_the_verdict_on_the_limits_and_the_promise(released, run):
     assert run(*BASE, "--require", "distortion<=0.00001", "--report", "audit.html").code == 1
     page = (released / "audit.html").read_text(encoding="utf-8")
-    assert "1 of 2 requirements is missed." in page
+    assert "1 of 2 requirements is not met." in page
     assert "For internal use" in page
     text = run(*BASE, "--require", "distortion<=0.00001").stdout
     assert "✓  k           is 5" in text

@@ -1,6 +1,7 @@
 """The certificate: one A4 page to sign, as a PDF."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
@@ -10,7 +11,7 @@ from typing import Any
 import matplotlib as mpl
 from fpdf import FPDF
 from fpdf.enums import TableBordersLayout
-from fpdf.fonts import FontFace
+from fpdf.fonts import FontFace, TTFFont
 
 from microcell.model import Audit
 from microcell.report.contents import Contents, Verdict
@@ -66,12 +67,12 @@ _FITS = (
 def compose(contents: Contents) -> bytes:
     """Return the certificate as a PDF. Type gets smaller, and then text is cut, until it fits."""
     for fit in _FITS:
-        page = _Page(contents.title, _creation_date(contents.manifest), fit)
-        _write(page, contents)
-        if page.get_y() <= _SIGNATURE_TOP:
-            break
-    page.add_signature()
-    return bytes(page.output())
+        with closing(_Page(contents.title, _creation_date(contents.manifest), fit)) as page:
+            _write(page, contents)
+            if page.get_y() <= _SIGNATURE_TOP or fit is _FITS[-1]:
+                page.add_signature()
+                return bytes(page.output())
+    raise AssertionError("the last fit is always used")
 
 
 def _creation_date(manifest: Any) -> datetime:
@@ -143,12 +144,18 @@ class _Page(FPDF):
         fonts = Path(mpl.get_data_path()) / "fonts" / "ttf"
         self.add_font(_FONT, "", fonts / "DejaVuSans.ttf")
         self.add_font(_FONT, "B", fonts / "DejaVuSans-Bold.ttf")
-        self._glyphs = set.intersection(*(set(font.cmap) for font in self.fonts.values()))
+        self._typefaces = [font for font in self.fonts.values() if isinstance(font, TTFFont)]
+        self._glyphs = set.intersection(*(set(font.cmap) for font in self._typefaces))
         self.set_creation_date(created)
         self.set_title(title)
         self.set_margin(_MARGIN)
         self.set_auto_page_break(auto=False)
         self.add_page()
+
+    def close(self) -> None:
+        """Close the font files."""
+        for font in self._typefaces:
+            font.close()
 
     def add_text(
         self, text: str, size: float, style: Any = "", colour: tuple[int, int, int] = _INK

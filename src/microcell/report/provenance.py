@@ -265,7 +265,8 @@ def rerun_command(manifest: Entries | None) -> str:
     --------
     >>> method = {"asked": "vmdav", "used": "vmdav", "options": {"gamma": 0.2}}
     >>> rerun_command({"k": 5, "seed": 7, "method": method})
-    'microcell anonymize ORIGINAL -s SCHEMA -k 5 --method vmdav --set gamma=0.2 --seed 7 -o RELEASED'
+    'microcell anonymize ORIGINAL -s SCHEMA -k 5 --method vmdav --set gamma=0.2 --seed 7 -o
+    RELEASED'
     """
     entries = manifest or {}
     method = _section(entries, "method")
