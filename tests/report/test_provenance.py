@@ -13,10 +13,10 @@ from microcell.report.provenance import (
 )
 from tests.report.examples import MANIFEST, example
 
-MERGED = {
-    "require": {"l_diversity": 3, "t_closeness.tsh": 0.25},
+REQUIREMENTS = {
+    "limits": {"l_diversity": 3, "t_closeness.tsh": 0.25},
     "cells_before": 400,
-    "merged_cells": 4,
+    "cells_merged": 4,
     "rounds": 2,
 }
 UNEXPECTED = [None, 3, -1.5, "words", True, [], ["a"], {}, {"a": {}}, {"a": []}]
@@ -78,7 +78,7 @@ def test_missing_values(option, text):
 @pytest.mark.parametrize("format", ["html", "text"])
 @pytest.mark.parametrize("audience", ["internal", "public"])
 def test_imputed_values_are_counted_next_to_the_guarantee(format, audience):
-    records = {"in": 2000, "out": 2000, "dropped": 0}
+    records = {"read": 2000, "released": 2000, "dropped": 0}
     manifest = {**MANIFEST, "missing": "impute", "records": {**records, "imputed": 1234}}
     shown = " ".join(render(example(), format, manifest=manifest, audience=audience).split())
     note = shown.index("1,234 missing quasi-identifier values were imputed")
@@ -88,14 +88,14 @@ def test_imputed_values_are_counted_next_to_the_guarantee(format, audience):
 
 
 @pytest.mark.parametrize(
-    "records", [None, {}, {"in": 9}, {"imputed": 0}, {"imputed": "many"}, {"imputed": -1}]
+    "records", [None, {}, {"read": 9}, {"imputed": 0}, {"imputed": "many"}, {"imputed": -1}]
 )
 def test_there_is_no_note_if_nothing_was_imputed(records):
     assert imputation_note({"records": records}) == imputation_note(None) == ""
 
 
 def test_a_method_chosen_by_the_user_needs_no_reason():
-    method = {"asked": "vmdav", "used": "vmdav", "why": "requested", "options": {"gamma": 0.2}}
+    method = {"requested": "vmdav", "used": "vmdav", "reason": "-", "options": {"gamma": 0.2}}
     assert described(method=method)["Method"] == "vmdav with gamma = 0.2"
 
 
@@ -115,7 +115,7 @@ def test_a_release_made_in_memory():
 
 
 def test_requirements_and_merged_cells_are_described():
-    facts = described(cells={**MANIFEST["cells"], "merged": MERGED})
+    facts = described(requirements=REQUIREMENTS)
     assert facts["Enforced requirements"] == "l_diversity = 3, t_closeness.tsh = 0.25"
     assert facts["Merged cells"] == "4 of 400 cells, to meet the requirements"
     assert not {"Enforced requirements", "Merged cells"} & set(described())
@@ -125,8 +125,13 @@ def test_dependence_and_blocks_are_described_and_reproduced():
     manifest = {
         "k": 1,
         "seed": 0,
-        "method": {"asked": "mdav", "used": "mdav"},
-        "dependence": {"lambda": 0.3, "distortion": 0.1, "dependence_loss": 0.5, "weighted": 0.22},
+        "method": {"requested": "mdav", "used": "mdav"},
+        "dependence": {
+            "weight": 0.3,
+            "quasi_identifier_loss": 0.1,
+            "confidential_loss": 0.5,
+            "weighted_loss": 0.22,
+        },
         "blocks": {
             "k": 5,
             "columns": [["age", "sex"], ["home"]],
@@ -136,7 +141,8 @@ def test_dependence_and_blocks_are_described_and_reproduced():
     }
     facts = {fact.label: fact.text for fact in provenance(manifest)}
     assert facts["Preserved dependence"] == (
-        "weight (lambda) 0.3; distortion D_X 0.1, dependence loss D_Y 0.5, weighted sum 0.22"
+        "weight (lambda) 0.3; loss of quasi-identifiers D_X 0.1, of confidential columns D_Y 0.5, "
+        "weighted sum 0.22"
     )
     assert facts["Blocks of columns"] == (
         "5-anonymous in each of 2 blocks (age, sex; home), "
@@ -155,7 +161,8 @@ def test_public_reports_mention_blocks_and_the_requested_k():
 
 
 def test_batches_are_described_and_no_command_claims_to_reproduce_them():
-    manifest = {"k": 5, "seed": 0, "method": {"asked": "mdav", "used": "mdav", "batches": [{}, {}]}}
+    method = {"requested": "mdav", "used": "mdav", "batches": [{}, {}]}
+    manifest = {"k": 5, "seed": 0, "method": method}
     facts = {fact.label: fact.text for fact in provenance(manifest)}
     assert facts["Batches"] == "2 batches added to the initial cells"
     assert rerun_command(manifest) == ""
@@ -193,15 +200,14 @@ def test_damaged_entries_are_left_out(value):
 
 
 @pytest.mark.parametrize("value", UNEXPECTED, ids=repr)
-def test_damaged_entries_about_merging_are_left_out(value):
-    described(cells={"merged": value})
-    rerun(cells={"merged": {"require": value}})
-    merged = {"require": {"k": value}, "merged_cells": value, "cells_before": value}
-    described(cells={"merged": merged})
+def test_damaged_requirements_are_left_out(value):
+    described(requirements=value)
+    rerun(requirements={"limits": value})
+    described(requirements={"limits": {"k": value}, "cells_merged": value, "cells_before": value})
 
 
 def test_damaged_entries_about_dependence_and_blocks_are_left_out():
-    assert provenance({"dependence": {"lambda": "much"}, "blocks": {"columns": 3}}) == ()
+    assert provenance({"dependence": {"weight": "much"}, "blocks": {"columns": 3}}) == ()
 
 
 # ------------------------------------------------------------------------------ the command
@@ -210,9 +216,9 @@ def test_damaged_entries_about_dependence_and_blocks_are_left_out():
 def test_the_command_that_reproduces_a_release():
     start = "microcell anonymize ORIGINAL -s SCHEMA -k 5 --method"
     assert rerun() == f"{start} auto --seed 7 --missing drop -o RELEASED"
-    method = {"asked": "vmdav", "options": {"gamma": 0.2, "refine": True, "effort": "best"}}
-    cells = {"function": "balls", "merged": MERGED}
-    assert rerun(method=method, missing="error", row_order="kept", cells=cells) == (
+    method = {"requested": "vmdav", "options": {"gamma": 0.2, "refine": True, "effort": "best"}}
+    changes = {"cells": {"function": "balls"}, "requirements": REQUIREMENTS}
+    assert rerun(method=method, missing="error", row_order="kept", **changes) == (
         f"{start} vmdav --set gamma=0.2 --set refine=true --effort best --seed 7 "
         "--require l_diversity=3 --require t_closeness.tsh=0.25 "
         "--cells CELLS.json --cells-kind balls --keep-order -o RELEASED"
@@ -221,14 +227,14 @@ def test_the_command_that_reproduces_a_release():
 
 def test_the_command_is_quoted_for_a_shell():
     limits = {"l_diversity.body mass; rm -r": 2}
-    words = shlex.split(rerun(cells={"merged": {"require": limits}}))
+    words = shlex.split(rerun(requirements={"limits": limits}))
     assert "l_diversity.body mass; rm -r=2" in words
 
 
 def test_numbers_in_the_command_have_all_their_digits():
     limit, weight = 1 / 3, 0.1234567891
-    merged = {"require": {"t_closeness": limit, "k": 1e6}}
-    words = shlex.split(rerun(cells={"merged": merged}, dependence={"lambda": weight}))
+    requirements = {"limits": {"t_closeness": limit, "k": 1e6}}
+    words = shlex.split(rerun(requirements=requirements, dependence={"weight": weight}))
     assert f"t_closeness={limit!r}" in words
     assert "k=1000000" in words
     assert words[words.index("--dependence") + 1] == repr(weight)

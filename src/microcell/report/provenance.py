@@ -86,7 +86,7 @@ def imputation_note(manifest: Entries | None) -> str:
 
     Examples
     --------
-    >>> imputation_note({"records": {"in": 60, "out": 60, "dropped": 0, "imputed": 1}})
+    >>> imputation_note({"records": {"read": 60, "released": 60, "dropped": 0, "imputed": 1}})
     '1 missing quasi-identifier value was imputed; its record is published with the values of its
     cell.'
     """
@@ -126,28 +126,28 @@ def _requested_k(manifest: Entries) -> str:
 
 def _method(manifest: Entries) -> str:
     method = _section(manifest, "method")
-    used, asked, why = (_text(method.get(key)) for key in ("used", "asked", "why"))
+    used, requested, reason = (_text(method.get(key)) for key in ("used", "requested", "reason"))
     if not used:
         return ""
     options = ", ".join(
         f"{name} = {_text(value)}" for name, value in _section(method, "options").items()
     )
     text = f"{used} with {options}" if options else used
-    if asked in ("", used):
+    if requested in ("", used):
         return text
-    return f'{text}, chosen by "{asked}"{f" ({why})" if why else ""}'
+    return f'{text}, chosen by "{requested}"{f" ({reason})" if reason else ""}'
 
 
 def _batches(manifest: Entries) -> str:
     batches = _section(manifest, "method").get("batches")
-    if not isinstance(batches, list) or not batches:
+    if not isinstance(batches, (list, tuple)) or not batches:
         return ""
     return f"{counted(len(batches), 'batch')} added to the initial cells"
 
 
 def _records(manifest: Entries) -> str:
     records = _section(manifest, "records")
-    parts = (("in", "in the original"), ("out", "published"), ("dropped", "dropped"))
+    parts = (("read", "in the original"), ("released", "published"), ("dropped", "dropped"))
     counts = ((records.get(key), words) for key, words in parts)
     return ", ".join(f"{count:,} {words}" for count, words in counts if isinstance(count, int))
 
@@ -169,21 +169,24 @@ def _blocks(manifest: Entries) -> str:
     jointly = blocks.get("jointly_k_anonymous") is True
     caveat = "" if jointly else f", but not {k}-anonymous in all columns combined"
     # Public reports do not list the blocks.
-    if not isinstance(columns, list):
+    if not isinstance(columns, (list, tuple)):
         return f"{k}-anonymous in each block{caveat}"
-    names = "; ".join(", ".join(map(str, block)) for block in columns if isinstance(block, list))
+    names = "; ".join(
+        ", ".join(map(str, block)) for block in columns if isinstance(block, (list, tuple))
+    )
     return f"{k}-anonymous in each of {counted(len(columns), 'block')} ({names}){caveat}"
 
 
 def _dependence(manifest: Entries) -> str:
     entries = _section(manifest, "dependence")
-    values = [entries.get(name) for name in ("lambda", "distortion", "dependence_loss", "weighted")]
+    names = ("weight", "quasi_identifier_loss", "confidential_loss", "weighted_loss")
+    values = [entries.get(name) for name in names]
     if not all(isinstance(value, (int, float)) for value in values):
         return ""
-    weight, distortion, loss, weighted = map(_text, values)
+    weight, quasi, confidential, weighted = map(_text, values)
     return (
-        f"weight (lambda) {weight}; distortion D_X {distortion}, dependence loss D_Y {loss}, "
-        f"weighted sum {weighted}"
+        f"weight (lambda) {weight}; loss of quasi-identifiers D_X {quasi}, of confidential columns "
+        f"D_Y {confidential}, weighted sum {weighted}"
     )
 
 
@@ -192,8 +195,8 @@ def _requirements(manifest: Entries) -> str:
 
 
 def _merged_cells(manifest: Entries) -> str:
-    merged = _section(_section(manifest, "cells"), "merged")
-    count, before = (merged.get(key) for key in ("merged_cells", "cells_before"))
+    requirements = _section(manifest, "requirements")
+    count, before = (requirements.get(key) for key in ("cells_merged", "cells_before"))
     if not (isinstance(count, int) and isinstance(before, int)):
         return ""
     return f"{count:,} of {counted(before, 'cell')}, to meet the requirements"
@@ -263,7 +266,7 @@ def rerun_command(manifest: Entries | None) -> str:
 
     Examples
     --------
-    >>> method = {"asked": "vmdav", "used": "vmdav", "options": {"gamma": 0.2}}
+    >>> method = {"requested": "vmdav", "used": "vmdav", "options": {"gamma": 0.2}}
     >>> rerun_command({"k": 5, "seed": 7, "method": method})
     'microcell anonymize ORIGINAL -s SCHEMA -k 5 --method vmdav --set gamma=0.2 --seed 7 -o
     RELEASED'
@@ -271,13 +274,13 @@ def rerun_command(manifest: Entries | None) -> str:
     entries = manifest or {}
     method = _section(entries, "method")
     k, seed = entries.get("k"), entries.get("seed")
-    asked = method.get("asked", method.get("used"))
-    complete = isinstance(k, int) and isinstance(seed, int) and isinstance(asked, str)
+    requested = method.get("requested", method.get("used"))
+    complete = isinstance(k, int) and isinstance(seed, int) and isinstance(requested, str)
     # A release of several batches cannot be reproduced by a single command.
     if not complete or method.get("batches"):
         return ""
     words = ["microcell", "anonymize", "ORIGINAL", "-s", "SCHEMA", "-k", _requested_k(entries)]
-    words += ["--method", str(asked), *_method_options(_section(method, "options"))]
+    words += ["--method", str(requested), *_method_options(_section(method, "options"))]
     words += ["--seed", str(seed), *_require_options(entries), *_design_options(entries)]
     if entries.get("missing") in ("drop", "impute"):
         words += ["--missing", str(entries["missing"])]
@@ -305,17 +308,19 @@ def _require_options(manifest: Entries) -> Iterator[str]:
 
 
 def _design_options(manifest: Entries) -> Iterator[str]:
-    weight = _section(manifest, "dependence").get("lambda")
+    weight = _section(manifest, "dependence").get("weight")
     columns = _section(manifest, "blocks").get("columns")
     if isinstance(weight, (int, float)):
         yield from ("--dependence", _exact(weight))
-    if isinstance(columns, list):
-        blocks = (",".join(map(str, block)) for block in columns if isinstance(block, list))
+    if isinstance(columns, (list, tuple)):
+        blocks = (
+            ",".join(map(str, block)) for block in columns if isinstance(block, (list, tuple))
+        )
         yield from ("--blocks", ";".join(blocks))
 
 
 def _limits(manifest: Entries) -> dict[str, float]:
-    limits = _section(_section(_section(manifest, "cells"), "merged"), "require")
+    limits = _section(_section(manifest, "requirements"), "limits")
     return {name: limit for name, limit in limits.items() if isinstance(limit, (int, float))}
 
 
