@@ -124,10 +124,12 @@ def _trim_measure(measure: Measure) -> Measure:
         return measure
     interval = measure.interval and (_round(measure.interval[0]), _round(measure.interval[1]))
     # The meaning of a computed measure may contain details; the declared one never does.
-    meaning = _UNDECLARED if definition is None else definition.meaning
-    column = measure.name.partition(".")[2]
-    if definition is not None and column:
-        meaning = f"The same for {column} alone."
+    if definition is None:
+        meaning = _UNDECLARED
+    elif measure.name == definition.name:
+        meaning = definition.meaning
+    else:
+        meaning = f"{label(measure.name)}."
     return replace(measure, value=_round(measure.value), interval=interval, meaning=meaning)
 
 
