@@ -289,8 +289,8 @@ def test_the_report_has_the_verdict_on_the_limits_and_the_promise(released, run)
     assert "1 of 2 requirements is not met." in page
     assert "For internal use" in page
     text = run(*BASE, "--require", "distortion<=0.00001").stdout
-    assert "✓  k                 " in text
-    assert "✗  distortion" in text
+    assert "✓  k  " in text
+    assert "✗  Information loss" in text
 
 
 def test_a_report_for_the_public(released, run):
