@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microcell import progress, tables
+from microcell._display import record_repr
 from microcell.errors import DataError, OptionError
 from microcell.kernels.arrays import unit_vectors
 from microcell.kernels.transport import choose_cells
@@ -94,6 +95,8 @@ class Allocation:
     sites: Floats
     columns: tuple[str, ...]
     unit: str
+
+    __repr__ = record_repr
 
     @property
     def summary(self) -> Summary:

@@ -11,10 +11,10 @@ import numpy as np
 
 from microcell import auditing, encoding, methods, progress, tables
 from microcell._atomic import Staging, check_target
+from microcell._display import count, short_repr
 from microcell.cells import Cells, load_cells
 from microcell.errors import DataError, OptionError
 from microcell.model import Audit, Integers, Partition, Schema, Table
-from microcell.model._display import count, short_repr
 from microcell.model.manifest import (
     BlocksSection,
     CellsSection,

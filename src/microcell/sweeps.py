@@ -15,6 +15,7 @@ import numpy as np
 
 from microcell import auditing, methods, progress
 from microcell import methods as partitioning
+from microcell._display import record_repr
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
@@ -183,6 +184,8 @@ class Trial:
     smallest: int | None = None
     seconds: float | None = None
 
+    __repr__ = record_repr
+
     @property
     def skipped(self) -> bool:
         """True if the method could not be used."""
@@ -271,6 +274,8 @@ class Point:
     measures: Mapping[str, Measure] = field(default_factory=dict)
     seconds: float | None = None
 
+    __repr__ = record_repr
+
     @property
     def skipped(self) -> bool:
         """True if the method could not be used."""
@@ -300,6 +305,8 @@ class Exploration:
     risk: str
     loss: str
     frontier: tuple[Point, ...]
+
+    __repr__ = record_repr
 
     def meets(self, point: Point) -> bool:
         """True if the point was not skipped and meets every limit."""
@@ -528,6 +535,8 @@ class DependencePoint:
     found_k: int
     seconds: float
 
+    __repr__ = record_repr
+
 
 @dataclass(frozen=True)
 class DependenceSweep:
@@ -536,6 +545,8 @@ class DependenceSweep:
     points: tuple[DependencePoint, ...]
     method: str
     blocks: tuple[tuple[str, ...], ...] = ()
+
+    __repr__ = record_repr
 
     def recommend(self, loss: float = 0.05) -> tuple[DependencePoint, ...]:
         """For each k, the point of the largest lambda that raises the distortion by at most this share.

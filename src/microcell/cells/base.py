@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from microcell._atomic import Staging, check_target
+from microcell._display import record_repr
 from microcell.errors import DataError, MicrocellError, OptionError, TableError
 from microcell.model import Encoding, Integers
 
@@ -345,6 +346,8 @@ class Cells(ABC):
     encoding: Encoding | None = None
     representatives: Mapping[str, tuple[Any, ...]] | None = None
     survey: Mapping[str, Any] | None = None
+
+    __repr__ = record_repr
 
     def __init_subclass__(cls, *, kind: str, holds_records: bool, **options: Any) -> None:
         super().__init_subclass__(**options)

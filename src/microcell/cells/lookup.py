@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from microcell._display import record_repr
 from microcell._validation import NUMBERS_FROM_0, POINTS, read_points
 from microcell.cells.base import Cells
 from microcell.errors import DataError
@@ -24,6 +25,8 @@ class LookupCells(Cells, kind="lookup", holds_records=True):
 
     records: Floats = field(metadata=POINTS)
     labels: Integers = field(metadata=NUMBERS_FROM_0)
+
+    __repr__ = record_repr
 
     def __post_init__(self) -> None:
         super().__post_init__()

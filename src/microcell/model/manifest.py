@@ -10,8 +10,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from microcell._display import count, html_card, short_repr
 from microcell.errors import TableError
-from microcell.model._display import count, html_card, short_repr
 
 __all__ = [
     "BatchSection",
