@@ -8,7 +8,6 @@ only counts, settings and names of columns.
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from html import escape
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ def record_repr(record: Any) -> str:
 
 
 def _summary(value: Any, *, show_text: bool) -> str | None:
-    if isinstance(value, (bool, np.bool_, Real)):
+    if isinstance(value, (bool, int, float, np.bool_, np.number)):
         return f"={_plain(value)}"
     if isinstance(value, str):
         return f"={value}" if show_text else None
@@ -131,6 +130,6 @@ def html_card(
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
         return str(value)
     return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{float(value):.4g}"
