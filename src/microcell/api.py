@@ -512,7 +512,7 @@ def _find_contradictions(
 
 def _match_rows(before: Table, after: Table, schema: Schema, manifest: Manifest) -> Integers | None:
     """Return the original row of each released row, if the manifest determines it."""
-    if manifest.row_order != "shuffled":
+    if manifest.row_order != "shuffled" or manifest.survey is not None:
         return None
     try:
         rows = prepare.released_rows(before, schema, manifest.missing or "error")
