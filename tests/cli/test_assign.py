@@ -120,7 +120,7 @@ def test_unknown_values_are_counted_and_not_shown(folder, run):
     outcome = run(*BASE, "--json")
     assert outcome.code == 0, outcome.stderr
     count = len(re.findall(r"\bfemale\b", text))
-    assert json.loads(outcome.stdout)["strange"]["sex"] == count > 0
+    assert json.loads(outcome.stdout)["unknown_categories"]["sex"] == count > 0
     assert f"not known {count} values of 'sex'" in told(outcome.stderr)
     assert "S3CR3T" not in outcome.stderr + (folder / "assigned.csv").read_text(encoding="utf-8")
 
