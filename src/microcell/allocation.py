@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microcell import progress, tables
-from microcell._display import record_repr
 from microcell.errors import DataError, OptionError
 from microcell.kernels.arrays import EARTH_RADIUS, unit_vectors
 from microcell.kernels.transport import choose_cells
@@ -102,8 +101,6 @@ class Allocation:
     sites: Floats
     columns: tuple[str, ...]
     unit: str
-
-    __repr__ = record_repr
 
     @property
     def summary(self) -> Summary:

@@ -401,8 +401,6 @@ class Exploration:
     loss: str
     frontier: tuple[Point, ...]
 
-    __repr__ = record_repr
-
     def meets(self, point: Point) -> bool:
         """Return whether the point was not skipped and meets every limit."""
         return not point.skipped and not _failed(point, self.limits)
@@ -648,8 +646,6 @@ class DependenceSweep:
     points: tuple[DependencePoint, ...]
     method: str
     blocks: tuple[tuple[str, ...], ...] = ()
-
-    __repr__ = record_repr
 
     def recommend(self, loss: float = 0.05) -> tuple[DependencePoint, ...]:
         """Return, for each k, the largest lambda that adds at most this share to the distortion.

@@ -6,7 +6,6 @@ from hashlib import blake2b
 import numpy as np
 
 from microcell import progress
-from microcell._display import record_repr
 from microcell._validation import NUMBERS_FROM_0, POINTS, RADII, read_points
 from microcell.cells.base import Cells
 from microcell.errors import DataError
@@ -43,8 +42,6 @@ class BallCells(Cells, kind="balls", holds_records=False):
     references: Floats = field(metadata=POINTS)
     radii: Floats = field(metadata=RADII)
     cells: Integers = field(metadata=NUMBERS_FROM_0)
-
-    __repr__ = record_repr
 
     def __post_init__(self) -> None:
         super().__post_init__()

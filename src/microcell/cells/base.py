@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from microcell._atomic import Staging, check_target
-from microcell._display import record_repr
 from microcell._validation import NUMBERS_FROM_0, POINTS, read_entry, read_points
 from microcell.cells.survey_section import read_survey_section
 from microcell.errors import DataError, GuaranteeError, MicrocellError, OptionError, TableError
@@ -84,8 +83,6 @@ class Cells(ABC):
     encoding: Encoding | None = None
     representatives: Mapping[str, tuple[Any, ...]] | None = None
     survey: Mapping[str, Any] | None = None
-
-    __repr__ = record_repr
 
     def __init_subclass__(cls, *, kind: str, holds_records: bool, **options: Any) -> None:
         super().__init_subclass__(**options)

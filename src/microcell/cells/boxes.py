@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from microcell._display import record_repr
 from microcell._validation import COSTS, FARTHEST, NUMBERS_FROM_0
 from microcell.cells.base import Cells
 from microcell.errors import DataError
@@ -77,8 +76,6 @@ class BoxCells(Cells, kind="boxes", holds_records=False):
     categories: Sequence[Sequence[int]]
     lower: Integers = field(metadata=NUMBERS_FROM_0)
     upper: Integers = field(metadata=NUMBERS_FROM_0)
-
-    __repr__ = record_repr
 
     def __post_init__(self) -> None:
         super().__post_init__()

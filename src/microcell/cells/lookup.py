@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from microcell._display import record_repr
 from microcell._validation import NUMBERS_FROM_0, POINTS, read_points
 from microcell.cells.balls import check_labels
 from microcell.cells.base import Cells
@@ -27,8 +26,6 @@ class LookupCells(Cells, kind="lookup", holds_records=True):
 
     records: Floats = field(metadata=POINTS)
     labels: Integers = field(metadata=NUMBERS_FROM_0)
-
-    __repr__ = record_repr
 
     def __post_init__(self) -> None:
         super().__post_init__()

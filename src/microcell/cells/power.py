@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from microcell._display import record_repr
 from microcell._validation import COSTS, NUMBERS_FROM_0
 from microcell.cells.base import Cells
 from microcell.errors import DataError
@@ -36,8 +35,6 @@ class PowerCells(Cells, kind="power", holds_records=False):
     costs: Floats = field(metadata=COSTS)
     group: Integers | None = field(default=None, metadata=NUMBERS_FROM_0)
     chooser: "PowerCells | None" = None
-
-    __repr__ = record_repr
 
     def __post_init__(self) -> None:
         super().__post_init__()
