@@ -137,7 +137,7 @@ def anonymize(
     )
     request = partitioning.Request(k, method, seed, options, float(dependence))
     prepared = prepare.prepare(source, schema, k=k, missing=missing)
-    demands = enforce.read_demands(limits, prepared.table, prepared.schema, prepared.strata)
+    demands = enforce.resolve_limits(limits, prepared.table, prepared.schema, prepared.strata)
     grouping = partitioning.make_grouping(prepared, request, kind, blocks)
     merged = enforce.enforce(
         demands,
@@ -505,7 +505,7 @@ def _find_contradictions(
     contradictions = manifests.find_contradictions(manifest, before, after, schema)
     if not set(schema.keys) <= set(after.columns):
         return contradictions
-    unkept = enforce.find_unkept(after, schema, manifest.limits)
+    unkept = enforce.missed_manifest_limits(after, schema, manifest.limits)
     missed = (f"A limit in the manifest is not met: {item}" for item in unkept)
     return (*contradictions, *missed)
 
