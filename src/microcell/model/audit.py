@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
+from microcell._display import count, html_card, short_repr
 from microcell.errors import OptionError, RequirementError
 from microcell.kernels.arrays import Floats, Integers
-from microcell.model._display import count, html_card, short_repr
 from microcell.model._frames import make_frame
 
 __all__ = [
