@@ -17,7 +17,7 @@ from microcell.kinds.groups import Groups, decimals, half_differences, in_column
 from microcell.kinds.pairs import ColumnPair, LinePair, drop_infinite, read_numbers
 from microcell.kinds.values import NANOSECONDS, Representatives, Storage, Values
 
-__all__ = ["NumericKind", "as_numbers", "check_numbers", "write_coordinates"]
+__all__ = ["NumericKind", "as_numbers", "check_numbers", "scale_exponent", "write_coordinates"]
 
 
 class NumericKind(Kind):
@@ -147,7 +147,7 @@ def _fit_whole(blank: EncodedColumn, data: Integers, low: int, high: int) -> Enc
 
 def _fit_real(blank: EncodedColumn, data: Floats, low: float, high: float) -> EncodedColumn:
     """Fit with a round number near the mean as origin: the minimum would be one person's value."""
-    exponent = _exponent(high / 2 - low / 2)
+    exponent = scale_exponent(high / 2 - low / 2)
     if exponent:
         data = np.ldexp(data, exponent)
         low, high = ldexp(low, exponent), ldexp(high, exponent)
@@ -174,7 +174,7 @@ def _moments(x: Floats, half: float) -> _Moments:
     return _Moments(mean * half, float(np.sqrt(x.mean())) * half)
 
 
-def _exponent(half: float) -> int:
+def scale_exponent(half: float) -> int:
     """Return the power of two that moves such a spread away from the limits of floats."""
     if half > 2.0**1000:
         return -100
