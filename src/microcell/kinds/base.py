@@ -9,14 +9,14 @@ one file with a subclass of :class:`Kind`, listed in ``kinds/__init__.py``.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from microcell.errors import DataError, SchemaError
 from microcell.kernels.arrays import Floats, Integers, Mask
 from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn
+from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups
 from microcell.kinds.pairs import ColumnPair
 from microcell.kinds.values import (
@@ -28,17 +28,10 @@ from microcell.kinds.values import (
     count_in_unit,
 )
 
-__all__ = ["FARTHEST", "Kind", "Layout", "Reading", "check_finite"]
+__all__ = ["FARTHEST", "Kind", "Reading", "check_finite"]
 
 FARTHEST = 1e100
 """Largest coordinate: squared distances stay finite whatever a new record contains."""
-
-Layout = Literal["line", "places", "indicators", "sphere"]
-"""How an encoded column uses its dimensions.
-
-``"line"``: one dimension, values on a number line. ``"places"``: one dimension, a coordinate per
-name. ``"indicators"``: a dimension per name. ``"sphere"``: three dimensions, unit vectors.
-"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,9 @@ import numpy as np
 
 from microcell.errors import DataError
 from microcell.kernels.arrays import Floats, Integers, unit_vectors
-from microcell.kinds.base import Kind, Layout, Reading, check_finite
+from microcell.kinds.base import Kind, Reading, check_finite
 from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn
+from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups, in_column_type
 from microcell.kinds.losses import Loss, lose_chords
 from microcell.kinds.numeric import check_numbers, write_coordinates

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from microcell.errors import SchemaError
 from microcell.kernels.arrays import Floats, Integers
-from microcell.kinds.base import FARTHEST, Kind, Layout, Reading, check_finite
+from microcell.kinds.base import FARTHEST, Kind, Reading, check_finite
 from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn
+from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups, decimals, half_differences, in_column_type
 from microcell.kinds.pairs import ColumnPair, LinePair, drop_infinite, read_numbers
 from microcell.kinds.values import NANOSECONDS, Representatives, Storage, Values
