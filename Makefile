@@ -1,4 +1,4 @@
-# One word a task, the same here and in CI. `make demo` and `make test` do all set-up themselves.
+# `make demo` and `make test` do all set-up themselves. CI runs the same targets.
 
 PYTHON ?= python3
 VENV := .venv
@@ -23,8 +23,8 @@ demo: setup
 	$(BIN)/microcell example --output demo --force
 	$(BIN)/microcell anonymize demo/people.csv --schema demo/schema.toml -k 5 --output demo/people_k5.csv --report demo/people_k5.html
 	@echo
-	@echo "The published table:    demo/people_k5.csv"
-	@echo "The report, to open:    demo/people_k5.html"
+	@echo "Published table:  demo/people_k5.csv"
+	@echo "Report to open:   demo/people_k5.html"
 
 check: setup
 	$(BIN)/ruff check .
@@ -38,7 +38,7 @@ test: setup
 bench: setup
 	$(BIN)/python -m benchmarks $(or $(PROFILE),full)
 
-# Other packages that benchmarks compare with: an environment of their own, for what they need may not go with ours.
+# Packages to compare with in benchmarks, in a separate environment because their requirements may conflict with ours.
 peers:
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
@@ -47,7 +47,7 @@ peers:
 records: setup
 	$(BIN)/python -m benchmarks.records $(or $(EFFORT),best)
 
-# The five papers again; in full, the results page is made of what they leave.
+# Reproduce the five papers; a full run also regenerates the results page.
 papers: setup
 	$(BIN)/python -m experiments --profile $(or $(PROFILE),full)
 	$(if $(filter-out full,$(PROFILE)),,$(BIN)/python -m experiments.page)
@@ -58,8 +58,8 @@ docs: setup
 	$(BIN)/python docs/make_readme.py
 	$(BIN)/python docs/make_picture.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "The guide, to open:    build/site/index.html"
-	@echo "With search:           $(BIN)/python -m http.server -d build/site"
+	@echo "Open build/site/index.html"
+	@echo "With search: $(BIN)/python -m http.server -d build/site"
 
 lock:
 	$(BIN)/python -m pip install --quiet uv

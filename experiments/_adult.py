@@ -42,7 +42,7 @@ def adult(results: Study, profile: str) -> None:
             "k": k,
             **{f"D of {name}": run.loss for name, run in own.items()},
             "records": len(points[::part]),
-            "least size of PCL": min(own[name].smallest for name in LLOYD),
+            "smallest cell of PCL": min(own[name].smallest for name in LLOYD),
             **{f"seconds of {name}": run.seconds for name, run in own.items()},
         }
         for k, own in runs.items()
@@ -115,10 +115,7 @@ def draw_adult(results: Study, runs: Runs) -> None:
 
 def judge_gains(results: Study, runs: Runs, profile: str) -> None:
     """The printed ranges of gains, and the largest."""
-    why = (
-        "The better of both ways at each k; within 2 points of percent counts as the same. The paper moves equal "
-        "points apart by noise first; here points in equal places are shared out exactly."
-    )
+    why = "The better of the two variants at each k; within 2 percentage points counts as equal. The paper first separates equal points by noise; here equal points are distributed exactly."
     if PART[profile] > 1:
         why += f" Short profile: every {PART[profile]}th record, and k in proportion."
     tried = f" The best of {len(GAMMAS[profile])} values of gamma, 0 to {GAMMAS[profile][-1]:g}; the paper has 21."
@@ -142,14 +139,15 @@ def judge_gains(results: Study, runs: Runs, profile: str) -> None:
             why + (tried if yardstick == "V-MDAV" else ""),
         )
     gain = min(change(runs[2000][name].loss, runs[2000]["MDAV"].loss) for name in LLOYD)
-    what = "k = 2000: change of D from MDAV, the better of both ways"
+    what = "k = 2000: change of D from MDAV, the better of the two variants"
     results.find("Fig. 7", what, "-32 %", percent(gain), judge_change(gain, -0.32), why)
     losses = [change(own["V-MDAV"].loss, own["MDAV"].loss) for own in runs.values()]
     results.find(
         "Fig. 8",
         "change of D from MDAV to V-MDAV, least and largest over k",
         "hardly any significant improvement",
-        f"{percent(min(losses))} to {percent(max(losses))}, median {percent(float(np.median(losses)))}",
+        f"{percent(min(losses))} to {percent(max(losses))}, median "
+        f"{percent(float(np.median(losses)))}",
         agree(float(np.median(losses)) > -0.05),
         tried.strip()
         + " Reproduced if the median gain is below 5 %, beside the 22 to 32 % of PCL.",
@@ -170,7 +168,7 @@ def judge_sizes_and_times(results: Study, runs: Runs, part: int) -> None:
     exact = all(own[name].smallest >= k // part for k, own in runs.items() for name in LLOYD)
     results.find(
         "Fig. 7",
-        "values of k for which sizes hold without a correction",
+        "values of k for which sizes are met without correction",
         "all but 500 (a cell of 499)",
         "all" if exact else "not all",
         "better" if exact else "differs",
@@ -179,9 +177,9 @@ def judge_sizes_and_times(results: Study, runs: Runs, part: int) -> None:
     first, last = (own["PCL as published"].seconds for own in (runs[min(runs)], runs[max(runs)]))
     results.find(
         "Fig. 7",
-        "time of PCL, k = 4000 and k = 500 (another machine and language)",
+        "time of PCL, k = 4000 and k = 500 (different machine and language)",
         "26 s; 5 min 25 s",
         f"{minutes(last)}; {minutes(first)}",
         "better" if first < 325 else "differs",
-        "Compiled kernels; times move with what else the machine does.",
+        "Compiled kernels; times depend on the load of the machine.",
     )

@@ -36,7 +36,7 @@ MDAV_PRINTED = {
 
 @dataclass(frozen=True)
 class Printed:
-    """A row of Table 2: k, macrocells, D, change from MDAV, time, least size, and noisy starts that we try of it."""
+    """A row of Table 2: k, macrocells, D, change from MDAV, time, smallest cell, and noisy starts that we try of it."""
 
     k: int
     macrocells: int | None
@@ -75,7 +75,7 @@ class Tried:
 
     @property
     def best(self) -> Run:
-        """The best start by our default, with the row's macrocells."""
+        """The best start with our default, with the row's macrocells."""
         return min(self.default, key=lambda run: run.loss)
 
 
@@ -128,7 +128,7 @@ def table_of_mdav(results: Study, tried: list[Tried]) -> None:
             }
         )
         results.find(
-            "Table 1", f"Census, MDAV, k = {k}: D; ms (another machine)", f"{loss}; {milliseconds:g}",
+            "Table 1", f"Census, MDAV, k = {k}: D; ms (different machine)", f"{loss}; {milliseconds:g}",
             f"{one.mdav.loss:.4f}; {1000 * one.mdav.seconds:.2g}", agree(same_digits(loss, one.mdav.loss)),
             "" if same_digits(loss, one.mdav.loss) else "The reason was not found.",
         )  # fmt: skip
@@ -140,7 +140,8 @@ def table_of_pcl(results: Study, tried: list[Tried]) -> None:
     results.table(
         "census",
         "Table 2",
-        "Census: PCL in print (best of 5 starts), with noisy copies, by our default (best of 5), and others.",
+        "Census: PCL in print (best of 5 starts), with noisy copies, with our default (best of "
+        "5), and others.",
         [
             {
                 "k": one.row.k,
@@ -154,7 +155,7 @@ def table_of_pcl(results: Study, tried: list[Tried]) -> None:
                 else "",
                 "D, our default": one.best.loss,
                 "s of 5 starts": sum(run.seconds for run in one.default),
-                "least size": one.best.smallest,
+                "smallest cell": one.best.smallest,
                 "D, auto": one.auto.loss,
                 "s, auto": one.auto.seconds,
                 "D, anneal": one.anneal.loss,
@@ -173,7 +174,7 @@ def judge_loss(printed: str, loss: float) -> str:
 
 
 def judge_row(results: Study, one: Tried, note: str) -> None:
-    """D, gain, time and least size of a row."""
+    """D, gain, time and smallest cell of a row."""
     row, best = one.row, one.best
     name = (
         f"Census, k = {row.k}, {row.macrocells} macrocells"
@@ -187,28 +188,31 @@ def judge_row(results: Study, one: Tried, note: str) -> None:
         f"{best.loss:.4f}; {percent(change(best.loss, one.mdav.loss))} (auto {one.auto.loss:.4f}, "
         f"anneal {one.anneal.loss:.4f})",
         judge_loss(row.loss, best.loss),
-        "Best of 5 starts, one from MDAV and four random, as in the paper; sites are shaken first, which is ours."
-        + note,
+        "Best of 5 starts, one from MDAV and four random, as in the paper; sites are perturbed "
+        "first, which is our addition." + note,
     )
     if one.noisy:
         loss = min(run.loss for run in one.noisy)
         results.find(
             "Table 2",
-            f"{name}: D with noisy copies as published, best of {len(one.noisy)} random starts; time of a start",
+            f"{name}: D with noisy copies as published, best of {len(one.noisy)} random starts; "
+            f"time per start",
             f"{row.loss} (best of 5); {minutes(row.seconds)}",
             f"{loss:.4f}; {minutes(sum(run.seconds for run in one.noisy) / len(one.noisy))}",
             judge_loss(row.loss, loss),
-            f"{len(one.noisy)} of the paper's 5 starts were run. The paper has 1000 noisy points a cell and 50 to 150 "
-            f"iterations, ours {CLOUD_CELL} and {CLOUD_ROUNDS}, in seconds instead of minutes; it prints neither its "
-            "first variance nor how fast it falls. Within 1 % counts as the same.",
+            f"{len(one.noisy)} of the paper's 5 starts were run. The paper has 1000 noisy points "
+            f"per cell and 50 to 150 "
+            f"iterations, ours {CLOUD_CELL} and {CLOUD_ROUNDS}, in seconds instead of minutes; it "
+            f"gives neither the initial variance nor its rate of decrease. Within 1 % counts as "
+            f"equal.",
         )
     seconds = sum(run.seconds for run in one.default)
     results.find(
-        "Table 2", f"{name}: time, theirs of a start, ours of all 5, by default (other machine)", minutes(row.seconds),
+        "Table 2", f"{name}: time, theirs per start, ours of all 5 starts with our default (different machine)", minutes(row.seconds),
         minutes(seconds), "better" if seconds < row.seconds else "differs", "Compiled kernels; no noisy copies.",
     )  # fmt: skip
     results.find(
-        "Table 2", f"{name}: least size", str(row.smallest), str(best.smallest),
+        "Table 2", f"{name}: smallest cell", str(row.smallest), str(best.smallest),
         "reproduced" if best.smallest == row.smallest else "better" if best.smallest > row.smallest else "differs",
         "" if best.smallest == row.smallest else "Cells as equal as possible: 1080 / floor(1080 / k), rounded down.",
     )  # fmt: skip
@@ -221,11 +225,11 @@ def without_macrocells(results: Study, whole: dict[int, list[Run]]) -> None:
         best = min(tries, key=lambda run: run.loss)
         results.find(
             "Table 2",
-            f"Census, k = {k}, without macrocells, best of 5 starts by our default: D",
+            f"Census, k = {k}, without macrocells, best of 5 starts with our default: D",
             f"{printed.loss} (with macrocells)",
             f"{best.loss:.4f}, {minutes(sum(run.seconds for run in tries))}",
             judge_loss(printed.loss, best.loss),
-            "The paper split the table to save time, and expects less loss without.",
+            "The paper splits the table to save time and expects less loss without splitting.",
         )
 
 
@@ -281,7 +285,7 @@ def draw_census(results: Study, tried: list[Tried]) -> None:
         "better"
         if max(gains) < -0.09 and min(gains) < -0.175
         else agree(max(gains) < -0.08, min(gains) < -0.16),
-        "Best of 5 starts at each k.",
+        "Best of 5 starts for each k.",
     )
     slower, faster = (
         next(o for o in tried if o.row.k == 25 and o.row.macrocells == m) for m in (None, 2)
@@ -291,7 +295,8 @@ def draw_census(results: Study, tried: list[Tried]) -> None:
         "Figs. 19 and 20",
         "k = 25, two macrocells against none: D; time",
         "0.192 against 0.182; 1 min 38 s against 5 min 36 s",
-        f"{faster.best.loss:.4f} against {slower.best.loss:.4f}; {minutes(times[0])} against {minutes(times[1])}",
+        f"{faster.best.loss:.4f} against {slower.best.loss:.4f}; {minutes(times[0])} against "
+        f"{minutes(times[1])}",
         agree(faster.best.loss > slower.best.loss),
         "Macrocells trade distortion for time; the verdict is on D.",
     )

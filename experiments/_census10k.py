@@ -11,9 +11,11 @@ __all__ = ["SUBSTITUTES", "draw_survey_data"]
 ADULT = ["age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"]
 
 SUBSTITUTES = (
-    "The paper's census of 10,000 records is drawn from a larger table that is not public. In its place: a smoothed "
-    "bootstrap of Census (1,080 records, 13 columns: records drawn with replacement, each with Gaussian noise of "
-    "the records' covariance and Silverman's bandwidth, shrunk so that means and covariance stay), and as many records "
+    "The paper's census of 10,000 records is drawn from a larger table that is not public. "
+    "Substitutes: a smoothed bootstrap of Census (1,080 records, 13 columns: records drawn with "
+    "replacement, each with Gaussian noise of "
+    "the records' covariance and Silverman's bandwidth, shrunk so that means and covariance stay), "
+    "and as many records "
     "of Adult, its six numeric columns, drawn without replacement."
 )
 

@@ -196,8 +196,10 @@ def say_gammas(X: Floats, k: int, theirs: str) -> str:
     losses = {gamma: 100 * run_method(X, k, "vmdav", gamma=gamma).loss for gamma in GAMMAS}
     same = ", ".join(f"{gamma:g}" for gamma, loss in losses.items() if same_digits(theirs, loss))
     return (
-        f"The usual gamma = {USUAL_GAMMA:g} loses {losses[USUAL_GAMMA]:.4f} here; of 0, 0.1, ..., {GAMMAS[-1]:g}, "
-        f"the printed digits come with {same or 'none'}. V-MDAV's authors advise a larger gamma for clustered data."
+        f"The usual gamma = {USUAL_GAMMA:g} loses {losses[USUAL_GAMMA]:.4f} here; of 0, 0.1, ..., "
+        f"{GAMMAS[-1]:g}, "
+        f"the printed digits result from {same or 'none'}. V-MDAV's authors advise a larger gamma "
+        f"for clustered data."
     )
 
 
@@ -231,8 +233,7 @@ def judge_printed(
             printed.pcl,
             f"{ours:.4f}",
             judge(ours, printed.pcl),
-            "Best of 5 starts without macrocells; others than in Table 2, which differ by chance."
-            + note,
+            "Best of 5 starts without macrocells; not those of Table 2; starts are random." + note,
         )
     if printed.best:
         gap = percent(change(best, float(printed.best)), 2)
@@ -249,7 +250,7 @@ def judge_printed(
             f"{best:.4f} ({gap}; {cells} cells)",
             judge(best, printed.best),
             searched
-            + "The least of the runs of this table and of the partition kept in benchmarks/records.",
+            + "The smallest of the runs in this table and the partition stored in benchmarks/records.",
         )
 
 

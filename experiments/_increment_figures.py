@@ -39,10 +39,7 @@ WORDS = {
     "split-early": "split on the way",
     "split-late": "split at the end",
 }
-INSTEAD = (
-    "“Large Census” is not to be had: the substitute has the 13 attributes of Census, drawn again with their "
-    "distributions and the correlations of their ranks."
-)
+INSTEAD = "“Large Census” is not available: the substitute has the 13 attributes of Census, resampled with the same marginal distributions and rank correlations."
 
 
 def draw(
@@ -71,12 +68,15 @@ def unit(runs: Runs, name: str) -> str:
         at(found, "split-late", 0.5).tau_added,
     )
     return (
-        "By counting, the records of a batch look at nu (1-nu) n²/k centroids, and MDAV on the whole at 0.75 n²/k "
-        "records: a third of it at nu = 0.5, and less than nu² only from nu = 4/7 on. At nu = 0.5 joining alone takes "
-        f"{joining:.2f} here, and splitting {both_steps - joining:.2f} more, in many small runs of MDAV. The paper has "
-        "tau+ = alpha nu (1-nu), alpha depending on the implementation: its 10 % takes alpha of 0.4, where counting "
-        f"gives 4/3. In seconds, the whole is {theirs} in the paper and {ours:.2f} here, and splitting at the end up "
-        f"to {0.1 * theirs:.1f} there and at most {max(run.added for run in late):.2f} here. "
+        "Counting distances, the records of a batch are compared with nu (1-nu) n²/k centroids, "
+        "and MDAV on the whole table computes 0.75 n²/k "
+        "distances to records: a third of that at nu = 0.5, and less than nu² only from nu = 4/7. "
+        "At nu = 0.5 assignment alone takes "
+        f"{joining:.2f} here, and splitting {both_steps - joining:.2f} more, in many small MDAV "
+        f"runs. The paper has tau+ = alpha nu (1-nu), where alpha depends on the implementation: "
+        f"its 10 % requires alpha = 0.4, whereas counting gives 4/3. In seconds, the whole table "
+        f"takes {theirs} in the paper and {ours:.2f} here, and splitting at the end takes up to "
+        f"{0.1 * theirs:.1f} there and at most {max(run.added for run in late):.2f} here. "
     )
 
 
@@ -87,8 +87,9 @@ def small_job(runs: Runs, name: str, k: int) -> str:
     whole = min(run.whole for run in runs[name, MOST[name], k])
     sorting = time_sorting(25_000, MOST[name])
     return (
-        f"With k = {k} MDAV on the whole takes {whole:.2f} s, little enough for what is linear in the records to show. "
-        f"A batch is first sorted by its coordinates, so that the order of arrival does not matter: {sorting:.3f} s "
+        f"With k = {k} MDAV on the whole table takes {whole:.2f} s, short enough for costs linear "
+        f"in the number of records to be visible. A batch is first sorted by its coordinates so "
+        f"that the order of arrival does not matter: {sorting:.3f} s "
         f"for 25,000 records, {sorting / whole:.2f} of the whole job. "
     )
 
@@ -126,11 +127,11 @@ def time_of_two_runs(results: Study, runs: Runs) -> None:
             least = min(found, key=both)
             results.find(
                 "Fig. 5.1",
-                f"{name}, k = {k}: nu at which tau0 + tau+ is least, and its value",
+                f"{name}, k = {k}: nu that minimizes tau0 + tau+, and the minimum",
                 "50 %; (1-nu)² + nu² = 0.5 in theory",
                 f"{100 * least.nu:.0f} %; {both(least):.2f}",
                 verdict(0.35 <= least.nu <= 0.65, both(least) < 0.75),
-                f"One thread, the least of several runs. {small_job(runs, name, k)}{note(name)}".strip(),
+                f"One thread, the fastest of several runs. {small_job(runs, name, k)}{note(name)}".strip(),
             )
         shares = [nu / 100 for nu in range(101)]
         panel.plot(
@@ -187,14 +188,16 @@ def _find_square(
     worst = max(found, key=lambda run: abs(run.tau_added - run.nu**2))
     results.find(
         "Fig. 5.2",
-        f"{name}, k = {k}: tau+ against nu²: largest difference, at nu = {worst.nu:g}; below the bound at every nu",
+        f"{name}, k = {k}: tau+ against nu²: largest difference, at nu = {worst.nu:g}; below the "
+        f"bound at every nu",
         "tau+ = nu², whatever k",
-        f"{worst.tau_added - worst.nu**2:+.3f}; {'yes' if all(run.tau_added < bound(run) for run in found) else 'no'}",
+        f"{worst.tau_added - worst.nu**2:+.3f}; "
+        f"{'yes' if all(run.tau_added < bound(run) for run in found) else 'no'}",
         verdict(
             abs(worst.tau_added - worst.nu**2) < 0.15,
             *(run.tau_added < bound(run) for run in found),
         ),
-        f"Equal is read as a difference below 0.15 of the whole job. {why}{note(name)}".strip(),
+        f"Equal is taken to mean a difference below 0.15 of the whole job. {why}{note(name)}".strip(),
     )
 
 
@@ -218,7 +221,8 @@ def distortion_by_dimension(results: Study, runs: Runs) -> None:
                 found = [at(runs[name, m, k], strategy, 0.1).delta for m in dimensions]
                 results.find(
                     item,
-                    f"{name}, k = {k}, nu = 0.1, {WORDS[strategy]}: delta for m = {', '.join(map(str, dimensions))}",
+                    f"{name}, k = {k}, nu = 0.1, {WORDS[strategy]}: delta for m = "
+                    f"{', '.join(map(str, dimensions))}",
                     "falls as m grows",
                     ", ".join(map(part, found)),
                     verdict(*(later < earlier for earlier, later in pairwise(found))),
@@ -242,7 +246,8 @@ def _find_influence(results: Study, runs: Runs) -> None:
         factors.append(ratio ** (1 / log2(MOST[name] / least)))
     results.find(
         "Fig. 5.3",
-        f"k = 10, nu = 0.1: factor by which delta falls as m doubles, {GAUSSIAN} and {SUBSTITUTE}",
+        f"k = 10, nu = 0.1: factor by which delta decreases when m doubles, {GAUSSIAN} and "
+        f"{SUBSTITUTE}",
         "less influence of m on the census data, whose attributes depend on each other",
         f"{factors[0]:.2f} and {factors[1]:.2f}",
         verdict(factors[1] < factors[0]),
@@ -264,10 +269,12 @@ def nearest_alone(results: Study, runs: Runs) -> None:
             split = of(runs[name, MOST[name], k], "split-late")[-1].delta
             results.find(
                 "Fig. 5.4",
-                f"{name}, k = {k}: delta of nearest at nu = {found[0].nu:g}, 0.5 and {found[-1].nu:g}; of split at the "
+                f"{name}, k = {k}: delta of nearest at nu = {found[0].nu:g}, 0.5 and "
+                f"{found[-1].nu:g}; of split at the "
                 f"end at {found[-1].nu:g}",
                 "grows without bound; no practical method",
-                f"{part(values[0])}, {part(at(found, 'nearest', 0.5).delta)}, {part(values[-1])}; {part(split)}",
+                f"{part(values[0])}, {part(at(found, 'nearest', 0.5).delta)}, {part(values[-1])}; "
+                f"{part(split)}",
                 verdict(*(a < b for a, b in pairwise(values)), values[-1] > 2 * split),
                 note(name),
             )
@@ -290,7 +297,8 @@ def splitting(results: Study, runs: Runs) -> None:
         label(panel, f"{name}, {MOST[name]} dimensions, k = 10", "nu", "delta (%)", ylim=(0, None))
         results.find(
             "Fig. 5.5",
-            f"{name}, k = 10: delta at nu = {late[-1].nu:g}, split on the way and at the end",
+            f"{name}, k = 10: delta at nu = {late[-1].nu:g}, split during the increment and at "
+            f"the end",
             "slightly less at the end for large nu",
             f"{part(early[-1].delta)} and {part(late[-1].delta)}",
             verdict(late[-1].delta < early[-1].delta),
@@ -313,11 +321,12 @@ def inertia(results: Study, runs: Runs) -> None:
         early = gaps[[run.nu for run in plain].index(0.1)][0]
         results.find(
             "Fig. 5.6",
-            f"{name}, k = 10: what the inertial coefficient changes in delta at nu = 0.1, and at most (nu = {where:g})",
+            f"{name}, k = 10: change in delta due to the inertial coefficient at nu = 0.1, and "
+            f"the largest change (nu = {where:g})",
             "no effective improvement, in some cases worse",
             f"{100 * early:+.2f} and {100 * most:+.2f} percentage points",
             verdict(abs(early) < 0.01, abs(most) < 0.05),
-            f"Little is read as below 1 point at nu = 0.1 and 5 points anywhere. {note(name)}".strip(),
+            f'"Little" is taken to mean below 1 point at nu = 0.1 and 5 points anywhere. {note(name)}'.strip(),
         )
     results.figure(
         "inertial", "Fig. 5.6", "Distortion added with and without the inertial coefficient", figure
@@ -340,7 +349,7 @@ def time_of_splitting(results: Study, runs: Runs) -> None:
                 _draw_square(panel)
             label(panel, f"{name}, {MOST[name]} dimensions", "nu", "whole jobs", ylim=(0, None))
         results.figure(
-            file, item, f"{caption}, cells of 2k split, in units of MDAV on the whole", figure
+            file, item, f"{caption}, cells of 2k split, in units of MDAV on the whole table", figure
         )
     for name in DATA:
         _find_splitting_time(results, name, runs)
@@ -362,11 +371,13 @@ def _find_splitting_time(results: Study, name: str, runs: Runs) -> None:
     early, late = (of(runs[name, MOST[name], 10], way)[-1] for way in ("split-early", "split-late"))
     results.find(
         "Fig. 5.8",
-        f"{name}, k = 10, nu = {late.nu:g}: tau+ split on the way, split at the end, and nu²",
-        "at the end is quicker for large nu, and both beat nu²",
+        f"{name}, k = 10, nu = {late.nu:g}: tau+ split during the increment, split at the end, "
+        f"and nu²",
+        "at the end is faster for large nu, and both beat nu²",
         f"{early.tau_added:.2f}, {late.tau_added:.2f}, {late.nu**2:.2f}",
         verdict(late.tau_added < early.tau_added, early.tau_added < late.nu**2),
-        "Splitting on the way takes one record after the other, since cells change meanwhile, and each of thousands of "
-        "splits is a call of its own; at the end all records look for their cells at once. "
+        "Splitting during the increment handles one record after the other, because cells change "
+        "meanwhile, and each of thousands of splits is a separate call; at the end all records are "
+        "assigned at once. "
         f"{unit(runs, name)}{note(name)}".strip(),
     )

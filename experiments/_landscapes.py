@@ -74,12 +74,13 @@ def two_cells(results: Study, points: Floats) -> None:
     lack = missing(points, sites, found.cells.costs[np.newaxis])[0]
     results.find(
         "Figs. 21 and 22",
-        "the missing share is constant by pieces: values it takes; steps of the cost that change nothing; share of "
-        "costs from -1/2 to 1/2 that solve",
+        "the missing share is piecewise constant: number of values; share of cost steps that "
+        "change nothing; share of costs from -1/2 to 1/2 that are solutions",
         "piecewise constant, a fairly narrow well",
-        f"{len(np.unique(values.round(9)))}; {flat_share(values):.0%}; {np.isclose(values, 0).mean():.1%}",
+        f"{len(np.unique(values.round(9)))}; {flat_share(values):.0%}; "
+        f"{np.isclose(values, 0).mean():.1%}",
         agree(flat_share(values) > 0.9, bool(np.isclose(values, 0).any())),
-        "Ten points of our own: the paper does not print its.",
+        "Our own ten points: the paper does not list its points.",
     )
     results.find(
         "Figs. 21 and 22",
@@ -122,11 +123,13 @@ def three_cells(results: Study, points: Floats) -> None:
     solved = np.isclose(missing(points, SITES, found.cells.costs[np.newaxis])[0], 0)
     results.find(
         "Figs. 23 and 24",
-        "share of pairs of costs that solve; values the surface takes; solved by shortest paths",
+        "share of cost pairs that are solutions; number of values of the surface; solved by "
+        "shortest paths",
         "fairly narrow, piecewise constant; -",
-        f"{np.isclose(values, 0).mean():.1%}; {len(np.unique(values.round(9)))}; {'yes' if solved else 'no'}",
+        f"{np.isclose(values, 0).mean():.1%}; {len(np.unique(values.round(9)))}; "
+        f"{'yes' if solved else 'no'}",
         agree(bool(solved), bool(np.isclose(values, 0).mean() < 0.1)),
-        "Fifteen points of our own.",
+        "Our own fifteen points.",
     )
 
 
@@ -163,13 +166,15 @@ def noise_in_one_cost(results: Study) -> None:
     slopes = [steepest(values) for values in curves.values()]
     results.find(
         "Figs. 25 and 26",
-        f"noise {', '.join(f'{d:g}' for d in curves)}: largest change of the objective over 0.025 of the cost; "
-        "steps of 0.0025, in the middle half, that change nothing",
+        f"noise {', '.join(f'{d:g}' for d in curves)}: largest change of the objective for a cost "
+        f"change of 0.025; share of steps of 0.0025 in the middle half that change nothing",
         "smooth at first, then sharper",
         f"{', '.join(f'{slope:.3f}' for slope in slopes)}; {', '.join(f'{flat:.0%}' for flat in flats)}",
         agree(slopes == sorted(slopes), slopes[0] < slopes[-1], flats[0] < 0.2, flats[-1] > 0.9),
-        f"Points, sites and noise of our own. Sharpness is judged by the change; single steps also stay flat where "
-        f"{COPIES} copies a point, spread widely, are too few to feel one: that share need not rise throughout.",
+        f"Our own points, sites and noise. Sharpness is judged by the change; single steps are "
+        f"also flat where "
+        f"{COPIES} widely spread copies per point are too few to show a step, so that share need "
+        f"not rise throughout.",
     )
 
 
@@ -201,10 +206,10 @@ def noise_in_two_costs(results: Study, points: Floats) -> None:
     flats.append(flat_share(missing(points, SITES, costs)))
     results.find(
         "Figs. 27 and 28",
-        "steps of the costs that change nothing: noise "
+        "share of cost steps that change nothing: noise "
         + ", ".join(f"{d:g}" for d in (*NOISES, 0)),
         "smooth at first, then sharper",
         ", ".join(f"{flat:.0%}" for flat in flats),
         agree(flats[0] < flats[-1], flats == sorted(flats)),
-        "Points, sites and noise of our own.",
+        "Our own points, sites and noise.",
     )

@@ -52,7 +52,7 @@ PASTELS = (
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One partition: its labels, mean squared error per dimension, least size and seconds."""
+    """One partition: its labels, mean squared error per dimension, smallest cell and seconds."""
 
     labels: Integers
     loss: float

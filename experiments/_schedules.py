@@ -18,7 +18,7 @@ __all__ = ["closed_forms", "worked_example"]
 CRITICAL = 2 * (2 / sqrt(3) - 1)
 HOUR = 3600.0
 SIGMAS = (0.1, 0.2, 0.25, 0.309, 0.4, 0.6, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
-ROUNDED = "The paper's digits are rounded; ours are the unrounded times of the same formulas."
+ROUNDED = "The paper rounds; ours are the exact values of the same formulas."
 
 
 def critical_share(sigma: float) -> float:
@@ -132,7 +132,8 @@ def _find_closed_forms(results: Study, plans: dict[float, mc.increments.Plan]) -
     error = max(abs(1 / (2 + s) / critical_share(s) - 1) for s in np.linspace(1, 100, 1000))
     results.find(
         "Fig. 4.1",
-        "1/(2+sigma) against nu_c, sigma > 1: largest relative error, at sigma = 1, and at sigma = 5",
+        "1/(2+sigma) against nu_c, sigma > 1: largest relative error, at sigma = 1, and at sigma "
+        "= 5",
         "a good approximation for sigma > 1",
         f"{100 * error:.1f} %, {100 * abs(1 / 7 / critical_share(5) - 1):.1f} %",
         verdict(error < 0.15),
@@ -147,7 +148,8 @@ def _find_closed_forms(results: Study, plans: dict[float, mc.increments.Plan]) -
     )
     results.find(
         "Fig. 4.2",
-        f"nu*: largest difference of our plan from the formula, sigma = {SIGMAS[0]} to {SIGMAS[-1]:.0f}",
+        f"nu*: largest difference of our plan from the formula, sigma = {SIGMAS[0]} to "
+        f"{SIGMAS[-1]:.0f}",
         "(2+sigma)/4 up to sigma_c, then nu_c",
         f"{worst:.1e}",
         verdict(worst < 1e-3),
@@ -155,7 +157,8 @@ def _find_closed_forms(results: Study, plans: dict[float, mc.increments.Plan]) -
     below, above = 0.2, 1.0
     results.find(
         "Fig. 4.3",
-        f"where the gain is greatest for sigma = {below} and {above:.0f}; at nu_c the base fits into the head start",
+        f"where the gain is largest for sigma = {below} and {above:.0f}; at nu_c the base "
+        f"finishes within the head start",
         "before saturation for sigma < sigma_c, at saturation above",
         f"nu* = {plans[below].soonest.nu:.3f} < nu_c = {critical_share(below):.3f}; "
         f"nu* = {plans[above].soonest.nu:.3f} = nu_c",
@@ -259,7 +262,7 @@ def _find_tenth(results: Study, tenth: mc.increments.Schedule) -> None:
     _find_time(results, item, "the same: base", "1 h 37 min", base, 97 * 60, 30)
     _find_time(results, item, "the same: increment", "72 s", tenth.adding, 72, 0.5)
     sooner = (
-        "The paper's own parts, 1 h 37 min and 72 s after 9 h, add up to 38 min 12 s; it tells 39."
+        "The paper's own parts, 1 h 37 min and 72 s after 9 h, sum to 38 min 12 s; it states 39."
     )
     _find_time(
         results,
@@ -284,7 +287,11 @@ def _find_best(results: Study, chosen: mc.increments.Schedule) -> None:
     )
     received = f"{100 * chosen.received:.1f} %"
     results.find(
-        item, "begun when so many are received", "85.4 %", received, verdict(received == "85.4 %")
+        item,
+        "share of records received at the start",
+        "85.4 %",
+        received,
+        verdict(received == "85.4 %"),
     )
     _find_time(
         results, item, "head start, and base", "1 h 27 min", chosen.head_start, 87.5 * 60, 60
@@ -307,7 +314,7 @@ def _find_deadline(results: Study, chosen: mc.increments.Schedule) -> None:
     )
     results.find(
         item,
-        "begun when so many are received",
+        "share of records received at the start",
         "92.8 %",
         received,
         verdict(received == "92.8 %"),

@@ -26,7 +26,7 @@ Loss = Callable[[int, float, float], float]
 
 
 def loss_by_mdav(X: Floats) -> Loss:
-    """A function of k, participation and failure accepted: D of MDAV with the size they ask for in place of k."""
+    """A function of k, participation and accepted failure: D of MDAV with the size they ask for in place of k."""
 
     @cache
     def of_size(size: int) -> float:
@@ -38,7 +38,7 @@ def loss_by_mdav(X: Floats) -> Loss:
 
 
 def distortion_of_surveys(results: Study, profile: str) -> None:
-    """Figs. 11 and 12: D against k, pi and the failure accepted."""
+    """Figs. 11 and 12: D against k, pi and the accepted failure."""
     rows = []
     for number, (name, X) in enumerate(draw_survey_data(RECORDS[profile]).items()):
         item = "Fig. 11" if number == 0 else "Fig. 12"
@@ -62,18 +62,18 @@ def distortion_of_surveys(results: Study, profile: str) -> None:
     results.table(
         "distortion",
         "Figs. 11 and 12",
-        "D of MDAV with the size in place of k, 1e-5 accepted.",
+        "D of MDAV with the size in place of k, accepted failure 1e-5.",
         rows,
     )
 
 
 def draw_distortion(results: Study, item: str, name: str, loss: Loss, file: str) -> None:
-    """Three panels: against k, against participation, against the failure accepted."""
+    """Three panels: against k, against participation, against the accepted failure."""
     figure, axes = panels(3)
     for chance, colour in zip((1.0, 0.75, 0.5), COLOURS, strict=False):
         values = [loss(k, chance, 1e-5) for k in SIZES]
         axes[0].plot(SIZES, values, "o-", color=colour, markersize=3, label=f"pi = {chance:g}")
-    label(axes[0], "1e-5 accepted", "k", "D")
+    label(axes[0], "accepted failure 1e-5", "k", "D")
     for k, colour in zip((10, 50), COLOURS, strict=False):
         axes[1].plot(
             CHANCES,
@@ -92,22 +92,23 @@ def draw_distortion(results: Study, item: str, name: str, loss: Loss, file: str)
             markersize=3,
             label=f"k = {k}",
         )
-    label(axes[1], "1e-5 accepted", "participation pi", "D")
-    label(axes[2], "pi = 0.75", "failure accepted", "D", ylim=(0, None))
+    label(axes[1], "accepted failure 1e-5", "participation pi", "D")
+    label(axes[2], "pi = 0.75", "accepted failure", "D", ylim=(0, None))
     results.figure(file, item, f"{name}: expected distortion of MDAV's cells.", figure)
 
 
 def judge_distortion(results: Study, item: str, name: str, loss: Loss, why: str) -> None:
-    """The claims: uncertainty costs, sharply only if few take part; the failure accepted hardly matters."""
+    """The claims: uncertainty costs, sharply only if few take part; the accepted failure hardly matters."""
     values = [loss(10, chance, 1e-5) for chance in CHANCES]
     high, low = values[7] - values[8], values[0] - values[1]
     results.find(
         item,
-        f"{name}, k = 10: D rises as participation falls, by how much from 0.9 to 0.8, and from 0.2 to 0.1",
+        f"{name}, k = 10: increase of D as participation falls from 0.9 to 0.8, and from 0.2 to "
+        f"0.1",
         "gradually, then more sharply",
         f"{high:.3g}; {low:.3g}",
         agree(values[-1] < values[0], high < low),
-        why or "Drawn, not printed.",
+        why or "Shown in a figure, no numbers given.",
     )
     few, many = loss(10, 0.75, 1e-2), loss(10, 0.75, 1e-8)
     whole, half = loss(10, 1.0, 1e-5), loss(10, 0.5, 1e-5)
@@ -115,13 +116,14 @@ def judge_distortion(results: Study, item: str, name: str, loss: Loss, why: str)
     each = (many / few) ** (1 / 6) - 1
     results.find(
         item,
-        f"{name}, k = 10, pi = 0.75: change of D if the failure accepted falls from 1e-2 to 1e-8",
+        f"{name}, k = 10, pi = 0.75: change of D if the accepted failure probability falls from "
+        f"1e-2 to 1e-8",
         "hardly any, even on a logarithmic scale",
-        f"{percent(change(many, few))}, {percent(each)} for each factor of 10 "
+        f"{percent(change(many, few))}, {percent(each)} per factor of 10 "
         f"(from pi = 1 to 0.5: {percent(change(half, whole))})",
         agree(each < HARDLY),
         (why + " " if why else "")
-        + f"Hardly any is read as less than {percent(HARDLY, 0).lstrip('+')} for each factor of 10. "
+        + f'"Hardly any" is taken to mean less than {percent(HARDLY, 0).lstrip("+")} per factor of 10. '
         + f"Cells grow from {sizes[0]} to {sizes[1]} records, and D with them.",
     )
 
@@ -134,11 +136,12 @@ def better_cells(results: Study, item: str, name: str, X: Floats) -> None:
     )
     results.find(
         item,
-        f"{name}, k = 10, pi = 0.75, 1e-5 accepted (cells of {size}): D of MDAV, and of our default",
+        f"{name}, k = 10, pi = 0.75, accepted failure 1e-5 (cells of {size}): D of MDAV, and of "
+        f"our default",
         "MDAV alone",
         f"{mdav:.4g}; {ours:.4g} ({percent(change(ours, mdav))})",
         "better" if ours < mdav else "differs",
-        "Ours, not the paper's: with a common pi any method serves, the size taking the place of k.",
+        "Our addition: with a common pi any method can be used, with the size in place of k.",
     )
 
 
@@ -153,7 +156,7 @@ def price_of_uncertainty(results: Study, profile: str) -> None:
     panel.set_yscale("log")
     label(
         panel,
-        f"{RECORDS[profile]:,} Gaussian records, 1e-5 accepted",
+        f"{RECORDS[profile]:,} Gaussian records, accepted failure 1e-5",
         "k",
         "D(pi = 0.75) / D(pi = 1)",
     )
@@ -163,15 +166,17 @@ def price_of_uncertainty(results: Study, profile: str) -> None:
     rows = [
         {"k": k, **{f"m = {m}": ratios[m][place] for m in ratios}} for place, k in enumerate(SIZES)
     ]
-    results.table("price", "Fig. 13 (a)", "D(pi = 0.75) / D(pi = 1), MDAV, 1e-5 accepted.", rows)
+    results.table(
+        "price", "Fig. 13 (a)", "D(pi = 0.75) / D(pi = 1), MDAV, accepted failure 1e-5.", rows
+    )
     for m, values in ratios.items():
         results.find(
             "Fig. 13 (a)",
             f"D(pi = 0.75) / D(pi = 1), m = {m}, k = {', '.join(map(str, SIZES))}",
-            "drawn, not printed: falls with k",
+            "shown in a figure: decreases with k",
             ", ".join(f"{value:.2f}" for value in values),
             agree(falls(values)),
-            "Another draw of the records." if falls(values) else "MDAV's last cell takes what is left over, so that a "
+            "A different random sample." if falls(values) else "MDAV's last cell takes what is left over, so that a "
             "large size that does not divide the records well counts for more.",
         )  # fmt: skip
     ordered = all(
@@ -212,7 +217,8 @@ def ignoring_participation(results: Study) -> None:
     )
     results.find(
         "Fig. 13 (b)",
-        "failure of a cell of k candidates: largest distance from 1 - (pi^k + (1 - pi)^k), k = 2, 3, 5, 10",
+        "failure of a cell of k candidates: largest deviation from 1 - (pi^k + (1 - pi)^k), k = "
+        "2, 3, 5, 10",
         "0 (formula)",
         f"{max(gaps):.0e}",
         agree(max(gaps) < 1e-12),

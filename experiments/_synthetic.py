@@ -36,7 +36,9 @@ SHAKES: dict[str, dict[str, int]] = {"quick": {"shakes": 60}, "full": {}}
 HEXAGON = 5 / (36 * 3**0.5)
 """Mean squared distance a coordinate to the centre of a regular hexagon of area 1."""
 
-OTHER_DRAW = "Another draw of the same distribution; within 4 points of percent counts as the same."
+OTHER_DRAW = (
+    "A different sample of the same distribution; within 4 percentage points counts as equal."
+)
 STARTS = 5
 EXAMPLES = {
     "Fig. 12": (
@@ -47,8 +49,9 @@ EXAMPLES = {
     "Fig. 16": ("0.00079; 0.000585; -26 %", f"Best of {STARTS} starts."),
     "Fig. 18": (
         "0.0359; -; -26 %",
-        f"Best of {STARTS} starts. On the same points the paper's Fig. 17 tells of gains of up to 25 % over all k and "
-        "15 % as a rule: the k drawn is the one with the largest.",
+        f"Best of {STARTS} starts. On the same points the paper's Fig. 17 reports gains of up to "
+        f"25 % over all k and "
+        "15 % typically: the figure shows the k with the largest gain.",
     ),
 }
 """What is printed beside, and what to say of it."""
@@ -109,13 +112,16 @@ def few_points(results: Study, profile: str) -> None:
         )
         results.find(
             item,
-            f"ten points in the square, k = {k}: D of PCL against MDAV; of {len(gains)} random sets: median, largest "
+            f"ten points in the square, k = {k}: D of PCL against MDAV; of {len(gains)} random "
+            f"sets: median, largest "
             "gain, sets that gain as much as the paper's example, sets where PCL is worse",
             f"{percent(printed, 0)} on a set of points that is not printed",
-            f"median {percent(median(gains))}, largest {percent(min(gains))}, {sum(g <= printed for g in gains)} sets, "
+            f"median {percent(median(gains))}, largest {percent(min(gains))}, "
+            f"{sum(g <= printed for g in gains)} sets, "
             f"{sum(g > 1e-12 for g in gains)} sets",
             agree(min(gains) <= printed + 0.02),
-            "Reproduced means that such sets exist; the median says what to expect. Best of 5 starts.",
+            "Reproduced means that such sets exist; the median shows what to expect. Best of 5 "
+            "starts.",
         )
 
 
@@ -173,7 +179,7 @@ def large_cells(results: Study, profile: str) -> None:
             name, n, n // count, REPEATS[profile], iterations=50, **AS_PUBLISHED
         )
         notes = EXAMPLES[shown]
-        ours = f"{percent(change(best.loss, mdav.loss))} (D = {best.loss:.4g}; least size {best.smallest:,})"
+        ours = f"{percent(change(best.loss, mdav.loss))} (D = {best.loss:.4g}; smallest cell {best.smallest:,})"
         judge_example(
             results,
             shown,
@@ -218,7 +224,7 @@ def judge_example(
     told = f"{percent(max(spread))} to {percent(min(spread))}, median {percent(median(spread))}"
     told += f" (D of MDAV {min(draws):.3g} to {max(draws):.3g})"
     verdict = "reproduced" if inside else "better" if max(spread) < printed else "differs"
-    reason = "The paper's points are not printed; reproduced means within the gains of these draws."
+    reason = "The paper's points are not printed; reproduced means that the paper's gain is within the range of these draws."
     results.find(
         item,
         what,
@@ -233,7 +239,7 @@ def judge_example(
 
 
 def small_cells(results: Study, profile: str) -> None:
-    """Figs. 15 to 18: 250 points, k = 2 to 10, with noisy copies as published, and by our default."""
+    """Figs. 15 to 18: 250 points, k = 2 to 10, with noisy copies as published, and with our default."""
     printed = {"uniform": ("Fig. 15", -0.27, -0.29), "Gaussian": ("Fig. 17", -0.15, -0.25)}
     examples = {"uniform": ("Fig. 16", 3, -0.26), "Gaussian": ("Fig. 18", 4, -0.26)}
     rows = []
@@ -263,11 +269,13 @@ def small_cells(results: Study, profile: str) -> None:
         noisy_gains = list(marks.values())
         results.find(
             item,
-            f"{what}: noisy as published, one random start, k = {', '.join(map(str, marks))}: median, largest gain",
+            f"{what}: noisy as published, one random start, k = {', '.join(map(str, marks))}: "
+            f"median, largest gain",
             f"typically {percent(typical, 0)}, up to {percent(largest, 0)}",
             f"{percent(median(noisy_gains))}, {percent(min(noisy_gains))}",
             judge_change(median(noisy_gains), typical, 0.04),
-            "One start here, five there; one draw of 250 points moves gains by some points of percent.",
+            "One start here, five in the paper; gains vary by some percentage points between "
+            "draws of 250 points.",
         )
         rows += [
             row_of(name, "k", k, *runs[k])
@@ -331,7 +339,7 @@ def row_of(name: str, across: str, value: int, mdav: Run, tries: list[Run]) -> d
         "D of PCL, best": best,
         "change, best": percent(change(best, mdav.loss)),
         "change, worst start": percent(change(max(run.loss for run in tries), mdav.loss)),
-        "least size": min(run.smallest for run in tries),
+        "smallest cell": min(run.smallest for run in tries),
         "seconds of a start": sum(run.seconds for run in tries) / len(tries),
     }
 
@@ -385,7 +393,7 @@ def draw_gains(
             label=f"printed: {word} {100 * gain:.0f} %",
         )
     label(panel, title, name, "change of D from MDAV, %")
-    results.figure(file, item, f"{title}: what PCL loses against MDAV, five starts.", figure)
+    results.figure(file, item, f"{title}: change of D from MDAV to PCL, five starts.", figure)
 
 
 def say_what_is_possible(runs: dict[int, tuple[Run, list[Run]]]) -> str:
@@ -395,8 +403,10 @@ def say_what_is_possible(runs: dict[int, tuple[Run, list[Run]]]) -> str:
         f"{percent(bound)} with {count}" for count, bound in zip(runs, bounds, strict=True)
     )
     return (
-        " Regular hexagons, which no cells in a square can beat (Fejes Toth), would gain, over MDAV on these points, "
-        f"{listed}, a median of {percent(median(bounds))}: where MDAV comes close to them, 20 % are not to be had."
+        " Regular hexagons, which no cells in a square can beat (Fejes Tóth), would change D "
+        "relative to MDAV on these points by "
+        f"{listed}, a median of {percent(median(bounds))}: where MDAV is close to them, a gain of "
+        f"20 % is impossible."
     )
 
 
@@ -412,5 +422,5 @@ def judge_gains(
     )  # fmt: skip
     results.find(
         item, f"{what}: largest gain", percent(largest, 0), percent(min(best)), judge_change(min(best), largest, 0.04),
-        OTHER_DRAW + " The largest of a few gains moves most from draw to draw.",
+        OTHER_DRAW + " The largest of a few gains varies most between draws.",
     )  # fmt: skip

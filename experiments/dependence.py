@@ -109,12 +109,14 @@ def extremes_against_k(results: Study, sweeps: Sweeps, records: int) -> None:
         least = at(sweeps[name].points, SIZES[0], 0)
         results.find(
             "Fig. 8",
-            f"{name}, λ = 0, k = {SIZES[0]}: D_Y against 1 - ρ², what no cell of X alone can predict",
+            f"{name}, λ = 0, k = {SIZES[0]}: D_Y against 1 - ρ², the part that cells of X alone "
+            f"cannot predict",
             1 - rho**2,
             least.dependence_loss,
             verdict(abs(least.dependence_loss - (1 - rho**2)) < 0.05),
-            "The paper prints no numbers of its curves: 1 - ρ² is theory, and the difference is that of a sample. The "
-            f"number of its records is not legible in the text we had; ours is {records:,}.",
+            "The paper gives no numbers for its curves: 1 - ρ² is the theoretical value, and the "
+            "difference is sampling error. The paper's number of records is not legible in our "
+            f"copy; ours is {records:,}.",
         )
     _find_closeness(results, sweeps)
 
@@ -124,9 +126,10 @@ def _find_order(results: Study, name: str, found: mc.sweeps.DependenceSweep) -> 
     first, last = pairs[0]
     results.find(
         "Fig. 8",
-        f"{name}: D_X and D_Y at λ = 0 and at λ = 1, least k = {first.k}",
+        f"{name}: D_X and D_Y at λ = 0 and at λ = 1, smallest k = {first.k}",
         "D_X ≤ D_Y at λ = 0, D_Y ≤ D_X at λ = 1, every k",
-        f"{first.distortion:.4f} ≤ {first.dependence_loss:.4f}; {last.dependence_loss:.4f} ≤ {last.distortion:.4f}",
+        f"{first.distortion:.4f} ≤ {first.dependence_loss:.4f}; {last.dependence_loss:.4f} ≤ "
+        f"{last.distortion:.4f}",
         verdict(
             *(
                 a.distortion <= a.dependence_loss and b.dependence_loss <= b.distortion
@@ -138,7 +141,7 @@ def _find_order(results: Study, name: str, found: mc.sweeps.DependenceSweep) -> 
     goals = [(plain.distortion, full.dependence_loss) for plain, full in pairs]
     results.find(
         "Fig. 8",
-        f"{name}: the distortion aimed at, k = {pairs[0][0].k} to {pairs[-1][0].k}",
+        f"{name}: the targeted distortion, k = {pairs[0][0].k} to {pairs[-1][0].k}",
         "rises with k",
         f"D_X {goals[0][0]:.4f} to {goals[-1][0]:.4f}, D_Y {goals[0][1]:.4f} to {goals[-1][1]:.4f}",
         verdict(*(before[i] < after[i] for before, after in pairwise(goals) for i in (0, 1))),
@@ -202,12 +205,14 @@ def _find_steepness(results: Study, item: str, name: str, found: mc.sweeps.Depen
     spent = (early.distortion - plain.distortion) / (full.distortion - plain.distortion)
     results.find(
         item,
-        f"{name}, k = {least}: of the way from λ = 0 to 1, what λ = 0.1 already gains in D_Y and costs in D_X",
+        f"{name}, k = {least}: share of the change from λ = 0 to 1 that λ = 0.1 already reaches "
+        f"in D_Y and in D_X",
         "a steeply falling start for the least k",
-        f"gains {100 * covered:.0f} % and costs {100 * spent:.0f} % (D_Y {percent(early.loss_increment)}, "
+        f"gains {100 * covered:.0f} % and costs {100 * spent:.0f} % (D_Y "
+        f"{percent(early.loss_increment)}, "
         f"D_X {percent(early.distortion_increment)})",
         verdict(covered > 2 * spent),
-        "The curve is called steep where the part gained is at least twice the part spent.",
+        "The curve counts as steep if the share gained is at least twice the share spent.",
     )
     results.find(
         item,
@@ -277,9 +282,10 @@ def small_weights(results: Study) -> None:
             item,
             f"{name}, k = 5: the largest λ that costs at most 5 % of D_X, and its gain",
             "important gains for a hardly significant cost",
-            f"λ = {best.dependence:g}: D_Y {percent(best.loss_increment)}, D_X {percent(best.distortion_increment)}",
+            f"λ = {best.dependence:g}: D_Y {percent(best.loss_increment)}, D_X "
+            f"{percent(best.distortion_increment)}",
             verdict(best.dependence > 0 and -best.loss_increment > best.distortion_increment),
-            "λ = 0.01, 0.02 and 0.05 were tried besides the paper's steps of 0.1.",
+            "λ = 0.01, 0.02 and 0.05 were tried in addition to the paper's steps of 0.1.",
         )
 
 
@@ -308,7 +314,7 @@ def _find_diversity(results: Study, name: str, found: mc.sweeps.DependenceSweep)
         "hardly any fall",
         ", ".join(map(percent, small)),
         verdict(min(small) > -0.15),
-        "Hardly any is read as less than 15 % at every k.",
+        '"Hardly any" is taken to mean less than 15 % at every k.',
     )
     least = sizes[0]
     whole = [change(k, 1) for k in sizes]
@@ -319,9 +325,11 @@ def _find_diversity(results: Study, name: str, found: mc.sweeps.DependenceSweep)
         "a small fall, only towards λ = 1",
         ", ".join(map(percent, whole)),
         verdict(worst > -0.15),
-        f"For k = {least} it falls from {at(found.points, least, 0).diversity:.2f} distinct values to "
-        f"{at(found.points, least, 1).diversity:.2f}: little in a figure, but not relative to λ = 0. At λ = 1 "
-        "diversity deserves a look.",
+        f"For k = {least} it falls from {at(found.points, least, 0).diversity:.2f} distinct values "
+        f"to "
+        f"{at(found.points, least, 1).diversity:.2f}: a small difference in a figure, but not "
+        f"relative to λ = 0. At λ = 1 "
+        "diversity should be checked.",
     )
 
 
@@ -360,7 +368,7 @@ def blocks_and_disclosure(results: Study) -> None:
     results.table(
         "blocks",
         "Fig. 14",
-        "Census, k = 10: D_X, DLD and the k of all columns together, by block size and λ",
+        "Census, k = 10: D_X, DLD and k over all columns combined, by block size and λ",
         (
             {
                 "b": b,
@@ -383,10 +391,12 @@ def _find_blocks(results: Study, plain: dict[int, mc.sweeps.DependencePoint]) ->
         "Fig. 14",
         "Census, k = 10, λ = 0: D_X of b = 3 in units of b = 6, and of b = 2 in units of b = 3",
         "halves, and halves again",
-        f"{halves[0]:.2f} and {halves[1]:.2f} ({plain[6].distortion:.4f}, {plain[3].distortion:.4f}, "
+        f"{halves[0]:.2f} and {halves[1]:.2f} ({plain[6].distortion:.4f}, "
+        f"{plain[3].distortion:.4f}, "
         f"{plain[2].distortion:.4f})",
         verdict(max(halves) < 0.55),
-        "The caption of the paper says b = 2, 4, 6 and its discussion b = 2, 3, 6; 4 does not divide 6 columns.",
+        "The caption of the paper says b = 2, 4, 6 and its discussion b = 2, 3, 6; 4 does not "
+        "divide 6 columns.",
     )
     whole, pairs = plain[6], plain[2]
     results.find(
@@ -398,7 +408,7 @@ def _find_blocks(results: Study, plain: dict[int, mc.sweeps.DependencePoint]) ->
     )
     results.find(
         "Fig. 14",
-        "Census, k = 10, λ = 0: DLD of b = 2; the k of all columns together",
+        "Census, k = 10, λ = 0: DLD of b = 2; k over all columns combined",
         "nearing full disclosure; k-anonymity violated",
         f"{pairs.dld:.4f}; {pairs.found_k}",
         verdict(pairs.dld > 0.9 and pairs.found_k < 10),
@@ -448,11 +458,12 @@ def better_cells(results: Study, profile: str) -> None:
         gain = b.weighted / a.weighted - 1
         results.find(
             "Fig. 11",
-            f"Census, k = {a.k}, λ = {a.dependence:g}: (1 - λ) D_X + λ D_Y, MDAV's cells against our search",
+            f"Census, k = {a.k}, λ = {a.dependence:g}: (1 - λ) D_X + λ D_Y, MDAV's cells against "
+            f"our search",
             f"{a.weighted:.4f} (MDAV)",
             f"{b.weighted:.4f} ({percent(gain)})",
             "better" if gain < 0 else verdict(gain <= 0),
-            "MDAV is run here too: the paper prints no number. The paper leaves other methods to future work.",
+            "MDAV was run here: the paper gives no number and leaves other methods to future work.",
         )
 
 

@@ -57,7 +57,7 @@ LEFT_OUT = {
     "Table 5.1": "the list of symbols, no result",
 }
 
-MACHINES = "One thread each, on different machines: a fact about code and machines together."
+MACHINES = "One thread each, on different machines: this compares code and machine together."
 
 THEIR_RECORDS = 50_000
 TABLE_5_2 = {
@@ -77,9 +77,9 @@ TABLE_5_2 = {
 
 
 LARGE = {500_000: ("47 min 30 s", 2850.0), 1_000_000: ("3 h 7 min", 11_220.0)}
-"""Of Gaussian records with m = 15 and k = 10: as printed, and in seconds."""
+"""Gaussian records with m = 15 and k = 10: as printed, and in seconds."""
 LIKE_THE_SQUARE = (
-    "Not run, to keep all short: four times the time of 500,000 records, as it goes with n²."
+    "Not run, to save time: four times the time for 500,000 records, because time grows with n²."
 )
 
 
@@ -125,7 +125,7 @@ def reference_times(results: Study, runs: Runs, sizes: Sizes) -> None:
         same = sizes.records == THEIR_RECORDS
         results.find(
             "Table 5.2",
-            f"{name}, {sizes.records:,} records, m = {m}, k = {k}: MDAV on the whole",
+            f"{name}, {sizes.records:,} records, m = {m}, k = {k}: MDAV on the whole table",
             f"{theirs} s",
             f"{seconds:.2f} s",
             "better" if same and seconds < theirs else "differs",
@@ -163,8 +163,9 @@ def _find_on_all_threads(results: Study, records: int) -> None:
     same, theirs = records == THEIR_RECORDS, TABLE_5_2[GAUSSIAN, 15, 10]
     results.find(
         "Table 5.2",
-        f"{GAUSSIAN}, {records:,} records, m = 15, k = 10: MDAV on all threads, by the clock",
-        f"{theirs} s on one; about 0.7 s is what a blocked, vectorized scan should take on two cores",
+        f"{GAUSSIAN}, {records:,} records, m = 15, k = 10: MDAV on all threads, wall-clock time",
+        f"{theirs} s on one; about 0.7 s is what a blocked, vectorized scan should take on two "
+        f"cores",
         f"{seconds:.2f} s",
         "better" if same and seconds <= 0.8 else "differs",
         MACHINES if same else "Fewer records than the paper has.",
@@ -176,7 +177,7 @@ def _find_large(
 ) -> None:
     results.find(
         "Table 5.2",
-        f"{GAUSSIAN}, {records:,} records, m = 15, k = 10: MDAV on the whole",
+        f"{GAUSSIAN}, {records:,} records, m = 15, k = 10: MDAV on the whole table",
         printed,
         f"{'about ' if why else ''}{minutes(seconds)}",
         "better" if seconds < theirs else "differs",
@@ -257,7 +258,7 @@ def _find_winner(
     )
     results.find(
         item,
-        f"{name}, k = 10: nu from which split at the end is quicker than two-step MDAV",
+        f"{name}, k = 10: nu from which split at the end is faster than two-step MDAV",
         "about 30 %" if name == GAUSSIAN else "a range that changes",
         "none" if quicker is None else f"{100 * quicker:.0f} %",
         verdict(quicker is not None and (name != GAUSSIAN or 0.2 <= quicker <= 0.4)),
@@ -281,7 +282,8 @@ def _find_regions(
     middle = f"nu from {100 * start:.0f} % to {100 * end:.0f} %" if start < end else "no nu"
     results.find(
         "Fig. 6.3",
-        f"{name}, k = 10: where split at the end wins in both; below two-step MDAV is quicker, above it distorts less",
+        f"{name}, k = 10: where split at the end is better in both; below that range two-step "
+        f"MDAV is faster, above it distorts less",
         "a middle range of nu (Gaussian: about 30 % to 50 %)",
         middle,
         verdict(start < end),
@@ -310,9 +312,9 @@ def shares_of_the_example(results: Study, runs: Runs) -> None:
             f"about {100 * near:.0f} %",
             part(value),
             verdict(close),
-            "Reproduced is read as within half a percentage point."
+            "Reproduced is taken to mean within half a percentage point."
             if close
-            else f"The paper measured in steps of 0.05 and tells a rounded value between them: at nu = {lowest.nu:g} "
+            else f"The paper measured in steps of 0.05 and states a rounded value in between: at nu = {lowest.nu:g} "
             f"we find {part(lowest.delta)}, and at 0.1 {part(at(found, 'separate', 0.1).delta)}.",
         )
 
@@ -326,11 +328,12 @@ def refined(results: Study, runs: Runs) -> None:
                 theirs = at(found, "split-late", ours.nu)
                 results.find(
                     "Ours",
-                    f"{name}, m = {MOST[name]}, k = {k}, nu = {ours.nu:g}: delta of split at the end, and of refined",
+                    f"{name}, m = {MOST[name]}, k = {k}, nu = {ours.nu:g}: delta of split at the "
+                    f"end, and of refined",
                     f"{part(theirs.delta)} (run here)",
                     f"{part(ours.delta)} (tau+ = {ours.tau_added:.2f})",
                     "better" if ours.delta < theirs.delta else "differs",
-                    "Below 0 is less distortion than MDAV on the whole at once.",
+                    "A negative value is less distortion than MDAV on the whole table.",
                 )
 
 

@@ -1,6 +1,6 @@
-"""``python -m experiments.page``: docs/results.md, made of the results under experiments/results/full and nothing else.
+"""``python -m experiments.page``: generate docs/results.md from experiments/results/full.
 
-The figures and tables that the page shows are copied beside it, since the site is built of docs/ alone.
+The figures and tables on the page are copied into docs/, from which the site is built.
 """
 
 import shutil
@@ -15,31 +15,34 @@ from experiments._profiles import RESULTS, ROOT
 __all__ = ["NAMES", "copies", "make_page", "write_page"]
 
 NAMES = ("aggregation", "quantization", "dependence", "probabilistic", "incremental")
-"""The papers, in the order of the page."""
+"""The papers, in page order."""
 
 NOTHING = "-"
 FULL = RESULTS / "full"
 DOCS = ROOT / "docs"
 HEAD = """\
-# Results: the papers again, ours beside theirs
+# Results: reproducing the five papers
 
-Every table and every figure of five papers that shows a result, computed with microcell's public interface. Times are
-those of one run of each paper on two cores (of the incremental one, seconds of the processor on one thread), and depend
-on the machine; everything else is seeded and comes out the same again.
-`make papers` runs it all and makes this page of the files that it leaves. *Reproduced* says that a value or a claim
-holds here too, *better* that ours has less distortion, time or risk, and *differs* that it is otherwise, and why.
+Every table and figure of five papers that reports a result, computed with microcell's public
+interface and shown next to the published values. Times are from one run of each paper on two cores
+(for the incremental paper, processor seconds on one thread) and depend on the machine; everything
+else is seeded and reproducible.
+
+`make papers` runs everything and generates this page from the files it writes. *Reproduced* means
+that a value or claim holds here as well, *better* that ours has less distortion, time or risk, and
+*differs* that it does not hold, with the reason.
 """
 
 
 def make_page(folder: Path = FULL) -> str:
-    """The text of the page, of the studies that are in the folder."""
+    """Return the text of the page for the studies in the folder."""
     studies = _studies(folder)
     parts = [HEAD, _headline(studies), _counts(studies), *(_paper(study) for study in studies)]
     return "\n".join(part for part in parts if part)
 
 
 def copies(folder: Path = FULL) -> dict[Path, Path]:
-    """What is shown: files under docs/ by the files that they are copies of."""
+    """Return the files to copy into docs/, by their source."""
     return {
         folder / study["name"] / shown["file"]: DOCS / "results" / study["name"] / shown["file"]
         for study in _studies(folder)
@@ -48,7 +51,7 @@ def copies(folder: Path = FULL) -> dict[Path, Path]:
 
 
 def write_page() -> None:
-    """Write the page and what it shows, in place of what was there."""
+    """Write the page and copy its figures and tables, replacing the old ones."""
     shown = copies()
     shutil.rmtree(DOCS / "results", ignore_errors=True)
     for source, target in shown.items():
@@ -67,7 +70,7 @@ def _studies(folder: Path) -> list[dict[str, Any]]:
 
 
 def _headline(studies: Iterable[Mapping[str, Any]]) -> str:
-    """Distortion and time: a line for each data set and k, a column for each method, the least of a line in bold."""
+    """Return the table of distortion and time by data set, k and method; row minima are bold."""
     rows = [each for study in studies for each in study["headline"]]
     if not rows:
         return ""
@@ -79,15 +82,17 @@ def _headline(studies: Iterable[Mapping[str, Any]]) -> str:
         for data, k in cases
     ]
     about = (
-        "Distortion, 100 D = 100 SSE / SST in percent, of the classic data sets, and in brackets the time that the "
-        "method took here. Values in print are those of the literature; a dash stands where none is, or nothing was "
-        "run. *V-MDAV* is with the gamma of the printed tables: 0.2, and 1.1 on EIA for k = 5 and 10. *PCL as "
-        "published* is with noisy copies of the records (fewer than the paper has, see Table 2), half steps, and "
-        "macrocells of 360 or 540 records, one start from MDAV: the noise forgets that start, so it may end above "
-        "MDAV. *No noise* is the same without copies and macrocells, the best of five starts. *PCL*, *auto* and "
-        "*anneal* are the methods here, each in one run, which differ by chance; *PCL* is the best of five starts, "
-        "and its time that of all five. *Best in print* is the least of the values that are listed in the "
-        "[records](records.md); *best of ours* also counts the partitions that are kept there.\n"
+        "Distortion, 100 D = 100 SSE / SST in percent, on the classic data sets, with the run time "
+        "in parentheses. Columns marked *in print* are published values; a dash means that there "
+        "is none or that nothing was run. *V-MDAV* uses the gamma of the published tables: 0.2, "
+        "and 1.1 on EIA for k = 5 and 10. *PCL as published* uses noisy copies of the records "
+        "(fewer than the paper, see Table 2), half steps, and macrocells of 360 or 540 records, "
+        "with one start from MDAV; the noise erases that start, so it may end above MDAV. *No "
+        "noise* is the same without copies and macrocells, best of five starts. *PCL*, *auto* and "
+        "*anneal* are the methods of this package, one run each, and depend on the random seed; "
+        "*PCL* is the best of five starts, with the time of all five. *Best in print* is the "
+        "lowest published value listed in the [records](records.md); *best of ours* also "
+        "considers the partitions stored there.\n"
     )
     return "\n".join(
         [
@@ -112,14 +117,14 @@ def _cell(row: Mapping[str, Any], least: float) -> str:
 
 
 def _clock(seconds: float) -> str:
-    """Seconds as read: 0.02 s, 37 s, 16 min 15 s."""
+    """Format a duration: 0.02 s, 37 s, 16 min 15 s."""
     if seconds < 60:
         return f"{seconds:.2g} s"
     return f"{round(seconds) // 60} min {round(seconds) % 60} s"
 
 
 def _counts(studies: Iterable[Mapping[str, Any]]) -> str:
-    """How the findings came out and how long it took, a line for each paper and one for all."""
+    """Return the table of verdicts and run times per paper."""
     lines, total, seconds = [], dict.fromkeys(VERDICTS, 0), 0.0
     for study in studies:
         count = {
@@ -132,12 +137,12 @@ def _counts(studies: Iterable[Mapping[str, Any]]) -> str:
             [title, *(str(count[verdict]) for verdict in VERDICTS), _clock(study["seconds"] or 0.0)]
         )
     lines.append(["all", *(str(total[verdict]) for verdict in VERDICTS), _clock(seconds)])
-    return "\n".join(["## Verdicts\n", *_table(["paper", *VERDICTS, "time of the run"], lines), ""])
+    return "\n".join(["## Verdicts\n", *_table(["paper", *VERDICTS, "run time"], lines), ""])
 
 
 def _paper(study: Mapping[str, Any]) -> str:
     name = study["name"]
-    # A plain anchor: headings get other ids on other sites.
+    # An explicit anchor, because sites derive different ids from headings.
     parts = [f'<a id="{name}"></a>\n', f"## {study['title']}\n"]
     header = ["item", "what", "theirs", "ours", "verdict", "why"]
     order = list(dict.fromkeys(f["item"] for f in study["findings"]))
@@ -172,7 +177,7 @@ def _left_out(name: str) -> list[str]:
     if not reasons:
         return []
     listed = "; ".join(f"{_plain(item)} ({_plain(why)})" for item, why in reasons.items())
-    return [f"Not shown: {listed}.\n"]
+    return [f"Not included: {listed}.\n"]
 
 
 def _table(header: list[str], lines: Iterable[list[str]]) -> list[str]:
@@ -181,7 +186,7 @@ def _table(header: list[str], lines: Iterable[list[str]]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown takes as it is, on one line and without the bars of a table."""
+    """Escape text for a Markdown table cell."""
     for mark in ("\\", "*", "|", "`", "~"):
         text = text.replace(mark, f"\\{mark}")
     return " ".join(text.replace("<", "&lt;").split())

@@ -2,7 +2,7 @@
 
 Cells of a survey are made before anyone answers, and each candidate takes part with some probability pi. The paper
 makes cells larger, so that k or more take part, or nobody, but for a failure probability that is accepted; it gives the
-least size, how cells, records and tables fail, approximations of the size, and what larger cells cost. It claims that
+smallest cell, how cells, records and tables fail, approximations of the size, and what larger cells cost. It claims that
 even tiny failures ask for no prohibitive sizes, that distortion hardly feels them, and that ignoring participation
 fails nearly always. Figure numbers are counted from the captions in their order: the text we had lost the digits.
 """
@@ -54,7 +54,7 @@ TABLE_III = {
     (50, 0.5, 1e-5): ("151", "9.64e-06", "48.2", "3.08e-06", "6.15e-06"),
     (50, 0.5, 1e-6): ("159", "7.35e-07", "48.3", "2.23e-07", "4.46e-07"),
 }
-"""By k, pi and the failure accepted: size, cell failure, unprotected, record and participant failure."""
+"""By k, pi and the accepted failure: size, cell failure, unprotected, record and participant failure."""
 
 TABLE_IV = {
     (10, 10_000): ("0.0171", "0.00223", "0.000273"),
@@ -118,7 +118,7 @@ def simulated_failures(results: Study, profile: str) -> None:
         )  # fmt: skip
         results.find(
             "Table II",
-            f"{name}, by the algorithm",
+            f"{name}, computed by the algorithm",
             algorithm,
             f"{exact:.4g}",
             agree(same_digits(algorithm, exact)),
@@ -126,11 +126,11 @@ def simulated_failures(results: Study, profile: str) -> None:
         theirs = change(float(simulation), float(algorithm))
         results.find(
             "Table II",
-            f"{name}, by simulation of {TRIALS[profile]:,} cells, and its error",
+            f"{name}, by simulation of {TRIALS[profile]:,} cells, and its standard error",
             f"{simulation}, {percent(theirs, 2)}",
             f"{estimate.value:.4g}, {percent(off, 2)}",
             agree(abs(off) < max(0.01, 3 * estimate.error / exact)),
-            "Another seed; the standard error is in the table.",
+            "Different random seed; the standard error is in the table.",
         )
     results.table(
         "simulation",
@@ -154,14 +154,15 @@ def sizes_and_failures(results: Study) -> None:
         )
         results.find(
             "Table III",
-            f"k = {k}, pi = {chance:g}, {accepted:.0e} accepted: size; failure of a cell; unprotected; failure of a "
+            f"k = {k}, pi = {chance:g}, {accepted:.0e} accepted: size; failure of a cell; "
+            f"unprotected; failure of a "
             "record; of a participant",
             "; ".join(printed),
             "; ".join([str(found.size), *(f"{value:.3g}" for value in ours[1:])]),
             agree(*same),
             "" if all(same) else "The reason was not found.",
         )
-    results.table("sizes", "Table III", "The least size of a cell and what it attains.", rows)
+    results.table("sizes", "Table III", "The smallest cell of a cell and what it attains.", rows)
 
 
 def failures_of_tables(results: Study) -> None:
@@ -169,7 +170,7 @@ def failures_of_tables(results: Study) -> None:
     rows = []
     for (k, records), printed in TABLE_IV.items():
         for accepted, theirs in zip(FAILURES, printed, strict=True):
-            size = mc.surveys.survey_size(k, participation=0.75, failure=accepted, records=records)
+            size = mc.surveys.size(k, participation=0.75, failure=accepted, records=records)
             found, failure = size.anonymity, float(size.table_failure or 0.0)
             record, participant = TABLE_III[k, 0.75, accepted][3:]
             rows.append(
@@ -184,7 +185,8 @@ def failures_of_tables(results: Study) -> None:
             same = [same_digits(text, value) for text, value in pairs]
             results.find(
                 "Table IV",
-                f"k = {k}, {records:,} records, {accepted:.0e} accepted: record, participant, table failure",
+                f"k = {k}, {records:,} records, {accepted:.0e} accepted: record, participant, "
+                f"table failure",
                 f"{record}; {participant}; {theirs}",
                 f"{found.record_failure:.3g}; {found.participant_failure:.3g}; {failure:.3g}",
                 agree(*same),
@@ -235,7 +237,7 @@ def numerical_stability(results: Study) -> None:
     panel.axhline(
         0.0084, color=COLOURS[5], linestyle=":", linewidth=0.8, label="printed: at most 0.84 %"
     )
-    label(panel, "k = 20, pi = 0.5", "failure accepted", "relative error of the cell failure")
+    label(panel, "k = 20, pi = 0.5", "accepted failure", "relative error of the cell failure")
     results.figure(
         "stability",
         "Fig. 6",
@@ -246,22 +248,23 @@ def numerical_stability(results: Study) -> None:
         "Fig. 6",
         "largest relative error of the cell failure, accepted failures down to 1e-17",
         "0.84 %",
-        f"{max(errors['ours']):.1e} (the recursion as printed: {max(errors['recursion as printed']):.2%}); "
+        f"{max(errors['ours']):.1e} (the recursion as printed: "
+        f"{max(errors['recursion as printed']):.2%}); "
         f"down to 1e-300: {worst:.1e}",
         "better" if max(*errors["ours"], worst) < 1e-10 else "differs",
-        "The printed recursion takes a difference of nearly equal numbers; ours sums positive terms. The reference "
-        "here is a sum of whole numbers.",
+        "The published recursion subtracts nearly equal numbers; ours sums positive terms. The "
+        "reference is computed in exact integers.",
     )
 
 
 def size_against_failure(results: Study) -> None:
-    """Fig. 7: the size against the failure accepted, k = 50, pi = 1/2."""
+    """Fig. 7: the size against the accepted failure, k = 50, pi = 1/2."""
     powers = np.linspace(0, -8, 161)
     accepted = np.minimum(10**powers, math.nextafter(1, 0))
     sizes = [mc.surveys.effective_anonymity(50, 0.5, float(limit)).size for limit in accepted]
     marks = {"six sigma": 3.4e-6, "five sigma": 2.87e-7}
     figure, (panel,) = panels(1)
-    panel.semilogx(10**powers, sizes, "-", color=COLOURS[0], label="least size")
+    panel.semilogx(10**powers, sizes, "-", color=COLOURS[0], label="smallest cell")
     for (name, limit), colour in zip(marks.items(), COLOURS[1:], strict=False):
         panel.semilogx(
             limit,
@@ -270,9 +273,9 @@ def size_against_failure(results: Study) -> None:
             color=colour,
             label=f"{name}: {limit:.3g}",
         )
-    label(panel, "k = 50, pi = 0.5", "failure accepted", "candidates in a cell", ylim=(0, None))
+    label(panel, "k = 50, pi = 0.5", "accepted failure", "candidates in a cell", ylim=(0, None))
     results.figure(
-        "size", "Fig. 7", "Candidates that a cell needs, against the failure accepted.", figure
+        "size", "Fig. 7", "Candidates that a cell needs, against the accepted failure.", figure
     )
     at = {
         limit: mc.surveys.effective_anonymity(50, 0.5, limit).size
@@ -291,7 +294,7 @@ def size_against_failure(results: Study) -> None:
         "drawn, not printed: slow growth",
         f"{at[1e-2]}; {at[3.4e-6]}; {at[2.87e-7]}; {at[1e-8]}",
         agree(at[1e-8] < 1.5 * at[1e-2]),
-        "A failure a million times less asks for less than half as many candidates more.",
+        "A failure probability a million times smaller needs less than 50 % more candidates.",
     )
 
 
@@ -340,7 +343,7 @@ def approximations_against_k(results: Study) -> None:
         "drawn, not printed: close",
         f"{percent(float(errors['divergence'][8]))}; {percent(float(errors['divergence'][98]))}",
         agree(bool(np.abs(errors["divergence"][8:]).max() < 0.1)),
-        "Within 10 % from k = 10 on counts as close.",
+        "Within 10 % from k = 10 counts as close.",
     )
     worst = {name: float(np.abs(error[8:]).max()) for name, error in errors.items()}
     results.find(
@@ -377,7 +380,7 @@ def logarithmic_approximations(results: Study, profile: str) -> None:
     for (name, values), colour in zip(rounded.items(), COLOURS, strict=False):
         panel.semilogx(10 ** powers[shown], 100 * (values / exact - 1)[shown], "-", color=colour,
                        linewidth=0.8, label=name)  # fmt: skip
-    label(panel, "k = 2, pi = 0.5, rounded up", "failure accepted", "error of the size, %")
+    label(panel, "k = 2, pi = 0.5, rounded up", "accepted failure", "error of the size, %")
     results.figure("logarithmic", "Fig. 10", "Errors of the approximations for k = 2.", figure)
     right: Callable[[str], float] = lambda name: float((rounded[name] == exact).mean())  # noqa: E731
     above, below = (
@@ -387,12 +390,14 @@ def logarithmic_approximations(results: Study, profile: str) -> None:
     results.find(
         "Fig. 10", "first order, rounded up: an upper bound; how often exact", "yes; less often",
         f"{'yes' if above else 'no'}; {right('linear'):.0%}", agree(above),
-        f"At {len(powers):,} failures from 1e-7 to 1e-3, pi = 0.5; the paper does not say which pi it drew.",
+        f"At {len(powers):,} failures from 1e-7 to 1e-3, pi = 0.5; the paper does not state its "
+        f"pi.",
     )  # fmt: skip
     results.find(
         "Fig. 10", "second order, rounded up: optimistic; how often exact", "yes; more often",
         f"{'yes' if below else 'no'}; {right('quadratic'):.0%}", agree(below, right("quadratic") > right("linear")),
-        f"At the same {len(powers):,} failures. By Lambert's function the size is exact at {right('lambert'):.0%}.",
+        f"At the same {len(powers):,} failures. By Lambert's function the size is exact for "
+        f"{right('lambert'):.0%}.",
     )  # fmt: skip
 
 

@@ -52,7 +52,7 @@ TIMED = {
 TIMED_K = {"quick": 200, "full": 1000}
 OURS: dict[str, dict[str, int]] = {"quick": {"shakes": 40}, "full": {}}
 """Shaking is what takes the time; the short run does with little of it."""
-OTHER_DRAW = "The points are another draw of the same distribution; changes within 2 points of percent count as the same."
+OTHER_DRAW = "The points are a different sample of the same distribution; changes within 2 percentage points count as equal."
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def clusters(results: Study, compared: list[Compared]) -> None:
             "Fig. 3",
             f"{len(X):,} points, 16 cells, correlation {one.correlation:g}: D of PCL against MDAV",
             percent(printed[one.correlation], 0),
-            f"{percent(gain)} as published, {percent(best)} by our default",
+            f"{percent(gain)} as published, {percent(best)} with our default",
             judge_change(min(gain, best), printed[one.correlation]),
             OTHER_DRAW,
         )
@@ -133,7 +133,8 @@ def clusters(results: Study, compared: list[Compared]) -> None:
         kept = float((found.cells.assign(X) == found.labels).mean())
         results.find(
             "Fig. 3",
-            f"cells are polytopes (correlation {one.correlation:g}): points that sites and costs send to their cell",
+            f"cells are polytopes (correlation {one.correlation:g}): points that sites and costs "
+            f"assign to their cell",
             "all (Theorem 3)",
             percent(kept, 0).lstrip("+"),
             agree(kept == 1),
@@ -141,20 +142,22 @@ def clusters(results: Study, compared: list[Compared]) -> None:
     off = max(int(np.ptp(np.bincount(one.published.labels))) for one in compared)
     results.find(
         "Fig. 3",
-        "points by which the largest and the smallest cell differ, in all runs",
+        "difference in size between the largest and the smallest cell, over all runs",
         "1 or 2 of thousands before a correction by hand",
         str(off),
         "better" if off == 0 else "differs",
-        "The paper finds costs by Newton's method; here shortest paths carry what is left to exact sizes.",
+        "The paper finds costs by Newton's method; here shortest paths complete the adjustment to "
+        "exact sizes.",
     )
     slowest = max(one.published.seconds for one in shown)
     results.find(
         "Fig. 3",
-        "time of an experiment (PCL; another machine and language)",
+        "time of an experiment (PCL; different machine and language)",
         "about 44 s",
         minutes(slowest),
         "better" if slowest < 44 else "differs",
-        "Compiled kernels here; there a programming environment of the fourth generation on a Xeon of 2.67 GHz.",
+        "Compiled kernels here; the paper used a fourth-generation programming environment on a "
+        "2.67 GHz Xeon.",
     )
     results.figure(
         "clusters", "Fig. 3", "16 cells of equal size. White dots are centroids.", figure
@@ -207,7 +210,7 @@ def changes_against_cells(results: Study, compared: list[Compared]) -> None:
     results.figure(
         "changes",
         "Fig. 4",
-        "What PCL loses against MDAV; dotted, the largest gain in print.",
+        "Change of D from MDAV to PCL; dotted: the largest published gain.",
         figure,
     )
     changes = {
@@ -219,7 +222,7 @@ def changes_against_cells(results: Study, compared: list[Compared]) -> None:
         "Fig. 4",
         "largest gain over MDAV in 2 to 4 dimensions",
         "-19 %",
-        f"{percent(min(plain))} as published, {percent(min(changes.values()))} by our default",
+        f"{percent(min(plain))} as published, {percent(min(changes.values()))} with our default",
         judge_change(min(*plain, *changes.values()), -0.19),
         OTHER_DRAW,
     )
@@ -229,10 +232,11 @@ def changes_against_cells(results: Study, compared: list[Compared]) -> None:
         "Fig. 4",
         f"gains grow with the number of cells ({few} to {many}), in how many of the six cases",
         "seem to increase",
-        f"{sum(late < early for early, late in pairs)} of 6; on average {percent(mean(p[0] for p in pairs))} "
+        f"{sum(late < early for early, late in pairs)} of 6; on average "
+        f"{percent(mean(p[0] for p in pairs))} "
         f"to {percent(mean(p[1] for p in pairs))}",
         agree(all(late < early for early, late in pairs)),
-        "By our default; the table has every case.",
+        "With our default; the table lists every case.",
     )
     by_correlation = [
         mean(gain for (_, r, _), gain in changes.items() if r == own) for own in CORRELATIONS
@@ -246,7 +250,7 @@ def changes_against_cells(results: Study, compared: list[Compared]) -> None:
         "yes; yes",
         f"{' to '.join(map(percent, by_correlation))}; {', '.join(map(percent, by_dimension))}",
         agree(by_correlation[0] < by_correlation[1], by_dimension[0] < by_dimension[2]),
-        "Means over the numbers of cells, by our default; single cases go either way.",
+        "Means over the numbers of cells, with our default; individual cases vary.",
     )
 
 
@@ -294,7 +298,7 @@ def distortion_falls(results: Study, profile: str) -> None:
         "a few",
         str(int(below[0]) + 1) if len(below) else "never",
         agree(len(below) > 0 and int(below[0]) < 10),
-        "Counted on another draw of the points.",
+        "Counted on a different sample of points.",
     )
 
 
@@ -341,7 +345,8 @@ def time_against_points(results: Study, profile: str) -> None:
                 else "reproduced"
                 if ours <= theirs + 0.3
                 else "differs",
-                "Wall-clock time, k fixed, 100 iterations of PCL; it moves with what else the machine does. MDAV needs "
+                "Wall-clock time, k fixed, 100 iterations of PCL; it depends on the load of the "
+                "machine. MDAV needs "
                 "0.75 n^2 / k distances and an iteration of PCL n^2 / k.",
             )
     results.table(

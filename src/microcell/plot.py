@@ -21,7 +21,7 @@ from microcell.kernels.diagram import clip_diagram, hulls
 from microcell.model import Floats, Integers, Release, Schema
 from microcell.release import prepare
 from microcell.report import check_figure_format, figures
-from microcell.surveys.participation import effective_anonymity
+from microcell.surveys.sizes import effective_anonymity
 
 if TYPE_CHECKING:
     from microcell.allocation import Allocation

@@ -58,7 +58,7 @@ def test_every_row_of_the_table_of_lloyd_is_there(about, folder):
             row.loss in finding["theirs"] for finding in of(about, "Table 2", f"k = {row.k}")
         )
     for row in found:
-        assert int(row["least size"]) >= int(row["k"])
+        assert int(row["smallest cell"]) >= int(row["k"])
 
 
 def test_census_loses_less_than_by_mdav_at_every_k(folder):

@@ -268,7 +268,7 @@ def test_moments_in_nanoseconds_are_cut_where_nobody_is():
     counts = set(days.astype(np.int64).astype(float).tolist())
     assert not counts & set(cells.bounds.tolist())
     assert {str(days[cells.assign(X) == cell][0])[4:10] for cell in range(5)} == {"-01-01"}
-    ends = [box.holds["born"].split() for box in describe_boxes(cells)]
+    ends = [box.columns["born"].split() for box in describe_boxes(cells)]
     assert all(
         word.endswith("-01-01") or word in ("before", "to", "or", "later", "00:00")
         for words in ends

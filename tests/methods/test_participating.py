@@ -17,7 +17,7 @@ from microcell.methods.candidates import (
     participating_cells,
     size_for_participation,
 )
-from microcell.surveys.participation import cell_failures, effective_anonymity
+from microcell.surveys import cell_failures, effective_anonymity
 
 
 def failure_of(participation, k):

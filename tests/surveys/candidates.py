@@ -1,4 +1,4 @@
-"""Candidates with every kind of column, and the plain oracle of failures."""
+"""Candidates with every kind of column, and a slow reference for failure probabilities."""
 
 import numpy as np
 
@@ -20,39 +20,37 @@ SCHEMA = mc.Schema(
 
 
 def make_people(n=420, seed=0):
-    """Candidates without confidential columns; two towns and some codes are rarer than any k."""
-    chance = np.random.default_rng(seed)
-    towns = np.array(["Lleida", "Vic", "Reus", "Olot"])[
-        chance.choice(4, n, p=[0.5, 0.3, 0.17, 0.03])
-    ]
+    """Return candidates without confidential columns; two towns occur only once."""
+    rng = np.random.default_rng(seed)
+    towns = np.array(["Lleida", "Vic", "Reus", "Olot"])[rng.choice(4, n, p=[0.5, 0.3, 0.17, 0.03])]
     towns[:2] = ["Prats", "Taradell"]
     return {
         "name": np.array([f"person {i}" for i in range(n)]),
-        "age": chance.integers(18, 90, n),
-        "height": np.round(chance.normal(170, 9, n), 6),
+        "age": rng.integers(18, 90, n),
+        "height": np.round(rng.normal(170, 9, n), 6),
         "town": towns,
-        "school": np.array(["none", "some", "much"])[chance.integers(0, 3, n)],
-        "born": np.datetime64("1940-01-01") + chance.integers(0, 20000, n),
-        "member": chance.random(n) < 0.4,
+        "school": np.array(["none", "some", "much"])[rng.integers(0, 3, n)],
+        "born": np.datetime64("1940-01-01") + rng.integers(0, 20000, n),
+        "member": rng.random(n) < 0.4,
         "postal": np.array(
-            [f"{code:05d}" for code in chance.choice([8001, 8002, 8750, 25001, 43002], n)]
+            [f"{code:05d}" for code in rng.choice([8001, 8002, 8750, 25001, 43002], n)]
         ),
-        "chance": chance.choice([0.3, 0.5, 0.85, 1.0], n),
+        "probability": rng.choice([0.3, 0.5, 0.85, 1.0], n),
     }
 
 
-def failure_of(chances, k):
-    """P{0 < K < k}, from the whole distribution of the count, one convolution a candidate."""
+def failure_of(probabilities, k):
+    """Return P{0 < K < k} from the full distribution of K, one convolution per candidate."""
     counts = np.ones(1)
-    for each in chances:
+    for each in probabilities:
         counts = np.convolve(counts, [1 - each, each])
     return counts[1:k].sum()
 
 
-WAYS = {
+OPTIONS_BY_KIND = {
     "power": {},
     "balls": {"cells": "balls"},
     "lookup": {"cells": "lookup"},
     "boxes": {"trust": "none"},
 }
-"""What to ask for to get each kind of cells."""
+"""Options of a design for each kind of cells."""

@@ -1,9 +1,9 @@
-"""Candidates, and designs of every kind of cells."""
+"""Candidates and one design for each kind of cells."""
 
 import pytest
 
 import microcell as mc
-from tests.surveys.candidates import FAILURE, SCHEMA, WAYS, K, make_people
+from tests.surveys.candidates import FAILURE, OPTIONS_BY_KIND, SCHEMA, K, make_people
 
 
 @pytest.fixture(scope="session")
@@ -13,14 +13,14 @@ def people():
 
 @pytest.fixture(scope="session")
 def designs(people):
-    """A design for each kind of cells, and for a common and an uneven participation."""
-    made = {}
-    for kind, options in WAYS.items():
-        how = {} if kind == "boxes" else {"method": "mdav"}
-        made[kind, "common"] = mc.surveys.design_survey(
-            people, SCHEMA, K, 0.7, FAILURE, **options, **how
+    """Designs by kind of cells, for common and for uneven participation."""
+    results = {}
+    for kind, options in OPTIONS_BY_KIND.items():
+        method = {} if kind == "boxes" else {"method": "mdav"}
+        results[kind, "common"] = mc.surveys.design(
+            people, SCHEMA, K, 0.7, FAILURE, **options, **method
         )
-        made[kind, "uneven"] = mc.surveys.design_survey(
-            people, SCHEMA, K, "chance", FAILURE, **options
+        results[kind, "uneven"] = mc.surveys.design(
+            people, SCHEMA, K, "probability", FAILURE, **options
         )
-    return made
+    return results

@@ -1,23 +1,23 @@
-"""Plain versions, in as many digits as wanted, of the distribution of how many take part."""
+"""Slow references in sixty digits for the distribution of the number of participants K."""
 
 from decimal import Decimal, localcontext
 
 
 def distribution(participation, k):
-    """P{K = j} for j < k, candidate by candidate, in sixty digits."""
+    """Return P{K = j} for j < k, updated candidate by candidate."""
     with localcontext() as context:
         context.prec, context.Emin = 60, -(10**12)
         p = [Decimal(1)] + [Decimal(0)] * (k - 1)
-        for chance in map(Decimal, participation):
-            p = [(1 - chance) * p[j] + (chance * p[j - 1] if j else 0) for j in range(k)]
+        for q in map(Decimal, participation):
+            p = [(1 - q) * p[j] + (q * p[j - 1] if j else 0) for j in range(k)]
         return p
 
 
-def binomial(n, k, chance):
-    """P{K = j} for j < k, of n candidates alike."""
+def binomial(n, k, probability):
+    """Return P{K = j} for j < k and n candidates with the same probability."""
     with localcontext() as context:
         context.prec, context.Emin = 60, -(10**12)
-        q = Decimal(chance)
+        q = Decimal(probability)
         p = [(1 - q) ** n]
         for j in range(1, k):
             p.append(p[-1] * (n - j + 1) / j * q / (1 - q))
@@ -33,7 +33,7 @@ def unprotected(p):
 
 
 def participant_failure(participation, k):
-    """The mean of P{at most k-2 of the others take part}, leaving each out in turn."""
+    """Return the mean of P{at most k-2 of the others take part}, leaving each one out in turn."""
     n = len(participation)
     each = [
         sum(distribution(participation[:i] + participation[i + 1 :], max(k - 1, 1)))

@@ -1,4 +1,4 @@
-"""Answers: the same cell as the designer has, nothing else, and on little code."""
+"""Answering: the same cell as in the design, nothing else submitted, and few modules loaded."""
 
 import datetime
 import json
@@ -9,142 +9,150 @@ import numpy as np
 import pytest
 
 import microcell as mc
-from tests.surveys.candidates import SCHEMA, WAYS
+from microcell.errors import DataError, SchemaError, TableError
+from tests.raising import raises
+from tests.surveys.candidates import OPTIONS_BY_KIND, SCHEMA
 
 PARTS = [column.name for column in SCHEMA.quasi]
 
 
 def record_of(people, row):
-    """The candidate's quasi-identifiers as a JSON file would have them."""
+    """Return the quasi-identifiers of a candidate as a JSON file contains them."""
     plain = {name: people[name][row].item() for name in PARTS}
     return json.loads(json.dumps(plain, default=lambda value: value.isoformat()))
 
 
-@pytest.mark.parametrize("kind", WAYS)
-@pytest.mark.parametrize("how", ["common", "uneven"])
-def test_candidates_find_the_cell_that_the_designer_has_for_them(kind, how, people, designs):
-    design = designs[kind, how]
+@pytest.mark.parametrize("kind", OPTIONS_BY_KIND)
+@pytest.mark.parametrize("participation", ["common", "uneven"])
+def test_candidates_find_the_cell_of_the_design(kind, participation, people, designs):
+    design = designs[kind, participation]
     for row in range(0, 420, 7):
-        found = mc.surveys.answer_survey(design.cells, record_of(people, row))
-        assert found.cell == design.labels[row]
-        assert found.representative == {
-            name: design.cells.representatives[name][found.cell] for name in PARTS
+        result = mc.surveys.answer(design.cells, record_of(people, row))
+        assert result.cell == design.labels[row]
+        assert result.representative == {
+            name: design.cells.representatives[name][result.cell] for name in PARTS
         }
 
 
-def test_times_and_durations_are_read():
-    chance = np.random.default_rng(2)
-    seconds = chance.integers(0, 86_400, 200)
+def test_times_and_durations():
+    rng = np.random.default_rng(2)
+    seconds = rng.integers(0, 86_400, 200)
     people = {
         "at": np.array(
             [datetime.time(s // 3600, s // 60 % 60, s % 60) for s in seconds], dtype=object
         ),
         "long": np.array(
-            [datetime.timedelta(seconds=int(s)) for s in chance.integers(1, 10**6, 200)],
+            [datetime.timedelta(seconds=int(s)) for s in rng.integers(1, 10**6, 200)],
             dtype=object,
         ),
-        "when": np.datetime64("2020-01-01T00:00:00") + chance.integers(0, 10**8, 200),
+        "when": np.datetime64("2020-01-01T00:00:00") + rng.integers(0, 10**8, 200),
     }
     schema = mc.Schema(quasi=list(people))
-    design = mc.surveys.design_survey(people, schema, 2, 0.9, 0.05, method="mdav")
+    design = mc.surveys.design(people, schema, 2, 0.9, 0.05, method="mdav")
     for row in range(0, 200, 11):
         record = {
             "at": people["at"][row].isoformat(),
             "long": people["long"][row].total_seconds(),
             "when": str(people["when"][row]),
         }
-        assert mc.surveys.answer_survey(design.cells, record).cell == design.labels[row]
+        assert mc.surveys.answer(design.cells, record).cell == design.labels[row]
 
 
-def test_nothing_but_the_cell_and_its_representative_is_submitted(people, designs):
+def test_only_cell_and_representative_are_submitted(people, designs):
     record = {**record_of(people, 5), "income": 12345, "name": "S3CR3T"}
-    told = mc.surveys.answer_survey(designs["power", "common"].cells, record).as_dict()
-    assert list(told) == ["cell", "representative"]
-    assert list(told["representative"]) == PARTS
-    assert "S3CR3T" not in json.dumps(told)
+    submitted = mc.surveys.answer(designs["power", "common"].cells, record).as_dict()
+    assert list(submitted) == ["cell", "representative"]
+    assert list(submitted["representative"]) == PARTS
+    assert "S3CR3T" not in json.dumps(submitted)
 
 
-def test_strange_values_get_the_nearest_cell_and_are_told(people, designs):
+def test_unfamiliar_values_get_the_nearest_cell(people, designs):
     cells, record = designs["power", "common"].cells, record_of(people, 5)
-    assert mc.surveys.answer_survey(cells, record).strange == ()
-    found = mc.surveys.answer_survey(
+    assert mc.surveys.answer(cells, record).unfamiliar == ()
+    result = mc.surveys.answer(
         cells, {**record, "town": "Atlantis", "age": 900, "born": "1066-10-14"}
     )
-    assert set(found.strange) == {"town", "age", "born"}
-    assert 0 <= found.cell < len(cells)
-    assert mc.surveys.answer_survey(cells, {**record, "age": 10**30}).strange == ("age",)
+    assert set(result.unfamiliar) == {"town", "age", "born"}
+    assert 0 <= result.cell < len(cells)
+    assert mc.surveys.answer(cells, {**record, "age": 10**30}).unfamiliar == ("age",)
 
 
-@pytest.mark.parametrize("kind", WAYS)
-def test_names_that_the_file_withholds_are_placed_as_the_designer_placed_them(
-    kind, people, designs
-):
-    """Rows 0 and 1 live in towns of their own, which no file names."""
+@pytest.mark.parametrize("kind", OPTIONS_BY_KIND)
+def test_rare_categories_are_placed_as_in_the_design(kind, people, designs):
+    """The file does not name the towns of rows 0 and 1, which occur only once."""
     design = designs[kind, "common"]
     for row in (0, 1):
-        found = mc.surveys.answer_survey(design.cells, record_of(people, row))
-        assert found.cell == design.labels[row]
-        assert "town" in found.strange
+        result = mc.surveys.answer(design.cells, record_of(people, row))
+        assert result.cell == design.labels[row]
+        assert "town" in result.unfamiliar
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "said"),
+    "change",
     [
-        ({"age": None}, mc.errors.DataError, "no value for 'age'"),
-        ({"age": float("nan"), "town": " "}, mc.errors.DataError, "no value for 'age', 'town'"),
-        ({"age": "S3CR3T"}, mc.errors.DataError, "'age' must be a number"),
-        ({"age": True}, mc.errors.DataError, "'age' must be a number"),
-        ({"age": float("inf")}, mc.errors.DataError, "'age' must be a number"),
-        ({"age": 10**400}, mc.errors.DataError, "'age' must be a number"),
-        ({"age": [3]}, mc.errors.DataError, "'age' must be a number"),
-        ({"town": 77}, mc.errors.DataError, "'town' must be text"),
-        ({"postal": 8001}, mc.errors.DataError, "'postal' must be text"),
-        ({"member": "S3CR3T"}, mc.errors.DataError, "'member' must be true or false"),
-        ({"born": "S3CR3T"}, mc.errors.DataError, "'born' must be a date"),
-        ({"born": 1980}, mc.errors.DataError, "'born' must be a date"),
+        {"age": "S3CR3T"},
+        {"age": True},
+        {"age": float("inf")},
+        {"age": 10**400},
+        {"age": [3]},
+        {"town": 77},
+        {"postal": 8001},
+        {"member": "S3CR3T"},
+        {"born": "S3CR3T"},
+        {"born": 1980},
     ],
 )
-def test_wrong_values_are_refused_and_not_shown(change, error, said, people, designs):
-    with pytest.raises(error, match=said) as caught:
-        mc.surveys.answer_survey(
-            designs["power", "common"].cells, {**record_of(people, 5), **change}
-        )
+def test_values_of_the_wrong_type(change, people, designs):
+    record = {**record_of(people, 5), **change}
+    with raises(DataError, "data.invalid", column=next(iter(change))) as caught:
+        mc.surveys.answer(designs["power", "common"].cells, record)
     assert "S3CR3T" not in str(caught.value)
 
 
-def test_lacking_columns_and_no_records_are_refused(people, designs, tmp_path):
+@pytest.mark.parametrize("change", [{"age": None}, {"age": float("nan"), "town": " "}])
+def test_missing_values(change, people, designs):
+    record = {**record_of(people, 5), **change}
+    with raises(DataError, "data.missing_values", columns=tuple(change)):
+        mc.surveys.answer(designs["power", "common"].cells, record)
+
+
+def test_absent_columns_and_unreadable_records(people, designs, tmp_path):
     cells, record = designs["power", "common"].cells, record_of(people, 5)
     del record["age"], record["town"]
-    with pytest.raises(mc.errors.SchemaError, match="no column 'age', 'town'"):
-        mc.surveys.answer_survey(cells, record)
-    with pytest.raises(mc.errors.DataError, match="object of values"):
-        mc.surveys.answer_survey(cells, [1, 2])
+    with raises(SchemaError, "schema.unknown_column", columns=("age", "town")) as caught:
+        mc.surveys.answer(cells, record)
+    assert str(caught.value) == "The record lacks 'age', 'town'. Provide all quasi-identifiers."
+    with raises(DataError, "data.invalid"):
+        mc.surveys.answer(cells, [1, 2])
     path = tmp_path / "me.json"
-    with pytest.raises(mc.errors.TableError, match=r"me\.json"):
-        mc.surveys.answer_survey(cells, path)
+    with raises(TableError, "table.unreadable"):
+        mc.surveys.answer(cells, path)
     path.write_text("{")
-    with pytest.raises(mc.errors.TableError, match="not JSON"):
-        mc.surveys.answer_survey(cells, path)
+    with raises(TableError, "table.malformed"):
+        mc.surveys.answer(cells, path)
 
 
-def test_respondents_load_nothing_that_reads_tables_or_draws(people, designs, tmp_path):
+def test_respondents_load_neither_tables_nor_methods(people, designs, tmp_path):
     designs["power", "uneven"].cells.save(tmp_path / "cells.json")
     (tmp_path / "me.json").write_text(json.dumps(record_of(people, 5)))
-    code = (
-        "import sys, microcell as mc;"
-        "assert mc.surveys.check_survey('cells.json').holds; mc.surveys.answer_survey('cells.json', 'me.json');"
-        "heavy = {'polars', 'narwhals', 'pandas', 'matplotlib', 'jinja2', 'typer', 'sklearn'};"
-        "print(sorted(heavy & set(sys.modules)), sorted(m for m in sys.modules if m.startswith('microcell.partit')))"
-    )
-    found = subprocess.run(
+    code = """
+import sys
+import microcell as mc
+assert mc.surveys.check("cells.json").holds
+mc.surveys.answer("cells.json", "me.json")
+heavy = ("polars", "narwhals", "pandas", "matplotlib", "jinja2", "typer", "sklearn")
+heavy += ("microcell.tables", "microcell.methods", "microcell.report")
+print(sorted(name for name in sys.modules if name.startswith(heavy)))
+"""
+    result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
-    assert found.stdout.strip() == "[] []"
+    assert result.stdout.strip() == "[]"
 
 
-def test_a_record_that_gives_a_name_twice_is_refused(designs, tmp_path):
+def test_a_record_with_a_repeated_name(designs, tmp_path):
     path = tmp_path / "me.json"
     path.write_text('{"age": 44, "age": 80}')
-    with pytest.raises(mc.errors.TableError, match="twice") as refused:
-        mc.surveys.answer_survey(designs["power", "common"].cells, path)
-    assert "80" not in str(refused.value).replace(str(path), "")
+    with raises(TableError, "table.malformed") as caught:
+        mc.surveys.answer(designs["power", "common"].cells, path)
+    assert "80" not in str(caught.value).replace(str(path), "")

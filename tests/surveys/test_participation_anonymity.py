@@ -1,4 +1,4 @@
-"""The effective anonymity: the paper's figures, digits against long arithmetic, order, and refusals."""
+"""Effective anonymity: the paper's tables, precision, order of candidates, invalid input."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -12,12 +12,9 @@ from scipy.stats import poisson_binom
 
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.kernels.participation import count, steady_size
-from microcell.surveys.participation import (
-    cell_failures,
-    common_table_failure,
-    effective_anonymity,
-    table_failure,
-)
+from microcell.surveys.participation import cell_failures, table_failure
+from microcell.surveys.sizes import effective_anonymity, size
+from tests.raising import raises
 from tests.surveys import oracles
 
 TABLE_THREE = """
@@ -44,7 +41,7 @@ TABLE_FOUR = {
     (50, 10**6): (0.505, 0.102, 0.00748),
 }
 
-chances = st.floats(1e-3, 1.0) | st.sampled_from([1.0, 1 - 2**-53, 1e-300, 0.5])
+probabilities = st.floats(1e-3, 1.0) | st.sampled_from([1.0, 1 - 2**-53, 1e-300, 0.5])
 
 
 def digits(number):
@@ -52,11 +49,11 @@ def digits(number):
 
 
 def test_table_two():
-    found = effective_anonymity(20, 0.5, 0.1)
-    assert found.size == 48
-    assert found.enough
+    result = effective_anonymity(20, 0.5, 0.1)
+    assert result.size == 48
+    assert result.enough
     assert (
-        f"{found.cell_failure:.5f} {found.unprotected:.2f} {found.record_failure:.5f}"
+        f"{result.cell_failure:.5f} {result.unprotected:.2f} {result.record_failure:.5f}"
         == "0.09671 17.85 0.03597"
     )
 
@@ -65,35 +62,35 @@ def test_table_two():
 @pytest.mark.parametrize("even", [True, False])
 def test_table_three(line, even):
     k, participation, failure, *expected = map(float, line.split())
-    found = effective_anonymity(int(k), participation if even else [participation] * 200, failure)
-    attained = (
-        found.cell_failure,
-        found.unprotected,
-        found.record_failure,
-        found.participant_failure,
+    result = effective_anonymity(int(k), participation if even else [participation] * 200, failure)
+    figures = (
+        result.cell_failure,
+        result.unprotected,
+        result.record_failure,
+        result.participant_failure,
     )
-    assert (found.size, *map(digits, attained)) == tuple(expected)
+    assert (result.size, *map(digits, figures)) == tuple(expected)
 
 
 @pytest.mark.parametrize("k, records", TABLE_FOUR)
 def test_table_four(k, records):
-    found = [
-        digits(common_table_failure(k, 0.75, failure, records)) for failure in (1e-4, 1e-5, 1e-6)
+    results = [
+        digits(size(k, 0.75, failure, records).table_failure) for failure in (1e-4, 1e-5, 1e-6)
     ]
-    assert found == [digits(x) for x in TABLE_FOUR[k, records]]
+    assert results == [digits(x) for x in TABLE_FOUR[k, records]]
 
 
 @pytest.mark.parametrize("k", [2, 3, 20, 200])
 @pytest.mark.parametrize("participation", [0.01, 0.3, 0.75, 0.99])
 @pytest.mark.parametrize("failure", [0.1, 1e-5, 1e-60, 1e-300])
-def test_ten_digits_for_a_common_participation(k, participation, failure):
-    found = effective_anonymity(k, participation, failure)
-    p = oracles.binomial(found.size, k, participation)
-    assert abs(Decimal(found.cell_failure) / oracles.failure(p) - 1) < Decimal("1e-10")
-    assert abs(Decimal(found.unprotected) / oracles.unprotected(p) - 1) < Decimal("1e-10")
+def test_ten_digits_for_common_participation(k, participation, failure):
+    result = effective_anonymity(k, participation, failure)
+    p = oracles.binomial(result.size, k, participation)
+    assert abs(Decimal(result.cell_failure) / oracles.failure(p) - 1) < Decimal("1e-10")
+    assert abs(Decimal(result.unprotected) / oracles.unprotected(p) - 1) < Decimal("1e-10")
     assert oracles.failure(p) <= Decimal(failure)
-    assert found.size == k or oracles.failure(
-        oracles.binomial(found.size - 1, k, participation)
+    assert result.size == k or oracles.failure(
+        oracles.binomial(result.size - 1, k, participation)
     ) > Decimal(failure)
 
 
@@ -101,23 +98,23 @@ def test_ten_digits_for_a_common_participation(k, participation, failure):
     "k, low, high", [(2, 0.01, 0.99), (10, 0.3, 0.9), (60, 0.6, 0.99), (200, 0.9, 0.99)]
 )
 @pytest.mark.parametrize("failure", [0.1, 1e-5, 1e-250, 1e-300])
-def test_ten_digits_for_an_uneven_participation(k, low, high, failure):
+def test_ten_digits_for_uneven_participation(k, low, high, failure):
     participation = np.random.default_rng(k).uniform(low, high, 1500)
-    found = effective_anonymity(k, participation, failure)
-    assert found.enough
-    p = oracles.distribution(participation[: found.size], k)
-    assert abs(Decimal(found.cell_failure) / oracles.failure(p) - 1) < Decimal("1e-10")
-    assert abs(Decimal(found.unprotected) / oracles.unprotected(p) - 1) < Decimal("1e-10")
+    result = effective_anonymity(k, participation, failure)
+    assert result.enough
+    p = oracles.distribution(participation[: result.size], k)
+    assert abs(Decimal(result.cell_failure) / oracles.failure(p) - 1) < Decimal("1e-10")
+    assert abs(Decimal(result.unprotected) / oracles.unprotected(p) - 1) < Decimal("1e-10")
     assert oracles.failure(p) <= Decimal(failure)
-    if found.size > k:
-        assert oracles.failure(oracles.distribution(participation[: found.size - 1], k)) > Decimal(
+    if result.size > k:
+        assert oracles.failure(oracles.distribution(participation[: result.size - 1], k)) > Decimal(
             failure
         )
 
 
 @pytest.mark.parametrize("k, participation", [(200, 0.01), (150, 0.99), (2, 1e-4)])
 def test_long_recursions_keep_ten_digits(k, participation):
-    """Both the closed terms and the recursion, candidate by candidate, far below the least float."""
+    """Closed form and recursion agree although terms are far below the smallest float."""
     even = effective_anonymity(k, participation, 1e-300)
     uneven = effective_anonymity(k, np.full(even.size + 5, participation), 1e-300)
     assert uneven.size == even.size
@@ -126,55 +123,60 @@ def test_long_recursions_keep_ten_digits(k, participation):
     assert uneven.steady == even.steady
 
 
-def test_entries_far_below_the_least_float_do_not_matter():
-    """Some of the ways to fail pass entries that have underflowed: they are too few to matter."""
-    for first, then, k in ((20, [1e-3] * 20, 5), (30, [0.5] * 90, 20), (14, [1 - 2**-53] * 14, 12)):
-        participation = [1 - 2**-53] * first + then
+def test_underflowing_terms_do_not_matter():
+    """Terms that underflow on the way contribute too little to matter."""
+    for n_certain, others, k in (
+        (20, [1e-3] * 20, 5),
+        (30, [0.5] * 90, 20),
+        (14, [1 - 2**-53] * 14, 12),
+    ):
+        participation = [1 - 2**-53] * n_certain + others
         exact = oracles.failure(oracles.distribution(participation, k))
         assert 1e-300 < float(exact) < 1e-150
-        found = cell_failures([0] * len(participation), participation, k)[0]
-        assert abs(Decimal(found) / exact - 1) < Decimal("1e-10")
+        result = cell_failures([0] * len(participation), participation, k)[0]
+        assert abs(Decimal(result) / exact - 1) < Decimal("1e-10")
 
 
-@given(st.lists(chances, min_size=1, max_size=14), st.integers(2, 6), st.floats(1e-6, 0.9))
+@given(st.lists(probabilities, min_size=1, max_size=14), st.integers(2, 6), st.floats(1e-6, 0.9))
 @settings(max_examples=150, deadline=None)
-def test_uneven_figures_are_those_of_long_arithmetic(participation, k, failure):
-    found = effective_anonymity(k, participation, failure)
+def test_uneven_participation_agrees_with_the_reference(participation, k, failure):
+    result = effective_anonymity(k, participation, failure)
     expected = oracles.least_enough(participation, k, failure)
-    own = participation[: found.size]
-    p = oracles.distribution(own, k)
+    members = participation[: result.size]
+    p = oracles.distribution(members, k)
     near = abs(oracles.failure(p) - Decimal(failure)) < Decimal(failure) * Decimal("1e-12")
-    assert near or (found.size, found.enough) == (
+    assert near or (result.size, result.enough) == (
         expected if expected > 0 else len(participation),
         expected > 0,
     )
-    assert found.cell_failure == pytest.approx(float(oracles.failure(p)), rel=1e-10)
-    assert found.record_failure == pytest.approx(
-        float(sum(j * x for j, x in enumerate(p))) / len(own), rel=1e-10
+    assert result.cell_failure == pytest.approx(float(oracles.failure(p)), rel=1e-10)
+    assert result.record_failure == pytest.approx(
+        float(sum(j * x for j, x in enumerate(p))) / len(members), rel=1e-10
     )
-    assert found.participant_failure == pytest.approx(
-        float(oracles.participant_failure(own, k)), rel=1e-10
+    assert result.participant_failure == pytest.approx(
+        float(oracles.participant_failure(members, k)), rel=1e-10
     )
-    assert 0 <= found.unprotected <= k - 1
+    assert 0 <= result.unprotected <= k - 1
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=12), st.integers(2, 5))
 @settings(max_examples=60, deadline=None)
 def test_failures_by_enumeration(participation, k):
-    """Over all ways to take part."""
     total, each = 0.0, np.zeros(len(participation))
     for taking in product([0, 1], repeat=len(participation)):
-        chance = np.prod([q if t else 1 - q for q, t in zip(participation, taking, strict=True)])
+        probability = np.prod(
+            [q if t else 1 - q for q, t in zip(participation, taking, strict=True)]
+        )
         if 0 < sum(taking) < k:
-            total += chance
-            each += chance * np.array(taking) / participation
-    found = effective_anonymity(k, participation, 1e-290)
-    if found.size == len(participation):
-        assert found.cell_failure == pytest.approx(total, rel=1e-9, abs=1e-15)
-        assert found.participant_failure == pytest.approx(each.mean(), rel=1e-9, abs=1e-15)
+            total += probability
+            each += probability * np.array(taking) / participation
+    result = effective_anonymity(k, participation, 1e-290)
+    if result.size == len(participation):
+        assert result.cell_failure == pytest.approx(total, rel=1e-9, abs=1e-15)
+        assert result.participant_failure == pytest.approx(each.mean(), rel=1e-9, abs=1e-15)
 
 
-def test_scipy_agrees():
+def test_cell_failures_agree_with_scipy():
     participation = np.random.default_rng(0).uniform(0.05, 0.95, 60)
     terms = poisson_binom.pmf(np.arange(1, 10), participation)
     assert cell_failures(np.zeros(60, dtype=int), participation, 10)[0] == pytest.approx(
@@ -185,15 +187,13 @@ def test_scipy_agrees():
 @given(st.floats(1e-4, 1.0), st.integers(2, 40), st.floats(1e-12, 0.9))
 @settings(deadline=None)
 def test_steady_sizes_stay_within_the_limit(participation, k, failure):
-    size = steady_size(k, participation, failure)
-    least = effective_anonymity(k, participation, failure)
-    assert size >= least.size
-    assert not least.steady or size == least.size
-    for n in (*range(size, size + 30), 2 * size - 1, 3 * size, 100 * size):
-        assert count(n, k, participation).failure <= failure
-    assert size == k or any(
-        count(n, k, participation).failure > failure for n in range(max(k, size - 1), size)
-    )
+    n = steady_size(k, participation, failure)
+    smallest = effective_anonymity(k, participation, failure)
+    assert n >= smallest.size
+    assert not smallest.steady or n == smallest.size
+    for larger in (*range(n, n + 30), 2 * n - 1, 3 * n, 100 * n):
+        assert count(larger, k, participation).failure <= failure
+    assert n == k or count(n - 1, k, participation).failure > failure
 
 
 @given(
@@ -202,38 +202,42 @@ def test_steady_sizes_stay_within_the_limit(participation, k, failure):
     st.floats(0.001, 1.0),
 )
 @settings(deadline=None)
-def test_a_steady_cell_never_suffers_from_one_more(participation, k, more):
+def test_one_more_candidate_never_harms_a_steady_cell(participation, k, more):
     before = effective_anonymity(k, participation, 1e-290)
     if before.steady and before.size == len(participation):
         after = cell_failures([0] * (len(participation) + 1), [*participation, more], k)[0]
         assert after <= before.cell_failure * (1 + 1e-12)
 
 
-def test_a_size_may_meet_the_limit_only_because_hardly_anybody_comes():
+def test_unsteady_cells():
     small = effective_anonymity(10, 0.01, 0.1)
     assert (small.size, small.steady) == (10, False)
     assert count(20, 10, 0.01).failure > 0.1
     assert steady_size(10, 0.01, 0.1) > 1000
 
 
-def test_all_taking_part_needs_k():
+def test_certain_participation_needs_k():
     for participation in (1.0, 1, np.float64(1.0), [1.0] * 9, np.ones(9, dtype=int)):
-        found = effective_anonymity(7, participation, 1e-9)
-        assert (found.size, found.cell_failure, found.unprotected) == (7, 0.0, 0.0)
-        assert (found.record_failure, found.participant_failure, found.enough) == (0.0, 0.0, True)
+        result = effective_anonymity(7, participation, 1e-9)
+        assert (result.size, result.cell_failure, result.unprotected) == (7, 0.0, 0.0)
+        assert (result.record_failure, result.participant_failure, result.enough) == (
+            0.0,
+            0.0,
+            True,
+        )
 
 
-def test_some_sure_some_not():
-    """One comes for certain and two by a coin: with k = 3 it fails unless both come, with probability 3/4."""
-    found = effective_anonymity(3, [1.0, 0.5, 0.5], 0.8)
-    assert (found.size, found.cell_failure) == (3, 0.75)
-    assert found.unprotected == pytest.approx(5 / 3)
-    assert found.participant_failure == pytest.approx(
+def test_certain_and_uncertain_candidates():
+    """With one certain candidate and two coin flips, k = 3 fails unless both take part: 3/4."""
+    result = effective_anonymity(3, [1.0, 0.5, 0.5], 0.8)
+    assert (result.size, result.cell_failure) == (3, 0.75)
+    assert result.unprotected == pytest.approx(5 / 3)
+    assert result.participant_failure == pytest.approx(
         float(Fraction(3, 4) + Fraction(1, 2) * 2) / 3
     )
 
 
-def test_a_limit_that_is_just_met_is_met():
+def test_a_limit_met_exactly():
     assert (
         effective_anonymity(2, 0.5, 0.375).size
         == effective_anonymity(2, [0.5] * 9, 0.375).size
@@ -241,7 +245,7 @@ def test_a_limit_that_is_just_met_is_met():
     )
 
 
-def test_order_matters():
+def test_order_of_candidates_matters():
     likely, unlikely = [0.95] * 6, [0.05] * 6
     assert (
         effective_anonymity(3, likely + unlikely, 0.05).size
@@ -249,10 +253,10 @@ def test_order_matters():
     )
 
 
-def test_too_few_candidates_are_told():
-    found = effective_anonymity(20, 0.5, 0.1, available=47)
-    assert (found.size, found.enough) == (47, False)
-    assert found.cell_failure == pytest.approx(
+def test_too_few_candidates():
+    result = effective_anonymity(20, 0.5, 0.1, available=47)
+    assert (result.size, result.enough) == (47, False)
+    assert result.cell_failure == pytest.approx(
         float(oracles.failure(oracles.binomial(47, 20, 0.5))), rel=1e-12
     )
     few = effective_anonymity(20, [0.5] * 3, 0.1)
@@ -261,105 +265,115 @@ def test_too_few_candidates_are_told():
     assert effective_anonymity(20, 0.5, 0.1, available=48).enough
 
 
-def test_hardly_anybody_takes_part():
-    """Ten candidates fail seldom, as seldom as one comes at all; who does come is alone."""
-    found = effective_anonymity(10, 1e-9, 1e-5)
-    assert (found.size, found.steady) == (10, False)
-    assert found.participant_failure == pytest.approx(1.0)
-    size = steady_size(10, 1e-9, 1e-5)
-    assert size > 10**10
-    assert count(size - 1, 10, 1e-9).failure > 1e-5 >= count(size, 10, 1e-9).failure
+def test_tiny_participation():
+    """Ten candidates rarely fail because rarely anyone takes part, but that one is alone."""
+    result = effective_anonymity(10, 1e-9, 1e-5)
+    assert (result.size, result.steady) == (10, False)
+    assert result.participant_failure == pytest.approx(1.0)
+    n = steady_size(10, 1e-9, 1e-5)
+    assert n > 10**10
+    assert count(n - 1, 10, 1e-9).failure > 1e-5 >= count(n, 10, 1e-9).failure
 
 
 def test_many_uneven_candidates():
     participation = np.random.default_rng(0).uniform(1e-7, 1e-5, 300_000)
-    found = effective_anonymity(10, participation, 1e-5)
+    result = effective_anonymity(10, participation, 1e-5)
     mean = participation.mean()
-    assert not found.enough
-    assert found.participant_failure == pytest.approx(
+    assert not result.enough
+    assert result.participant_failure == pytest.approx(
         count(299_999, 9, mean).failure + (1 - mean) ** 299_999, rel=1e-4
     )
 
 
-def test_failures_of_cells_are_those_of_each():
-    chance = np.random.default_rng(3)
-    labels, participation = chance.integers(0, 9, 200), chance.uniform(0.01, 1, 200)
+def test_cell_failures_agree_with_the_reference():
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 9, 200)
+    participation = rng.uniform(0.01, 1, 200)
     labels[labels == 4] = 5
-    found = cell_failures(labels, participation, 6)
+    result = cell_failures(labels, participation, 6)
     for cell in range(9):
         p = oracles.distribution(participation[labels == cell], 6)
-        assert found[cell] == pytest.approx(float(oracles.failure(p)), rel=1e-12)
-    assert found[4] == 0.0
+        assert result[cell] == pytest.approx(float(oracles.failure(p)), rel=1e-12)
+    assert result[4] == 0.0
 
 
 @given(st.lists(st.floats(0.0, 1.0), max_size=8))
-def test_table_failure_is_one_less_the_product(failures):
+def test_table_failure_agrees_with_exact_arithmetic(failures):
     exact = 1 - np.prod([1 - Fraction(q) for q in failures], initial=Fraction(1))
     assert table_failure(failures) == pytest.approx(float(exact), rel=1e-12)
 
 
-def test_table_failure_of_tiny_ones():
+def test_table_failure_of_tiny_probabilities():
     assert table_failure(np.full(10**6, 1e-300)) == pytest.approx(1e-294)
 
 
 @pytest.mark.parametrize("k", [1, 0, -3, 2.0, True, "3", None, np.nan])
-def test_wrong_k(k):
-    for call in (lambda: effective_anonymity(k, 0.5, 0.1), lambda: cell_failures([0], 0.5, k)):
-        with pytest.raises(OptionError, match="k must be"):
-            call()
+def test_invalid_k(k):
+    code = "option.out_of_range" if type(k) is int else "option.wrong_type"
+    with raises(OptionError, code, option="k"):
+        effective_anonymity(k, 0.5, 0.1)
+    with raises(OptionError, code, option="k"):
+        cell_failures([0], 0.5, k)
 
 
 @pytest.mark.parametrize(
     "participation", [0, 0.0, -0.25, 1.25, np.nan, np.inf, True, "0.25", None, 1j]
 )
-def test_wrong_common_participation(participation):
-    with pytest.raises(OptionError, match="participation must be") as error:
+def test_invalid_common_participation(participation):
+    is_number = isinstance(participation, (int, float)) and participation is not True
+    code = "option.out_of_range" if is_number else "option.wrong_type"
+    with raises(OptionError, code, option="participation") as caught:
         effective_anonymity(3, participation, 0.1)
-    assert "0.25" not in str(error.value)
-    with pytest.raises(OptionError, match="participation must be"):
-        common_table_failure(3, participation, 0.1, 100)
+    assert "0.25" not in str(caught.value)
+    with raises(OptionError, code, option="participation"):
+        size(3, participation, 0.1, 100)
 
 
-@pytest.mark.parametrize("wrong", [0.0, -0.25, 1.25, np.nan, np.inf])
-def test_wrong_participation_of_one_is_named_by_row(wrong):
-    with pytest.raises(DataError, match=r"row 3 is not, the first of 2") as error:
-        effective_anonymity(3, [0.5, 0.5, wrong, 0.5, wrong], 0.1)
-    assert "0.25" not in str(error.value)
+@pytest.mark.parametrize("invalid", [0.0, -0.25, 1.25, np.nan, np.inf])
+def test_invalid_participation_is_named_by_row(invalid):
+    with raises(DataError, "data.invalid", row=3) as caught:
+        effective_anonymity(3, [0.5, 0.5, invalid, 0.5, invalid], 0.1)
+    assert "0.25" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "participation", [[], [[0.5]], ["a"], [True, False], [None], [[0.5], [0.5, 0.25]]]
 )
-def test_participation_that_is_no_list_of_numbers(participation):
-    with pytest.raises(DataError, match="participation must"):
+def test_participation_that_is_not_a_list_of_numbers(participation):
+    code = "data.not_a_number" if participation else "data.invalid"
+    with raises(DataError, code, option="participation"):
         effective_anonymity(3, participation, 0.1)
 
 
 @pytest.mark.parametrize("failure", [0, 1, 1.0, -1e-9, 1e-301, np.nan, None, True, "0.1", [0.1]])
-def test_wrong_failure(failure):
-    with pytest.raises(OptionError, match="failure must be"):
+def test_invalid_failure(failure):
+    is_number = isinstance(failure, (int, float)) and failure is not True
+    code = "option.out_of_range" if is_number else "option.wrong_type"
+    with raises(OptionError, code, option="failure"):
         effective_anonymity(3, 0.5, failure)
 
 
 @pytest.mark.parametrize("available", [0, -1, 2.5, True, "7"])
-def test_wrong_available(available):
-    with pytest.raises(OptionError, match="available must be"):
+def test_invalid_available(available):
+    code = "option.out_of_range" if type(available) is int else "option.wrong_type"
+    with raises(OptionError, code, option="available"):
         effective_anonymity(3, 0.5, 0.1, available)
-    with pytest.raises(OptionError, match="available goes with"):
+    with raises(OptionError, "option.conflict", option="available"):
         effective_anonymity(3, [0.5], 0.1, 7)
 
 
-def test_other_refusals():
-    with pytest.raises(TooFewRecordsError, match="needs 48 records"):
-        common_table_failure(20, 0.5, 0.1, 47)
-    with pytest.raises(OptionError, match="records must be"):
-        common_table_failure(20, 0.5, 0.1, 0)
-    with pytest.raises(OptionError, match="labels must be"):
-        cell_failures([0, -1], 0.5, 2)
-    with pytest.raises(OptionError, match="labels must be"):
-        cell_failures([0.0, 1.0], 0.5, 2)
-    with pytest.raises(DataError, match="2 probabilities, one a label, not 1"):
+def test_invalid_records_labels_and_failures():
+    with raises(TooFewRecordsError, "guarantee.too_few_records", required=48, records=47):
+        size(20, 0.5, 0.1, 47)
+    with raises(OptionError, "option.out_of_range", option="records"):
+        size(20, 0.5, 0.1, 0)
+    for labels in ([0, -1], [0.0, 1.0]):
+        with raises(OptionError, "option.invalid", option="labels"):
+            cell_failures(labels, 0.5, 2)
+    with raises(DataError, "data.invalid", option="participation"):
         cell_failures([0, 0], [0.5], 2)
-    for failures in ([0.5, 1.5], [np.nan], [[0.5]], ["a"], 0.5):
-        with pytest.raises(DataError, match="failures must be"):
+    for failures in ([0.5, 1.5], [np.nan], [[0.5]], 0.5):
+        with raises(DataError, "data.invalid", option="failures"):
             table_failure(failures)
+    with raises(DataError, "data.not_a_number", option="failures"):
+        table_failure(["a"])

@@ -1,4 +1,4 @@
-"""Designs as files: all or nothing, checked before they have their name; and the report."""
+"""Publishing a design: all files or none, checked before they replace others; the report."""
 
 import json
 import os
@@ -8,51 +8,47 @@ import numpy as np
 import pytest
 
 import microcell as mc
-from tests.surveys.candidates import WAYS
+from tests.raising import raises
+from tests.surveys.candidates import OPTIONS_BY_KIND
 
 
 @pytest.mark.parametrize("kind", ["power", "balls", "boxes"])
-def test_cells_and_manifest_are_written_and_hold(kind, designs, tmp_path):
+def test_publish_writes_cells_manifest_and_report(kind, designs, tmp_path):
     design = designs[kind, "uneven"]
-    mc.surveys.write_survey(
-        design,
-        tmp_path / "cells.json",
-        beside={tmp_path / "page.html": mc.surveys.render_survey(design)},
-    )
+    design.publish(tmp_path / "cells.json", report=tmp_path / "page.html")
     assert sorted(os.listdir(tmp_path)) == ["cells.design.json", "cells.json", "page.html"]
     assert json.loads((tmp_path / "cells.design.json").read_text()) == json.loads(
         json.dumps(design.manifest)
     )
-    assert mc.surveys.check_survey(tmp_path / "cells.json").holds
+    assert mc.surveys.check(tmp_path / "cells.json").holds
 
 
-def test_lookup_cells_are_refused_unless_confidential(designs, tmp_path):
+def test_lookup_cells_require_confidential(designs, tmp_path):
     design = designs["lookup", "common"]
-    with pytest.raises(mc.errors.OptionError, match="confidential"):
-        mc.surveys.write_survey(design, tmp_path / "cells.json")
+    with pytest.raises(mc.errors.OptionError):
+        design.publish(tmp_path / "cells.json")
     assert os.listdir(tmp_path) == []
-    mc.surveys.write_survey(design, tmp_path / "cells.json", confidential=True)
+    design.publish(tmp_path / "cells.json", confidential=True)
     assert (tmp_path / "cells.json").stat().st_mode & 0o077 == 0
-    words = [item.words for item in mc.surveys.check_survey(tmp_path / "cells.json").findings]
-    assert any("hold the candidates' records" in sentence for sentence in words)
+    messages = [item.message for item in mc.surveys.check(tmp_path / "cells.json").findings]
+    assert any("contain the candidates' records" in message for message in messages)
 
 
-def test_a_design_that_does_not_hold_is_not_written(designs, tmp_path):
+def test_a_design_above_the_limit_is_not_published(designs, tmp_path):
     design = designs["power", "common"]
     survey = {**design.cells.survey, "failure": min(design.cells.survey["cell_failures"]) / 2}
-    with pytest.raises(mc.GuaranteeError, match="over the accepted"):
-        mc.surveys.write_survey(
-            replace(design, cells=replace(design.cells, survey=survey)), tmp_path / "cells.json"
-        )
+    altered = replace(design, cells=replace(design.cells, survey=survey))
+    with raises(mc.GuaranteeError, "guarantee.failed", checks=("limit",)):
+        altered.publish(tmp_path / "cells.json")
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("kind", WAYS)
-def test_the_page_tells_every_figure_and_no_value(kind, people, designs):
+@pytest.mark.parametrize("kind", OPTIONS_BY_KIND)
+def test_report_shows_probabilities_and_no_values(kind, people, designs):
     design = designs[kind, "uneven"]
-    page = mc.surveys.render_survey(design)
-    for figure in design.figures.as_dict().values():
-        assert f"{figure:.4g}" in page
+    page = design.render()
+    for probability in design.failures.as_dict().values():
+        assert f"{probability:.4g}" in page
     assert page.count("<svg") == 2
     assert "<script" not in page
     for name in ("Prats", "Lleida", "person 5"):
@@ -60,8 +56,8 @@ def test_the_page_tells_every_figure_and_no_value(kind, people, designs):
     assert not any(f"{height:.6f}".rstrip("0") in page for height in np.unique(people["height"]))
 
 
-def test_a_design_that_cannot_fail_has_a_page_too(people):
-    design = mc.surveys.design_survey(
+def test_report_of_a_design_that_cannot_fail(people):
+    design = mc.surveys.design(
         {"age": people["age"]}, mc.Schema(quasi=["age"]), 3, 1.0, 0.01, method="mdav"
     )
-    assert "or nobody" in mc.surveys.render_survey(design)
+    assert "<html" in design.render()

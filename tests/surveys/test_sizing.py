@@ -1,8 +1,10 @@
-"""The size of cells: the paper's table, the figure, and what is refused."""
+"""Cell sizes: the paper's table, the figure and invalid input."""
 
 import pytest
 
 import microcell as mc
+from microcell.errors import OptionError, TooFewRecordsError
+from tests.raising import raises
 
 SIZES = {
     (10, 0.75): (25, 27, 29),
@@ -12,42 +14,46 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("given", SIZES)
-def test_the_sizes_of_the_paper(given):
-    for failure, size in zip((1e-4, 1e-5, 1e-6), SIZES[given], strict=True):
-        assert mc.surveys.survey_size(*given, failure).anonymity.size == size
+@pytest.mark.parametrize("arguments", SIZES)
+def test_sizes_of_the_paper(arguments):
+    for failure, size in zip((1e-4, 1e-5, 1e-6), SIZES[arguments], strict=True):
+        assert mc.surveys.size(*arguments, failure).anonymity.size == size
 
 
-def test_a_table_of_such_cells_fails_as_its_cells_do():
-    found = mc.surveys.survey_size(10, 0.75, 1e-5, 27 * 40)
-    assert found.cells == 40
-    assert found.table_failure == pytest.approx(
-        mc.surveys.table_failure([found.anonymity.cell_failure] * 40), rel=1e-9
+def test_table_failure_follows_from_the_cells():
+    result = mc.surveys.size(10, 0.75, 1e-5, 27 * 40)
+    assert result.cells == 40
+    assert result.table_failure == pytest.approx(
+        mc.surveys.table_failure([result.anonymity.cell_failure] * 40), rel=1e-9
     )
-    assert mc.surveys.survey_size(10, 1.0, 1e-5).anonymity.size == 10
+    assert mc.surveys.size(10, 1.0, 1e-5).anonymity.size == 10
 
 
 @pytest.mark.parametrize("failure", [0.5, 1e-5, 1e-300])
-def test_the_figure_is_drawn_and_the_same_each_time(failure):
-    found = mc.surveys.survey_size(5, 0.6, failure)
-    assert mc.plot.survey_size(found) == mc.plot.survey_size(found)
-    assert b"mathdefault" not in mc.plot.survey_size(found)
-    assert mc.plot.survey_size(found, format="pdf").startswith(b"%PDF-")
-    with pytest.raises(mc.errors.OptionError, match="form"):
-        mc.plot.survey_size(found, format="gif")
+def test_figure_is_reproducible(failure):
+    result = mc.surveys.size(5, 0.6, failure)
+    assert mc.plot.survey_size(result) == mc.plot.survey_size(result)
+    assert b"mathdefault" not in mc.plot.survey_size(result)
+    assert mc.plot.survey_size(result, format="pdf").startswith(b"%PDF-")
+    with pytest.raises(mc.errors.OptionError):
+        mc.plot.survey_size(result, format="gif")
 
 
 @pytest.mark.parametrize(
-    ("given", "error"),
+    ("arguments", "option"),
     [
-        ((1, 0.5, 0.1), mc.errors.OptionError),
-        ((5, 0.0, 0.1), mc.errors.OptionError),
-        ((5, 1.1, 0.1), mc.errors.OptionError),
-        ((5, 0.5, 1.0), mc.errors.OptionError),
-        ((5, 0.5, 0.1, 0), mc.errors.OptionError),
-        ((5, 0.5, 1e-9, 6), mc.errors.TooFewRecordsError),
+        ((1, 0.5, 0.1), "k"),
+        ((5, 0.0, 0.1), "participation"),
+        ((5, 1.1, 0.1), "participation"),
+        ((5, 0.5, 1.0), "failure"),
+        ((5, 0.5, 0.1, 0), "records"),
     ],
 )
-def test_wrong_numbers_are_refused(given, error):
-    with pytest.raises(error):
-        mc.surveys.survey_size(*given)
+def test_numbers_out_of_range(arguments, option):
+    with raises(OptionError, "option.out_of_range", option=option):
+        mc.surveys.size(*arguments)
+
+
+def test_fewer_candidates_than_one_cell_needs():
+    with raises(TooFewRecordsError, "guarantee.too_few_records", records=6):
+        mc.surveys.size(5, 0.5, 1e-9, 6)

@@ -1,37 +1,29 @@
-"""``microcell survey``: surveys whose participation is uncertain, from the size of a cell to the release."""
+"""``microcell survey``: surveys with uncertain participation, from cell size to release."""
 
 import json as jsons
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import microcell as mc
 from microcell._atomic import Staging, check_target
 from microcell.cli.console import Messages, print_data, print_facts
-from microcell.cli.errors import handle_errors
-from microcell.cli.options import Json, Quiet, figure_format
+from microcell.cli.errors import GUARANTEE_FAILED, handle_errors
+from microcell.cli.options import (
+    Json,
+    Quiet,
+    SchemaFile,
+    epilog,
+    figure_format,
+    parse_settings,
+    split_names,
+    with_read_options,
+)
 
 if TYPE_CHECKING:
-    from microcell.surveys.sizes import SurveySize
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
-
-from microcell.cli.options import SchemaFile, parse_settings, with_read_options
-
-if TYPE_CHECKING:
-    from microcell.surveys import SurveyDesign
-from typing import TYPE_CHECKING
-
-from microcell.cli.errors import GUARANTEE_FAILED
-from microcell.cli.options import split_names
-
-if TYPE_CHECKING:
-    from microcell.surveys import Collection
-from collections.abc import Callable, Sequence
-
-from microcell.cli.options import epilog
+    from microcell.surveys import Collection, SurveyDesign, SurveySize
 
 __all__ = [
     "ANSWER_EXAMPLES",
@@ -52,93 +44,115 @@ __all__ = [
     "size",
 ]
 
+_K = Annotated[
+    int,
+    typer.Option("-k", metavar="K", help="Number of participants among whom each one is hidden."),
+]
+_Failure = Annotated[
+    float,
+    typer.Option(metavar="P", help="Accepted probability that a cell has 1 to k-1 participants."),
+]
+_CellsFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CELLS", help="Cells file written by 'survey design'.", show_default=False
+    ),
+]
+_Missing = Annotated[
+    Literal["error", "drop", "impute"],
+    typer.Option(help="How to handle candidates with a missing quasi-identifier."),
+]
+
+
+# ----------------------------------------------------------------------------------------- size
+
 SIZE_EXAMPLES = (
     "microcell survey size -k 10 --participation 0.75 --failure 1e-5 --records 100000",
-    "microcell survey size -k 10 --participation 0.75 --failure 1e-5 --figure n_min.svg",
+    "microcell survey size -k 10 --participation 0.75 --failure 1e-5 --figure sizes.svg",
 )
 
 
 @handle_errors
 def size(
     *,
-    k: Annotated[
-        int,
-        typer.Option("-k", metavar="K", help="Participants among whom each one is to be hidden."),
-    ],
+    k: _K,
     participation: Annotated[
-        float, typer.Option(metavar="P", help="The probability that a candidate takes part.")
+        float, typer.Option(metavar="P", help="Probability that a candidate takes part.")
     ],
-    failure: Annotated[
-        float,
-        typer.Option(
-            metavar="P",
-            help="The probability that is accepted for a cell of 1 to k-1 participants.",
-        ),
-    ] = 1e-5,
+    failure: _Failure = 1e-5,
     records: Annotated[
         int | None,
-        typer.Option(metavar="N", help="How many candidates there are in all.", show_default=False),
+        typer.Option(metavar="N", help="Total number of candidates.", show_default=False),
     ] = None,
     figure: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw the size against the failure: .svg, .png or .pdf.",
+            help="Plot the cell size by failure probability (.svg, .png or .pdf).",
             show_default=False,
         ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell how many candidates a cell needs, and what is left to chance, before any cell is made."""
+    """Show how many candidates a cell needs, before designing any cells."""
     if figure is not None:
         figure_format(figure, "--figure")
         check_target(figure)
-    found = mc.surveys.survey_size(k, participation, failure, records)
+    result = mc.surveys.size(k, participation, failure, records)
     if json:
-        print_data(jsons.dumps(found.as_dict(), indent=2))
+        print_data(jsons.dumps(result.as_dict(), indent=2))
     else:
-        print_facts(_size_facts(found))
+        print_facts(_size_facts(result))
     if figure is not None:
         with Staging() as staging:
             staging.path(figure).write_bytes(
-                mc.plot.survey_size(found, format=figure_format(figure, "--figure"))
+                mc.plot.survey_size(result, format=figure_format(figure, "--figure"))
             )
         Messages(quiet).facts([("figure", str(figure))])
 
 
-def _size_facts(found: "SurveySize") -> Iterator[tuple[str, str]]:
-    each = found.anonymity
+def _size_facts(result: "SurveySize") -> Iterator[tuple[str, str]]:
+    cell = result.anonymity
     yield (
-        "size",
-        f"{each.size:,} candidates a cell, so that {each.k:,} or more take part, or nobody",
+        "cell size",
+        f"{cell.size:,} candidates per cell, so that either nobody or at least {cell.k:,} take part",
     )
     yield (
         "cell failure",
-        f"{each.cell_failure:.4g}: that 1 to {each.k - 1} take part; accepted were {each.failure:.4g}",
+        f"{cell.cell_failure:.4g}: probability that 1 to {cell.k - 1} take part "
+        f"(accepted: {cell.failure:.4g})",
     )
-    yield "unprotected", f"{each.unprotected:.4g} participants, on average, in a cell that fails"
+    yield "unprotected", f"{cell.unprotected:.4g} participants on average in a cell that fails"
     yield (
         "record failure",
-        f"{each.record_failure:.4g}: that a candidate takes part and is in a cell that fails",
+        f"{cell.record_failure:.4g}: probability that a candidate takes part in a cell that fails",
     )
     yield (
         "participant failure",
-        f"{each.participant_failure:.4g}: the same for someone who does take part",
+        f"{cell.participant_failure:.4g}: the same for a candidate who takes part",
     )
-    if not each.steady:
+    if not cell.steady:
         yield (
-            "mind",
+            "warning",
             "the limit is met only because hardly anybody takes part: a larger cell would miss it",
         )
-    if found.records is not None:
-        yield "table", f"{found.records:,} candidates make {found.cells:,} cells of that size"
-        yield "table failure", f"{found.table_failure:.4g}: the probability that any of them fails"
+    if result.cells is not None:
+        noun = "cell" if result.cells == 1 else "cells"
+        yield "table", f"{result.records:,} candidates make {result.cells:,} {noun} of this size"
+        yield (
+            "table failure",
+            f"{result.table_failure:.4g}: probability that at least one cell fails",
+        )
 
+
+# --------------------------------------------------------------------------------------- design
 
 DESIGN_EXAMPLES = (
-    "microcell survey design people.csv -s schema.toml -k 5 --participation 0.75 --failure 1e-4 -o cells.json",
-    "microcell survey design people.csv -s schema.toml -k 5 --trust none --boxes 12 -o boxes.json --report design.html",
+    "microcell survey design people.csv -s schema.toml -k 5 --participation 0.75 --failure 1e-4 "
+    "-o cells.json",
+    "microcell survey design people.csv -s schema.toml -k 5 --trust none --max-boxes 12 "
+    "-o boxes.json --report design.html",
 )
 
 
@@ -148,98 +162,85 @@ def design(
     *,
     read_options: Mapping[str, Any],
     frame: Annotated[
-        Path, typer.Argument(metavar="FRAME", help="The candidates, a file.", show_default=False)
+        Path,
+        typer.Argument(metavar="FRAME", help="Table of the candidates.", show_default=False),
     ],
     schema: SchemaFile,
-    k: Annotated[
-        int,
-        typer.Option("-k", metavar="K", help="Participants among whom each one is to be hidden."),
-    ],
+    k: _K,
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="CELLS.json", help="The cells, for the respondents."
+            "--output", "-o", metavar="CELLS.json", help="Cells file for the respondents."
         ),
     ],
     participation: Annotated[
         str,
         typer.Option(
             metavar="P|COLUMN",
-            help="The probability that a candidate takes part, or the column that has it.",
+            help="Probability that a candidate takes part, or the column that contains it.",
         ),
     ] = "0.75",
-    failure: Annotated[
-        float,
-        typer.Option(
-            metavar="P",
-            help="The probability that is accepted for a cell of 1 to k-1 participants.",
-        ),
-    ] = 1e-5,
+    failure: _Failure = 1e-5,
     trust: Annotated[
         Literal["local", "none"],
         typer.Option(
-            help="Whom respondents trust: their own device, or nobody, so that they tick boxes on paper."
+            help="Whom respondents trust: their own device, or nobody (they use a paper form)."
         ),
     ] = "local",
     cells: Annotated[
         Literal["power", "balls"] | None,
-        typer.Option(help="Of local trust, the kind of cells. Default: power.", show_default=False),
+        typer.Option(help="Kind of cells with --trust local. Default: power.", show_default=False),
     ] = None,
-    boxes: Annotated[
+    max_boxes: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Of no trust, the most boxes on the form.", show_default=False
+            metavar="N",
+            help="Maximum number of boxes on the form with --trust none.",
+            show_default=False,
         ),
     ] = None,
     method: Annotated[
-        str, typer.Option("--method", "-m", metavar="NAME", help="How cells are made.")
+        str, typer.Option("--method", "-m", metavar="NAME", help="Partitioning method.")
     ] = "auto",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="An option of the method; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Option of the method; repeatable."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="For what chance decides.")] = 0,
-    missing: Annotated[
-        Literal["error", "drop", "impute"],
-        typer.Option(help="What to do with candidates that lack a value."),
-    ] = "error",
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 0,
+    missing: _Missing = "error",
     report: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.html", help="Write a report of the design.", show_default=False),
+        typer.Option(metavar="FILE.html", help="Write a report on the design.", show_default=False),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Design the cells of a survey: published before anyone answers, they hide each participant among k."""
+    """Design the cells of a survey, to be published before anyone answers."""
     messages = Messages(quiet)
-    mc.surveys.check_survey_outputs(
-        output, beside=[] if report is None else [report], sources=(frame, schema)
-    )
+    mc.surveys.SurveyDesign.check_outputs(output, report=report, sources=(frame, schema))
     with messages.progress():
-        made = mc.surveys.design_survey(
+        result = mc.surveys.design(
             mc.read(frame, **read_options),
             schema,
             k,
-            _as_participation(participation),
+            _parse_participation(participation),
             failure,
             trust=trust,
             method=method,
             cells=cells,
-            boxes=boxes,
+            max_boxes=max_boxes,
             seed=seed,
             missing=missing,
             **parse_settings(settings or []),
         )
-        mc.surveys.write_survey(
-            made, output, beside={} if report is None else {report: mc.surveys.render_survey(made)}
-        )
+        result.publish(output, report=report)
     if json:
-        print_data(jsons.dumps(made.manifest, indent=2, ensure_ascii=False))
-    messages.facts(_design_facts(made, output, report))
+        print_data(jsons.dumps(result.manifest, indent=2, ensure_ascii=False))
+    messages.facts(_design_facts(result, output, report))
 
 
-def _as_participation(text: str) -> float | str:
-    """A number if it is one, else the name of a column."""
+def _parse_participation(text: str) -> float | str:
+    """Return a probability, or else the name of a column."""
     try:
         return float(text)
     except ValueError:
@@ -247,35 +248,36 @@ def _as_participation(text: str) -> float | str:
 
 
 def _design_facts(
-    made: "SurveyDesign", output: Path, report: Path | None
+    result: "SurveyDesign", output: Path, report: Path | None
 ) -> Iterator[tuple[str, str]]:
-    manifest = made.manifest
+    manifest = result.manifest
     cells, certainty = manifest["cells"], manifest["certainty"]
-    designed, given = manifest["candidates"]["designed"], manifest["candidates"]["in"]
-    left = "" if designed == given else f"; {given - designed:,} without a value were left out"
+    candidates = manifest["candidates"]
+    n_dropped = candidates["in"] - candidates["designed"]
+    dropped = f"; {n_dropped:,} dropped for missing values" if n_dropped else ""
     yield (
         "cells",
-        f"{cells['count']:,} of {cells['smallest']:,} to {cells['largest']:,} candidates{left}",
+        f"{cells['count']:,} with {cells['smallest']:,} to {cells['largest']:,} candidates each"
+        f"{dropped}",
     )
     yield (
         "cell failure",
-        f"{cells['failure']['largest']:.4g} at worst; accepted were {manifest['failure']:.4g}",
+        f"at most {cells['failure']['largest']:.4g} (accepted: {manifest['failure']:.4g})",
     )
     yield (
         "table failure",
-        f"{manifest['table']['table_failure']:.4g}: the probability that any cell fails",
+        f"{manifest['table']['table_failure']:.4g}: probability that at least one cell fails",
     )
-    ratio = (
-        ""
-        if certainty["ratio"] is None
-        else f", {certainty['ratio']:.3g} times that of certain participation"
-    )
-    yield "distortion", f"{manifest['distortion']:.4g} expected{ratio}"
-    yield "cells", str(output)
-    yield "manifest", str(mc.surveys.design_path(output))
+    ratio = certainty["ratio"]
+    compared = "" if ratio is None else f", {ratio:.3g} times that of certain participation"
+    yield "information loss", f"{manifest['distortion']:.2%} expected{compared}"
+    yield "cells file", str(output)
+    yield "manifest", str(result.manifest_path(output))
     if report is not None:
         yield "report", str(report)
 
+
+# ----------------------------------------------------------------------------- check and answer
 
 CHECK_EXAMPLES = (
     "microcell survey check cells.json",
@@ -286,17 +288,12 @@ CHECK_EXAMPLES = (
 @handle_errors
 def check(
     *,
-    cells: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CELLS", help="A file that survey design wrote.", show_default=False
-        ),
-    ],
+    cells: _CellsFile,
     frame: Annotated[
         Path | None,
         typer.Option(
             metavar="FRAME",
-            help="The candidates: their numbers are counted again.",
+            help="Table of the candidates, to check the sizes of the cells.",
             show_default=False,
         ),
     ] = None,
@@ -304,98 +301,30 @@ def check(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="The frame's column of probabilities to compare.",
+            help="Column of the frame with probabilities, to compare with the file.",
             show_default=False,
         ),
     ] = None,
     missing: Annotated[
         Literal["error", "drop", "impute"],
-        typer.Option(help="What the design did with candidates that lack a value."),
+        typer.Option(help="How the design handled candidates with a missing quasi-identifier."),
     ] = "error",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check the cells of a survey: that they are whole, and that what they promise follows from what they state."""
-    with Messages(quiet).progress():
-        found = mc.surveys.check_survey(cells, frame, participation=participation, missing=missing)
+    """Check that a cells file is unaltered and keeps what it promises."""
+    messages = Messages(quiet)
+    with messages.progress():
+        result = mc.surveys.check(cells, frame, participation=participation, missing=missing)
     if json:
-        print_data(jsons.dumps(found.as_dict(), indent=2))
+        print_data(jsons.dumps(result.as_dict(), indent=2))
     else:
-        print_facts((("good" if item.holds else "BAD"), item.words) for item in found.findings)
-    verdict = (
-        "All that was looked at holds."
-        if found.holds
-        else "These cells do not keep what they promise."
+        print_facts(("ok" if item.holds else "FAILED", item.message) for item in result.findings)
+    messages.info(
+        "All checks passed." if result.holds else "These cells do not keep their promise."
     )
-    Messages(quiet).info(verdict)
-    if not found.holds:
+    if not result.holds:
         raise typer.Exit(GUARANTEE_FAILED)
-
-
-PAGE_EXAMPLES = ('microcell survey page cells.json --title "Health 2030" -o page.html',)
-
-
-@handle_errors
-def page(
-    *,
-    cells: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CELLS", help="A file that survey design wrote.", show_default=False
-        ),
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The page, in HTML.")
-    ],
-    title: Annotated[str, typer.Option(help="What stands above it.")] = "Find your cell",
-    quiet: Quiet = False,
-) -> None:
-    """Make one page that finds a respondent's cell in the browser; what is entered never leaves the device."""
-    check_target(output, sources=(cells,))
-    text = mc.surveys.survey_page(mc.load_cells(cells), title=title)
-    with Staging() as staging:
-        staging.path(output).write_text(text, encoding="utf-8")
-    Messages(quiet).facts([("page", str(output))])
-
-
-FORM_EXAMPLES = (
-    'microcell survey form cells.json --title "Health 2030" --ask "Are you well?" -o form.html',
-)
-
-
-@handle_errors
-def form(
-    *,
-    cells: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CELLS",
-            help="A file that survey design --trust none wrote.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="The form, in HTML, to be printed."),
-    ],
-    title: Annotated[str, typer.Option(help="What stands above it.")] = "Survey",
-    ask: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="QUESTION", help="A question with room for the answer; give it again for more."
-        ),
-    ] = None,
-    most: Annotated[
-        int, typer.Option(help="Refuse more boxes than this: they fit no two pages.")
-    ] = 60,
-    quiet: Quiet = False,
-) -> None:
-    """Make a form for paper: ticks that lead to the code of a box, and a part to hand in with the code alone."""
-    check_target(output, sources=(cells,))
-    text = mc.surveys.survey_form(mc.load_cells(cells), title=title, ask=ask or (), most=most)
-    with Staging() as staging:
-        staging.path(output).write_text(text, encoding="utf-8")
-    Messages(quiet).facts([("form", str(output))])
 
 
 ANSWER_EXAMPLES = (
@@ -407,40 +336,97 @@ ANSWER_EXAMPLES = (
 @handle_errors
 def answer(
     *,
-    cells: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CELLS", help="A file that survey design wrote.", show_default=False
-        ),
-    ],
+    cells: _CellsFile,
     record: Annotated[
         Path,
-        typer.Option(metavar="ME.json", help="Your values by name of a column, an object in JSON."),
+        typer.Option(metavar="ME.json", help="Your values by column name, as a JSON object."),
     ],
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find your cell, and what it publishes in place of your values; your record stays on this device."""
-    found = mc.surveys.answer_survey(cells, record)
+    """Find your cell and what it publishes. Your record stays on this device."""
+    result = mc.surveys.answer(cells, record)
     if json:
-        print_data(jsons.dumps(found.as_dict(), ensure_ascii=False))
+        print_data(jsons.dumps(result.as_dict(), ensure_ascii=False))
     else:
-        print_facts(
-            [
-                ("cell", str(found.cell)),
-                *((name, str(value)) for name, value in found.representative.items()),
-            ]
-        )
+        published = ((name, str(value)) for name, value in result.representative.items())
+        print_facts([("cell", str(result.cell)), *published])
     messages = Messages(quiet)
-    for name in found.strange:
+    for name in result.unfamiliar:
         messages.info(
-            f"The value of {name!r} is not one that the cells were made for: the nearest cell was taken."
+            f"The cells were not designed for your value of {name!r}: the nearest cell was chosen."
         )
 
+
+# -------------------------------------------------------------------------------- page and form
+
+PAGE_EXAMPLES = ('microcell survey page cells.json --title "Health 2030" -o page.html',)
+
+
+@handle_errors
+def page(
+    *,
+    cells: _CellsFile,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="HTML page.")],
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "Find your cell",
+    quiet: Quiet = False,
+) -> None:
+    """Create a web page that finds a respondent's cell without sending anything."""
+    check_target(output, sources=(cells,))
+    _write(output, mc.surveys.page(mc.load_cells(cells), title=title))
+    Messages(quiet).facts([("page", str(output))])
+
+
+FORM_EXAMPLES = (
+    'microcell survey form cells.json --title "Health 2030" --ask "How are you?" -o form.html',
+)
+
+
+@handle_errors
+def form(
+    *,
+    cells: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CELLS",
+            help="Cells file written by 'survey design --trust none'.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="HTML file, to be printed."),
+    ],
+    title: Annotated[str, typer.Option(help="Title of the form.")] = "Survey",
+    ask: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUESTION", help="Question with room for an answer on the slip; repeatable."
+        ),
+    ] = None,
+    max_boxes: Annotated[
+        int, typer.Option(metavar="N", help="Largest number of boxes allowed on the form.")
+    ] = 60,
+    quiet: Quiet = False,
+) -> None:
+    """Create a paper form on which respondents find their code by ticking boxes."""
+    check_target(output, sources=(cells,))
+    text = mc.surveys.form(mc.load_cells(cells), title=title, ask=ask or (), max_boxes=max_boxes)
+    _write(output, text)
+    Messages(quiet).facts([("form", str(output))])
+
+
+def _write(output: Path, text: str) -> None:
+    with Staging() as staging:
+        staging.path(output).write_text(text, encoding="utf-8")
+
+
+# -------------------------------------------------------------------------------------- collect
 
 COLLECT_EXAMPLES = (
     "microcell survey collect cells.json answers.csv -o release.csv",
-    "microcell survey collect cells.json answers.csv -o release.csv --below merge --id token --report release.html",
+    "microcell survey collect cells.json answers.csv -o release.csv --below merge --id token "
+    "--report release.html",
 )
 
 
@@ -449,30 +435,25 @@ COLLECT_EXAMPLES = (
 def collect(
     *,
     read_options: Mapping[str, Any],
-    cells: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CELLS", help="A file that survey design wrote.", show_default=False
-        ),
-    ],
+    cells: _CellsFile,
     answers: Annotated[
         Path,
         typer.Argument(
             metavar="ANSWERS",
-            help="A table with a column cell, or representatives.",
+            help="Table with a column 'cell', or with the columns of the representatives.",
             show_default=False,
         ),
     ],
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Where to write; the suffix tells the format."
+            "--output", "-o", metavar="FILE", help="Release; the suffix determines the format."
         ),
     ],
     below: Annotated[
         Literal["suppress", "merge"],
         typer.Option(
-            help="What to do with cells of 1 to k-1 answers: leave them out, or join them with the nearest."
+            help="Cells with 1 to k-1 answers: suppress them, or merge them with the nearest."
         ),
     ] = "suppress",
     id: Annotated[
@@ -480,61 +461,59 @@ def collect(
         typer.Option(
             "--id",
             metavar="NAME",
-            help="A column to find duplicates by; left out.",
+            help="Column that identifies respondents, to detect duplicates; not published.",
             show_default=False,
         ),
     ] = None,
     drop: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME,NAME,...", help="Further columns to leave out.", show_default=False
+            metavar="NAME,NAME,...", help="Other columns not to publish.", show_default=False
         ),
     ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.html", help="Write a report of the release.", show_default=False
+            metavar="FILE.html", help="Write a report on the release.", show_default=False
         ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Collect answers into a release in which each record shares its quasi-identifiers with k - 1 others or more."""
+    """Turn answers into a k-anonymous release."""
     messages = Messages(quiet)
     mc.api.check_outputs(
         output, beside=[] if report is None else [report], sources=(cells, answers)
     )
+    names = [] if drop is None else split_names(drop)
     with messages.progress():
-        names = [] if drop is None else split_names(drop)
-        found = mc.surveys.collect_survey(
-            cells, mc.read(answers, **read_options), below=below, id=id, drop=names
-        )
-        found = mc.surveys.write_collection(
-            found,
-            output,
-            beside={} if report is None else {report: mc.surveys.render_collection(found)},
-        )
+        table = mc.read(answers, **read_options)
+        result = mc.surveys.collect(cells, table, below=below, id=id, drop=names)
+        result = result.publish(output, report=report)
     if json:
-        print_data(jsons.dumps(found.manifest, indent=2, ensure_ascii=False))
-    messages.facts(_facts(found, output, report))
+        print_data(jsons.dumps(result.manifest, indent=2, ensure_ascii=False))
+    messages.facts(_collection_facts(result, output, report))
 
 
-def _facts(found: "Collection", output: Path, report: Path | None) -> Iterator[tuple[str, str]]:
-    answers, cells, attained = (found.manifest[name] for name in ("answers", "cells", "attained"))
+def _collection_facts(
+    result: "Collection", output: Path, report: Path | None
+) -> Iterator[tuple[str, str]]:
+    answers, cells, attained = (result.manifest[name] for name in ("answers", "cells", "attained"))
     yield (
         "answers",
-        f"{answers['out']:,} of {answers['in']:,} released, {answers['suppressed']:,} left out",
+        f"{answers['out']:,} of {answers['in']:,} released, {answers['suppressed']:,} suppressed",
     )
     yield (
         "cells",
-        f"{cells['designed']:,} designed, {cells['empty']:,} without answers, {cells['short']:,} with too few",
+        f"{cells['designed']:,} designed, {cells['empty']:,} without answers, "
+        f"{cells['short']:,} with too few",
     )
-    least, middle = attained["least"], attained["median"]
     yield (
-        "k attained",
-        f"{least:,} answers in the smallest of {cells['published']:,} published, {middle:g} in the middle",
+        "answers per cell",
+        f"at least {attained['least']:,}, median {attained['median']:g}, "
+        f"in {cells['published']:,} published cells",
     )
-    for note in found.audit.notes:
+    for note in result.audit.notes:
         yield "note", note
     yield "table", str(output)
     yield "manifest", str(mc.release.manifest_path(output))
@@ -551,11 +530,11 @@ COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
     form: FORM_EXAMPLES,
     collect: COLLECT_EXAMPLES,
 }
-"""The commands of the group, each with its examples, in the order that help shows."""
+"""Commands of the group with their examples, in the order of the help text."""
 
 app = typer.Typer(
     name="survey",
-    help="Surveys whose participation is uncertain: design, check, answer, collect.",
+    help="Surveys with uncertain participation: design, check, answer, collect.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

@@ -1,98 +1,89 @@
-"""Surveys with uncertain participation: size and design cells, check, answer and collect.
+"""Surveys with uncertain participation.
 
-Respondents check and answer on their own devices. That needs neither tables nor methods, so names
-are loaded on first use.
+The order of work: :func:`size` (how many candidates a cell needs), :func:`design` (cells, published
+before anyone answers), :func:`page` and :func:`form` (what respondents get), :func:`check` and
+:func:`answer` (on the respondent's own device), :func:`collect` (answers to a k-anonymous release).
+
+Names are loaded on first use: checking and answering must not load tables or methods.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from microcell.surveys.collection import (
-        Collection,
-        collect_survey,
-        render_collection,
-        write_collection,
-    )
-    from microcell.surveys.designs import SurveyDesign, design_survey
-    from microcell.surveys.forms import BoxInWords, describe_boxes, survey_form, survey_page
+    from microcell.surveys.collection import Collection, collect
+    from microcell.surveys.designs import SurveyDesign, design
+    from microcell.surveys.forms import BoxDescription, describe_boxes, form, page
     from microcell.surveys.participation import (
-        APPROXIMATIONS,
-        EffectiveAnonymity,
+        Estimate,
         Simulation,
-        approximate_size,
         cell_failures,
-        effective_anonymity,
         simulate_participation,
         table_failure,
     )
-    from microcell.surveys.publication import (
-        check_survey_outputs,
-        design_path,
-        render_survey,
-        write_survey,
+    from microcell.surveys.respondents import Answer, CheckFinding, SurveyCheck, answer, check
+    from microcell.surveys.sizes import (
+        APPROXIMATIONS,
+        EffectiveAnonymity,
+        SurveySize,
+        approximate_size,
+        effective_anonymity,
+        size,
     )
-    from microcell.surveys.respondents import (
-        Answer,
-        Finding,
-        SurveyCheck,
-        answer_survey,
-        check_survey,
-    )
-    from microcell.surveys.sizes import SurveySize, survey_size
+    from microcell.surveys.survey_cells import FailureSummary
 
-_MODULES = {
+_NAMES = {
+    "collection": ("Collection", "collect"),
+    "designs": ("SurveyDesign", "design"),
+    "forms": ("BoxDescription", "describe_boxes", "form", "page"),
     "participation": (
-        "APPROXIMATIONS",
-        "EffectiveAnonymity",
+        "Estimate",
         "Simulation",
-        "approximate_size",
         "cell_failures",
-        "effective_anonymity",
         "simulate_participation",
         "table_failure",
     ),
-    "forms": ("BoxInWords", "describe_boxes", "survey_form", "survey_page"),
-    "respondents": ("Answer", "answer_survey", "Finding", "SurveyCheck", "check_survey"),
-    "collection": ("Collection", "collect_survey", "render_collection", "write_collection"),
-    "designs": ("SurveyDesign", "design_survey"),
-    "publication": ("check_survey_outputs", "design_path", "render_survey", "write_survey"),
-    "sizes": ("SurveySize", "survey_size"),
+    "respondents": ("Answer", "CheckFinding", "SurveyCheck", "answer", "check"),
+    "sizes": (
+        "APPROXIMATIONS",
+        "EffectiveAnonymity",
+        "SurveySize",
+        "approximate_size",
+        "effective_anonymity",
+        "size",
+    ),
+    "survey_cells": ("FailureSummary",),
 }
 _MODULE_OF = {
-    name: f"microcell.surveys.{module}" for module, names in _MODULES.items() for name in names
+    name: f"microcell.surveys.{module}" for module, names in _NAMES.items() for name in names
 }
 
 __all__ = [
     "APPROXIMATIONS",
     "Answer",
-    "BoxInWords",
+    "BoxDescription",
+    "CheckFinding",
     "Collection",
     "EffectiveAnonymity",
-    "Finding",
+    "Estimate",
+    "FailureSummary",
     "Simulation",
     "SurveyCheck",
     "SurveyDesign",
     "SurveySize",
-    "answer_survey",
+    "answer",
     "approximate_size",
     "cell_failures",
-    "check_survey",
-    "check_survey_outputs",
-    "collect_survey",
+    "check",
+    "collect",
     "describe_boxes",
-    "design_path",
-    "design_survey",
+    "design",
     "effective_anonymity",
-    "render_collection",
-    "render_survey",
+    "form",
+    "page",
     "simulate_participation",
-    "survey_form",
-    "survey_page",
-    "survey_size",
+    "size",
     "table_failure",
-    "write_collection",
-    "write_survey",
 ]
 
 

@@ -1,7 +1,7 @@
-"""Answers to a release: what each cell in fact got, and a table in which each record is one of k."""
+"""Collection of a survey: from answers to a k-anonymous release."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from microcell.model import Audit, Floats, Integers, Mask, Schema, Table, Values
 from microcell.release import manifest as manifests
 from microcell.report import render
 from microcell.schema import resolve
-from microcell.surveys.cells import SurveyCells, read_cells
+from microcell.surveys.survey_cells import SurveyCells, load_survey_cells
 
 __all__ = [
     "BELOW",
@@ -33,178 +33,23 @@ __all__ = [
     "DESIGN",
     "Collection",
     "check_answers",
-    "collect_survey",
+    "collect",
     "find_cells",
     "merge_cells",
-    "render_collection",
-    "write_collection",
 ]
 
-CELL, DESIGN = "cell", "design"
-"""The columns with the number of the cell, and with the digest of its design."""
+CELL = "cell"
+"""Column of the answers with the cell number."""
 
-_SHOWN = 10
-
-
-def check_answers(
-    found: SurveyCells, table: Table, *, id: str | None, drop: Sequence[str]
-) -> list[str]:
-    """The columns that are not for the release, if no respondent answered twice and all answers are of this design."""
-    if isinstance(drop, str) or not isinstance(drop, Sequence):
-        raise OptionError("drop must be a list of column names.")
-    unknown = [name for name in (*drop, *([] if id is None else [id])) if name not in table.columns]
-    if unknown:
-        raise SchemaError(
-            f"The answers have no columns {', '.join(map(repr, unknown))}. Check their names."
-        )
-    kept = [name for name in drop if name in found.representatives]
-    if kept:
-        raise OptionError(
-            f"Every cell publishes {', '.join(map(repr, kept))}, so that drop cannot leave it out."
-        )
-    if id is not None:
-        _check_once(id, table.columns[id])
-    if DESIGN in table.columns:
-        _check_design(found, table.columns[DESIGN])
-    own = {
-        *(name for name in (CELL, DESIGN) if name in table.columns),
-        *([] if id is None else [id]),
-        *drop,
-    }
-    return sorted(own - set(found.representatives))
-
-
-def find_cells(found: SurveyCells, table: Table) -> Integers:
-    """The cell of each answer: by its number or, where there is none, by the representative."""
-    if CELL in table.columns:
-        return _by_number(table.columns[CELL], len(found.cells))
-    lacking = [name for name in found.representatives if name not in table.columns]
-    if lacking:
-        raise SchemaError(
-            f"The answers have neither a column {CELL!r} nor the columns {', '.join(map(repr, lacking))} of the "
-            "representatives. Give one or the other."
-        )
-    return _by_representative(found, table)
-
-
-def _check_once(name: str, values: Values) -> None:
-    _refuse(values.missing, f"Column {name!r} tells respondents apart, but is missing in")
-    codes, _ = values.factorize()
-    _, first, counts = np.unique(codes, return_index=True, return_counts=True)
-    again = np.isin(codes, codes[first[counts > 1]])
-    again[first] = False
-    _refuse(again, f"Respondents by column {name!r} answered before in")
-
-
-def _check_design(found: SurveyCells, values: Values) -> None:
-    if values.storage != "text":
-        raise DataError(
-            f"Column {DESIGN!r} must hold the digest of the design, as text. Rename it if it is another."
-        )
-    codes, names = values.factorize()
-    right = np.array([*(name == found.cells.digest for name in names), False])
-    _refuse(~right[codes], f"By column {DESIGN!r}, these cells are not of this design in")
-
-
-def _by_number(values: Values, count: int) -> Integers:
-    if not values.is_number:
-        raise DataError(
-            f"Column {CELL!r} must hold the numbers of cells, 0 to {count - 1}, not {values.storage} values."
-        )
-    numbers = values.reals()
-    with np.errstate(invalid="ignore"):
-        known = (numbers >= 0) & (numbers < count) & (numbers == np.floor(numbers))
-    _refuse(~known, f"There is no such cell among 0 to {count - 1} in")
-    return numbers.astype(np.int64)
-
-
-def _by_representative(found: SurveyCells, table: Table) -> Integers:
-    """The first cell that publishes what the answer says."""
-    names = list(found.representatives)
-    readers = {name: _reader_of(found.representatives[name]) for name in names}
-    cells: dict[tuple[Any, ...], int] = {}
-    for cell in reversed(range(len(found.cells))):
-        cells[
-            tuple(_as_key(found.representatives[name][cell], readers[name]) for name in names)
-        ] = cell
-    given = tables.values_of_cells(table, np.arange(table.rows), names) if table.rows else {}
-    rows = zip(*(given[name] for name in names), strict=True) if given else ()
-    keyed = (tuple(_as_key(v, readers[n]) for v, n in zip(row, names, strict=True)) for row in rows)
-    out = np.array([cells.get(key, -1) for key in keyed], dtype=np.int64)
-    _refuse(out < 0, "No cell of this design publishes what is in")
-    return out
-
-
-def _reader_of(values: Sequence[Any]) -> Callable[[Any], Any]:
-    """What makes the values of a column the same however a file wrote them: 3 and 3.0, true and True, a day."""
-    kinds = {type(value) for value in values if value is not None}
-    if kinds == {bool}:
-        return lambda value: str(value).lower()
-    return float if kinds <= {int, float} else _read_text
-
-
-def _read_text(value: Any) -> str:
-    """The text, a date for a date at midnight: which of them it is depends on what else is in the column."""
-    return str(value).removesuffix("T00:00:00")
-
-
-def _as_key(value: Any, read: Callable[[Any], Any]) -> Any:
-    if value is None or (isinstance(value, str) and not value):
-        return None
-    try:
-        return read(value)
-    except (TypeError, ValueError):
-        return str(value)
-
-
-def _refuse(wrong: Mask, what: str) -> None:
-    """Refuse answers, naming their rows."""
-    rows = np.flatnonzero(wrong) + 1
-    if len(rows):
-        more = "" if len(rows) <= _SHOWN else f" and {len(rows) - _SHOWN} more"
-        listed = ", ".join(map(str, rows[:_SHOWN].tolist()))
-        raise DataError(
-            f"{what} {'row' if len(rows) == 1 else 'rows'} {listed}{more}. Nothing was released."
-        )
-
-
-def merge_cells(centroids: Floats, attained: Integers, k: int) -> Integers:
-    """For each cell the one whose representative it publishes; -1 for one without answers.
-
-    The group of fewest answers, ties to the lowest, joins the one with the nearest mean, until all have k or more. The
-    mean of a group is that of its cells' centroids, weighed by answers. A group publishes the representative of
-    its cell that is nearest to its mean. There must be k answers in all. Time O(G^2 m) for G cells with answers.
-
-    Examples
-    --------
-    >>> merge_cells(np.array([[0.0], [1.0], [5.0], [9.0]]), np.array([1, 4, 0, 3]), 3)
-    array([ 1,  1, -1,  3])
-    """
-    used = np.flatnonzero(attained)
-    group = np.arange(len(used))
-    means, counts = centroids[used].copy(), attained[used].astype(np.float64)
-    while len(np.flatnonzero(counts)) > 1:
-        alive = np.flatnonzero(counts)
-        fewest = int(alive[np.argmin(counts[alive])])
-        if counts[fewest] >= k:
-            break
-        others = alive[alive != fewest]
-        into = int(others[squared_distances(means[others], means[fewest]).argmin()])
-        both = counts[fewest] + counts[into]
-        means[into] = (means[fewest] * counts[fewest] + means[into] * counts[into]) / both
-        counts[into], counts[fewest] = both, 0.0
-        group[group == fewest] = into
-    out = np.full(len(attained), -1)
-    for number in np.unique(group):
-        own = used[group == number]
-        out[own] = own[squared_distances(centroids[own], means[number]).argmin()]
-    return out
-
+DESIGN = "design"
+"""Column of the answers with the digest of the design."""
 
 BELOW = ("suppress", "merge")
-"""What may become of cells with 1 to k-1 answers."""
+"""How cells with 1 to k - 1 answers can be handled."""
 
-_OF_TWO_TABLES = (
+_MAX_ROWS_SHOWN = 10
+
+_COMPARING_MEASURES = (
     "records_unaccounted",
     "records_dropped",
     "columns_missing",
@@ -214,25 +59,80 @@ _OF_TWO_TABLES = (
 """Measures that compare a release with its original, which a survey does not have."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Collection:
-    """The release of a survey: a k-anonymous table, proved on itself, and the account of it.
+    """Release of a survey: a k-anonymous table with its audit and manifest.
 
-    ``table`` is in the frame type that came in, ``released`` the same as a :class:`Table`; rows are in an order that
-    tells nothing of that of the answers. ``attained`` is how many answers each cell got: it is not for publication,
-    for it counts those that were left out too.
+    The order of the rows does not reveal the order of the answers.
     """
 
     table: Any
-    manifest: Mapping[str, Any]
+    """The release, as the same type of data frame as the answers."""
+    manifest: dict[str, Any]
     audit: Audit
     released: Table
+    """The release as a :class:`Table`."""
     schema: Schema
     attained: Integers
+    """Number of answers per cell. Not for publication: it includes suppressed answers."""
     source: Path | None = None
+    """File that the answers were read from."""
+
+    def __repr__(self) -> str:
+        answers = self.manifest["answers"]
+        return (
+            f"Collection({answers['out']} of {answers['in']} answers, k={self.manifest['k']}, "
+            f"{self.manifest['cells']['published']} cells)"
+        )
+
+    def publish(self, path: str | Path, *, report: str | Path | None = None) -> "Collection":
+        """Write the release, its manifest and optionally an HTML report, all or nothing.
+
+        The file is read back and k counted again before it replaces an existing one. Returns the
+        collection with the completed manifest.
+        """
+        target = Path(path)
+        self._check_outputs(target, report)
+        tables.check_writable(self.released, target.suffix)
+        with Staging() as staging:
+            if report is not None:
+                staging.path(Path(report)).write_text(self.render(), encoding="utf-8")
+            manifest_file = staging.path(manifests.manifest_path(target))
+            temporary = staging.path(target)
+            tables.write(self.released, temporary)
+            written = tables.read_back(self.released, temporary)
+            _prove(written, self.schema, int(self.manifest["k"]), self.released.rows)
+            manifest = {**self.manifest, "output": manifests.describe_table(written)}
+            text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+            manifest_file.write_text(text, encoding="utf-8")
+        return replace(self, manifest=manifest)
+
+    def _check_outputs(self, target: Path, report: str | Path | None) -> None:
+        outputs = [target, manifests.manifest_path(target)]
+        if report is not None:
+            outputs.append(Path(report))
+        resolved = [output.resolve() for output in outputs]
+        for output in outputs:
+            check_target(output, sources=[] if self.source is None else [self.source])
+            if resolved.count(output.resolve()) > 1:
+                raise TableError(
+                    f"{output} would be written twice. Table, manifest and report must be "
+                    "different files.",
+                    code="table.exists",
+                )
+
+    def render(self, form: str = "html") -> str:
+        """Return a public report of the release: the parts of an audit that need no original."""
+        return render(
+            self.audit,
+            form,
+            title="Survey release",
+            audience="public",
+            require={"k": self.manifest["k"]},
+        )
 
 
-def collect_survey(
+def collect(
     cells: Cells | str | Path,
     answers: Any,
     *,
@@ -240,214 +140,365 @@ def collect_survey(
     id: str | None = None,
     drop: Sequence[str] = (),
 ) -> Collection:
-    """The release of a survey's answers: every record shares its quasi-identifiers with k - 1 others or more.
+    """Turn the answers of a survey into a k-anonymous release.
+
+    Every record shares its quasi-identifiers with at least k - 1 others.
 
     Parameters
     ----------
     cells
         Cells of a survey, or the path of their file.
     answers
-        A table, as :func:`anonymize` takes it: a column ``cell`` with the number of the respondent's cell, or the
-        columns of the representatives; and what was asked for, which is published as it is. Where there is a column
-        ``design``, it must hold the digest of these cells in every row.
+        A table, as for :func:`anonymize`, with a column ``cell`` (number of the respondent's cell)
+        or the columns of the representatives. All other columns are published unchanged. If there
+        is a column ``design``, it must contain the digest of these cells in every row.
     below
-        What to do with cells that got 1 to k-1 answers: "suppress" leaves these answers out, "merge" joins such a cell
-        with the nearest that has answers until there are k, and publishes one of their representatives for all.
+        How to handle cells with 1 to k - 1 answers: "suppress" leaves these answers out, "merge"
+        joins such a cell with the nearest cell that has answers until there are k, and publishes
+        the same representative for all of them.
     id
-        A column that is different for each respondent, to find duplicates by; it is left out of the release.
+        Column that identifies respondents, to detect duplicates. It is not published.
     drop
-        Further columns to leave out.
+        Other columns not to publish.
 
     Raises
     ------
     TooFewRecordsError
-        Fewer than k answers in all, or in every cell.
+        There are fewer than k answers in total, or in every cell.
     DataError
-        Duplicates, unknown cells and cells of another design, by row.
+        Answers are duplicated, name an unknown cell or belong to another design. The message
+        names the rows.
 
     Examples
     --------
-    >>> from microcell import Schema
-    >>> from microcell.surveys import design_survey
+    >>> from microcell import Schema, surveys
     >>> people = {"age": np.arange(600) % 71 + 18}
-    >>> design = design_survey(people, Schema(quasi=["age"]), 5, participation=0.5, failure=1e-3, method="mdav")
-    >>> took_part = np.flatnonzero(np.random.default_rng(0).random(600) < 0.5)
-    >>> answers = {"cell": design.labels[took_part], "income": took_part}
-    >>> release = collect_survey(design.cells, answers)
-    >>> release.audit["k"] >= 5
+    >>> schema = Schema(quasi=["age"])
+    >>> design = surveys.design(people, schema, 5, 0.5, 1e-3, method="mdav")
+    >>> participants = np.flatnonzero(np.random.default_rng(0).random(600) < 0.5)
+    >>> answers = {"cell": design.labels[participants], "income": participants}
+    >>> collect(design.cells, answers).audit["k"] >= 5
     True
     """
-    found = read_cells(cells)
+    survey = load_survey_cells(cells)
     if below not in BELOW:
-        raise OptionError(f"below must be one of {', '.join(BELOW)}.")
-    k = int(found.survey["k"])
+        raise OptionError(
+            f"below must be one of {', '.join(BELOW)}.", code="option.unknown", option="below"
+        )
+    k = survey.k
     progress.report("reading")
     table = tables.read(answers)
-    dropped = check_answers(found, table, id=id, drop=drop)
-    labels = find_cells(found, table)
+    dropped = check_answers(survey, table, id=id, drop=drop)
+    labels = find_cells(survey, table)
     _check_enough(table.rows, k)
-    attained = np.bincount(labels, minlength=len(found.cells))
+    attained = np.bincount(labels, minlength=len(survey.cells))
     groups = np.where(attained >= k, np.arange(len(attained)), -1)
     if below == "merge":
-        groups = merge_cells(found.cells.centroids, attained, k)
+        groups = merge_cells(survey.cells.centroids, attained, k)
     rows = np.flatnonzero(groups[labels] >= 0)
     if len(rows) == 0:
         raise TooFewRecordsError(
-            f"No cell got k = {k} answers, so that nothing would be left. Merge cells, or wait for more answers."
+            f"No cell has k = {k} answers, so nothing would be left to publish. Merge cells "
+            "(below='merge'), or wait for more answers.",
+            k=k,
         )
-    rows = rows[_order(table, found.cells.digest, len(rows))]
-    released = _release(found, tables.take(table, rows), groups[labels[rows]], dropped)
-    schema = _schema_of(found, released)
+    rows = rows[_row_order(table, survey.cells.digest, len(rows))]
+    released = _release(survey, tables.take(table, rows), groups[labels[rows]], dropped)
+    schema = _release_schema(survey, released)
     _prove(released, schema, k, len(rows))
-    manifest = _describe(found, table, released, attained, groups, below)
-    audit = _audit(released, schema)
     return Collection(
-        released.native, manifest, audit, released, schema, attained, table.origin.path
+        table=released.native,
+        manifest=_describe(survey, table, released, attained, groups, below),
+        audit=_audit(released, schema),
+        released=released,
+        schema=schema,
+        attained=attained,
+        source=table.origin.path,
     )
 
 
-def write_collection(
-    collected: Collection, output: str | Path, *, beside: Mapping[Path, str] | None = None
-) -> Collection:
-    """Write the release and its manifest, and what is to go ``beside`` them: all of it, whole, or none.
+# -------------------------------------------------------------------------------------- answers
 
-    The file is read back and k counted once more before it takes its name.
+
+def check_answers(
+    survey: SurveyCells, table: Table, *, id: str | None, drop: Sequence[str]
+) -> list[str]:
+    """Check respondents and design of the answers; return the columns not to publish."""
+    if isinstance(drop, str) or not isinstance(drop, Sequence):
+        raise OptionError(
+            "drop must be a list of column names.", code="option.wrong_type", option="drop"
+        )
+    own_columns = [] if id is None else [id]
+    unknown = [name for name in (*drop, *own_columns) if name not in table.columns]
+    if unknown:
+        raise SchemaError(
+            f"The answers have no column {', '.join(map(repr, unknown))}. Check the name.",
+            code="schema.unknown_column",
+            columns=tuple(unknown),
+        )
+    published = [name for name in drop if name in survey.representatives]
+    if published:
+        raise OptionError(
+            f"{', '.join(map(repr, published))} cannot be dropped: every cell publishes it.",
+            code="option.conflict",
+            option="drop",
+        )
+    if id is not None:
+        _check_unique(id, table.columns[id])
+    if DESIGN in table.columns:
+        _check_design(survey, table.columns[DESIGN])
+    technical = {name for name in (CELL, DESIGN) if name in table.columns}
+    return sorted({*technical, *own_columns, *drop} - set(survey.representatives))
+
+
+def _check_unique(name: str, values: Values) -> None:
+    _reject_rows(values.missing, "data.bad_key", f"Column {name!r} has no value", column=name)
+    codes, _ = values.factorize()
+    _, first, counts = np.unique(codes, return_index=True, return_counts=True)
+    repeated = np.isin(codes, codes[first[counts > 1]])
+    repeated[first] = False
+    _reject_rows(
+        repeated, "data.bad_key", f"Column {name!r} repeats an earlier respondent", column=name
+    )
+
+
+def _check_design(survey: SurveyCells, values: Values) -> None:
+    if values.storage != "text":
+        raise DataError(
+            f"Column {DESIGN!r} must contain the digest of the design as text. If the column has "
+            "another meaning, rename it.",
+            column=DESIGN,
+        )
+    codes, names = values.factorize()
+    matches = np.array([*(name == survey.cells.digest for name in names), False])
+    _reject_rows(
+        ~matches[codes],
+        "table.mismatch",
+        f"Column {DESIGN!r} names another design",
+        column=DESIGN,
+    )
+
+
+def find_cells(survey: SurveyCells, table: Table) -> Integers:
+    """Return the cell of each answer, by its number or else by the representative."""
+    if CELL in table.columns:
+        return _find_by_number(table.columns[CELL], len(survey.cells))
+    absent = [name for name in survey.representatives if name not in table.columns]
+    if absent:
+        raise SchemaError(
+            f"The answers need either a column {CELL!r} or all columns of the representatives; "
+            f"{', '.join(map(repr, absent))} is missing.",
+            code="schema.unknown_column",
+            columns=tuple(absent),
+        )
+    return _find_by_representative(survey, table)
+
+
+def _find_by_number(values: Values, n_cells: int) -> Integers:
+    if not values.is_number:
+        raise DataError(
+            f"Column {CELL!r} must contain cell numbers from 0 to {n_cells - 1}, not "
+            f"{values.storage} values.",
+            code="data.not_a_number",
+            column=CELL,
+        )
+    numbers = values.reals()
+    with np.errstate(invalid="ignore"):
+        valid = (numbers >= 0) & (numbers < n_cells) & (numbers == np.floor(numbers))
+    _reject_rows(
+        ~valid,
+        "data.unknown_category",
+        f"Column {CELL!r} is not a cell number from 0 to {n_cells - 1}",
+        column=CELL,
+    )
+    return numbers.astype(np.int64)
+
+
+def _find_by_representative(survey: SurveyCells, table: Table) -> Integers:
+    """Return the first cell that publishes the values of each answer."""
+    names = list(survey.representatives)
+    normalizers = [_normalizer(survey.representatives[name]) for name in names]
+
+    def key(values: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(
+            _normalize(value, normalizer)
+            for value, normalizer in zip(values, normalizers, strict=True)
+        )
+
+    published = zip(*(survey.representatives[name] for name in names), strict=True)
+    cells: dict[tuple[Any, ...], int] = {}
+    for cell, values in enumerate(published):
+        cells.setdefault(key(values), cell)
+    answers = tables.values_of_cells(table, np.arange(table.rows), names) if table.rows else {}
+    rows = zip(*(answers[name] for name in names), strict=True) if answers else ()
+    labels = np.array([cells.get(key(row), -1) for row in rows], dtype=np.int64)
+    _reject_rows(labels < 0, "data.unknown_category", "No cell publishes the values")
+    return labels
+
+
+def _normalizer(values: Sequence[Any]) -> Callable[[Any], Any]:
+    """Return a function that maps different spellings of a value to one: 3 and 3.0, true and True.
+
+    Whether a date is written with a time depends on the other values of its column.
     """
-    target = Path(output)
-    _check_targets(target, beside or {}, collected.source)
-    tables.check_writable(collected.released, target.suffix)
-    with Staging() as staging:
-        for path, text in (beside or {}).items():
-            staging.path(path).write_text(text, encoding="utf-8")
-        account, temporary = staging.path(manifests.manifest_path(target)), staging.path(target)
-        tables.write(collected.released, temporary)
-        written = tables.read_back(collected.released, temporary)
-        _prove(written, collected.schema, int(collected.manifest["k"]), collected.released.rows)
-        manifest = {**collected.manifest, "output": manifests.describe_table(written)}
-        account.write_text(
-            json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-    return replace(collected, manifest=manifest)
+    types = {type(value) for value in values if value is not None}
+    if types == {bool}:
+        return lambda value: str(value).lower()
+    if types <= {int, float}:
+        return float
+    return lambda value: str(value).removesuffix("T00:00:00")
 
 
-def render_collection(collected: Collection, form: str = "html") -> str:
-    """The report of a collected survey: its audit, as far as no original is needed; anyone may read it."""
-    title = "The release of a survey"
-    return render(
-        collected.audit,
-        form,
-        title=title,
-        audience="public",
-        require={"k": collected.manifest["k"]},
+def _normalize(value: Any, normalizer: Callable[[Any], Any]) -> Any:
+    if value is None or (isinstance(value, str) and not value):
+        return None
+    try:
+        return normalizer(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _reject_rows(invalid: Mask, code: str, problem: str, **details: Any) -> None:
+    """Raise :class:`DataError` if any row is invalid, naming the first rows."""
+    rows = (np.flatnonzero(invalid) + 1).tolist()
+    if not rows:
+        return
+    shown = ", ".join(map(str, rows[:_MAX_ROWS_SHOWN]))
+    more = f" and {len(rows) - _MAX_ROWS_SHOWN} more" if len(rows) > _MAX_ROWS_SHOWN else ""
+    noun = "row" if len(rows) == 1 else "rows"
+    raise DataError(
+        f"{problem} in {noun} {shown}{more}. Nothing was released.",
+        code=code,
+        row=rows[0],
+        **details,
     )
 
 
-# ---------------------------------------------------------------------------------------------- steps of a collection
-
-
-def _check_targets(target: Path, beside: Iterable[str | Path], source: Path | None) -> None:
-    """Refuse, before anything is written, to write over the answers, or two files to one place."""
-    outputs = [target, manifests.manifest_path(target), *map(Path, beside)]
-    places = [path.resolve() for path in outputs]
-    for path, place in zip(outputs, places, strict=True):
-        check_target(path, sources=[] if source is None else [source])
-        if places.count(place) > 1:
-            raise TableError(
-                f"{path} would be written twice: table, manifest and report must be different files."
-            )
-
-
-def _check_enough(answers: int, k: int) -> None:
-    if answers < k:
+def _check_enough(n_answers: int, k: int) -> None:
+    if n_answers < k:
         raise TooFewRecordsError(
-            f"There are {answers} answers in all, fewer than k = {k}: no release can hide anyone. Wait for more."
+            f"There are only {n_answers} answers, fewer than k = {k}. Wait for more.",
+            k=k,
+            records=n_answers,
         )
 
 
-def _order(table: Table, design: str, count: int) -> Integers:
-    """An order of the rows that only someone with the answers can work out."""
-    return np.random.default_rng(int(tables.digest(table, key=design.encode()), 16)).permutation(
-        count
-    )
+# -------------------------------------------------------------------------------------- release
 
 
-def _release(found: SurveyCells, table: Table, groups: Integers, dropped: Sequence[str]) -> Table:
-    """The answers with the representatives of their cells, or of the cells that stand for those merged."""
-    given = (
-        table if CELL in table.columns else tables.add_columns(table, {CELL: groups})
-    )  # a column that stays
-    others = tables.publish(
-        given, groups, {}, [name for name in found.representatives if name in given.columns]
-    )
-    told = {name: _spread(values)[groups] for name, values in found.representatives.items()}
-    return tables.publish(
-        tables.add_columns(others, told), groups, {}, [*dropped, *({CELL} - set(dropped))]
-    )
+def merge_cells(centroids: Floats, attained: Integers, k: int) -> Integers:
+    """Return, for each cell, the cell whose representative it publishes; -1 without answers.
+
+    The group with the fewest answers (the first of equals) joins the group with the nearest mean,
+    until every group has at least k. The mean of a group is the mean of its cells' centroids
+    weighted by answers. A group publishes the representative of its cell nearest to that mean.
+    There must be at least k answers in total. Time O(G^2 m) for G cells with answers.
+
+    Examples
+    --------
+    >>> merge_cells(np.array([[0.0], [1.0], [5.0], [9.0]]), np.array([1, 4, 0, 3]), 3)
+    array([ 1,  1, -1,  3])
+    """
+    used = np.flatnonzero(attained)
+    group = np.arange(len(used))
+    means = centroids[used].copy()
+    counts = attained[used].astype(np.float64)
+    while len(np.flatnonzero(counts)) > 1:
+        alive = np.flatnonzero(counts)
+        fewest = int(alive[np.argmin(counts[alive])])
+        if counts[fewest] >= k:
+            break
+        others = alive[alive != fewest]
+        target = int(others[squared_distances(means[others], means[fewest]).argmin()])
+        total = counts[fewest] + counts[target]
+        weighted = means[fewest] * counts[fewest] + means[target] * counts[target]
+        means[target] = weighted / total
+        counts[target] = total
+        counts[fewest] = 0.0
+        group[group == fewest] = target
+    published = np.full(len(attained), -1)
+    for number in np.unique(group):
+        members = used[group == number]
+        nearest = squared_distances(centroids[members], means[number]).argmin()
+        published[members] = members[nearest]
+    return published
 
 
-def _spread(values: Sequence[Any]) -> Any:
-    """The representatives of a column as an array of numbers or, where they are none, of text."""
+def _row_order(table: Table, design: str, n_rows: int) -> Integers:
+    """Return a row order that nobody can reproduce without the answers."""
+    seed = int(tables.digest(table, key=design.encode()), 16)
+    return np.random.default_rng(seed).permutation(n_rows)
+
+
+def _release(survey: SurveyCells, table: Table, groups: Integers, dropped: Sequence[str]) -> Table:
+    """Replace the quasi-identifiers of the answers with the representatives of their groups."""
+    # The cell column keeps the table from becoming empty when the old columns are dropped.
+    answers = table if CELL in table.columns else tables.add_columns(table, {CELL: groups})
+    replaced = [name for name in survey.representatives if name in answers.columns]
+    others = tables.publish(answers, groups, {}, replaced)
+    representatives = {
+        name: _as_array(values)[groups] for name, values in survey.representatives.items()
+    }
+    combined = tables.add_columns(others, representatives)
+    return tables.publish(combined, groups, {}, [*dropped, *({CELL} - set(dropped))])
+
+
+def _as_array(values: Sequence[Any]) -> Any:
+    """Return the representatives of a column as booleans, numbers or text."""
     present = [value for value in values if value is not None]
-    if (
-        present
-        and all(isinstance(value, bool) for value in present)
-        and len(present) == len(values)
-    ):
+    if present and len(present) == len(values) and all(isinstance(v, bool) for v in present):
         return np.array(values)
-    if present and all(
-        isinstance(value, (int, float)) and not isinstance(value, bool) for value in present
-    ):
+    if present and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in present):
         return np.array([np.nan if value is None else value for value in values])
     return np.array(["" if value is None else str(value) for value in values])
 
 
-def _schema_of(found: SurveyCells, released: Table) -> Schema:
-    quasi = list(found.representatives)
+def _release_schema(survey: SurveyCells, released: Table) -> Schema:
+    quasi = list(survey.representatives)
     others = [name for name in released.names if name not in quasi]
     return resolve.resolve(Schema(quasi=quasi, confidential=others), released)
 
 
-def _prove(released: Table, schema: Schema, k: int, rows: int) -> None:
+def _prove(released: Table, schema: Schema, k: int, n_rows: int) -> None:
     """Count k on the table about to be published, as an outsider would."""
-    smallest = int(auditing.class_sizes(released, schema.keys).min(initial=rows))
-    if smallest < k or released.rows != rows:
+    smallest = int(auditing.class_sizes(released, schema.keys).min(initial=n_rows))
+    if smallest < k or released.rows != n_rows:
         raise GuaranteeError(
-            f"The finished table has a class of {smallest} records and {released.rows} records in all, instead of "
-            f"k = {k} and {rows}. Nothing was released; please report this as a defect."
+            f"The finished table has {released.rows} records and a smallest class of {smallest}, "
+            f"instead of {n_rows} records and k = {k}. Nothing was released; please report this "
+            "as a bug.",
+            code="guarantee.failed",
+            k=k,
         )
 
 
 def _audit(released: Table, schema: Schema) -> Audit:
-    """What an outsider finds in the release alone."""
-    found = auditing.audit(released, released, schema, brief=True)
-    return replace(
-        found,
-        measures={
-            name: item for name, item in found.measures.items() if name not in _OF_TWO_TABLES
-        },
-    )
+    """Audit what an outsider sees in the release alone."""
+    audit = auditing.audit(released, released, schema, brief=True)
+    measures = {
+        name: measure for name, measure in audit.measures.items() if name not in _COMPARING_MEASURES
+    }
+    return replace(audit, measures=measures)
 
 
 def _describe(
-    found: SurveyCells,
+    survey: SurveyCells,
     table: Table,
     released: Table,
     attained: Integers,
     groups: Integers,
     below: str,
 ) -> dict[str, Any]:
-    """The manifest: how many answers there were and what became of them; not which cells were short."""
-    k = int(found.survey["k"])
-    short = (attained > 0) & (attained < k)
-    merged = np.flatnonzero((groups >= 0) & (attained > 0))
-    sizes = np.bincount(groups[merged], weights=attained[merged])
+    """Return the manifest. It counts the cells with too few answers but does not name them."""
+    published = np.flatnonzero((groups >= 0) & (attained > 0))
+    sizes = np.bincount(groups[published], weights=attained[published])
     sizes = sizes[sizes > 0]
     return {
         "manifest_version": 1,
         "microcell": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "k": k,
-        "design_sha256": found.cells.digest,
+        "k": survey.k,
+        "design_sha256": survey.cells.digest,
         "below": below,
         "answers": {
             "in": table.rows,
@@ -457,7 +508,7 @@ def _describe(
         "cells": {
             "designed": len(attained),
             "empty": int((attained == 0).sum()),
-            "short": int(short.sum()),
+            "short": int(((attained > 0) & (attained < survey.k)).sum()),
             "published": len(sizes),
         },
         "attained": {
@@ -465,7 +516,7 @@ def _describe(
             "median": float(np.median(sizes)),
             "largest": int(sizes.max()),
         },
-        "expected_failures": float(np.sum(found.survey["cell_failures"])),
+        "expected_failures": float(np.sum(survey.survey["cell_failures"])),
         "columns": list(released.names),
         "input": manifests.describe_table(table),
     }

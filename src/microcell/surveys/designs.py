@@ -1,9 +1,9 @@
-"""The design of a survey: cells of candidates, published before anyone answers."""
+"""Design of a survey: cells of candidates, published before anyone answers."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from numbers import Integral, Real
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -11,129 +11,138 @@ from typing import Any
 import numpy as np
 
 from microcell import __version__, encoding, methods, progress, tables
-from microcell.cells import Cells
-from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TooFewRecordsError
+from microcell._atomic import Staging, check_target
+from microcell.cells import Cells, load_cells
+from microcell.errors import (
+    DataError,
+    GuaranteeError,
+    OptionError,
+    SchemaError,
+    TableError,
+    TooFewRecordsError,
+)
 from microcell.kernels.arrays import squared_distances
 from microcell.methods.boxes import make_boxes
 from microcell.methods.candidates import expected_distortion, size_for_participation
 from microcell.model import Encoding, Floats, Integers, Schema, Table
 from microcell.release import aggregate, prepare
 from microcell.release import manifest as manifests
-from microcell.surveys.cells import Figures, as_roster, find_figures
-from microcell.surveys.make_cells import Task, make_cells
+from microcell.report.design import render_design
+from microcell.surveys.build import CellsTask, build_survey_cells
+from microcell.surveys.participation import (
+    MIN_PROBABILITY,
+    check_failure,
+    check_k,
+    check_probability,
+)
+from microcell.surveys.respondents import check
+from microcell.surveys.survey_cells import FailureSummary, build_roster, summarize_failures
 
-__all__ = ["Participation", "SurveyDesign", "check_numbers", "design_survey", "reduce_schema"]
+__all__ = ["Participation", "SurveyDesign", "design", "quasi_identifiers_only"]
 
-_LEAST = 1e-300
-
-
-def check_numbers(k: object, failure: object) -> None:
-    """Refuse a k below 2, and a failure that is no probability."""
-    if isinstance(k, bool) or not isinstance(k, Integral) or k < 2:
-        raise OptionError("k must be a whole number of 2 or more.")
-    if (
-        isinstance(failure, bool)
-        or not isinstance(failure, Real)
-        or not _LEAST <= float(failure) < 1
-    ):
-        raise OptionError("failure must be a probability of 1e-300 or more, and under 1.")
-
-
-def reduce_schema(schema: Schema, participation: object) -> Schema:
-    """The schema with its quasi-identifiers alone: all that a design looks at; other columns are left out."""
-    if schema.strata:
-        raise SchemaError(
-            "A survey is designed without strata. Design one for each stratum, or leave strata out."
-        )
-    if schema.weight is not None:
-        raise SchemaError(
-            "A design weighs candidates by participation: leave the weight column out of the schema."
-        )
-    if isinstance(participation, str) and participation in {
-        part for item in schema.quasi for part in item.parts
-    }:
-        raise OptionError(
-            f"The participation column {participation!r} is a quasi-identifier. Name another column."
-        )
-    taken = {"cell", "design"} & {part for item in schema.quasi for part in item.parts}
-    if taken:
-        raise OptionError(
-            f"A quasi-identifier is named {min(taken)!r}, as a column that answers have. Rename it in frame and schema."
-        )
-    return replace(schema, identifiers=(), confidential=(), keep=(), drop=(), rest="drop")
-
-
-@dataclass(frozen=True, eq=False)
-class Participation:
-    """The probability of each candidate to take part."""
-
-    each: Floats
-    common: float | None
-    """The probability of all, where they have the same."""
-    column: str | None
-    """The column that it came from."""
-
-    @classmethod
-    def read(cls, given: object, original: Table, table: Table) -> "Participation":
-        """From a number, or from a column; the table has the records of the original that are designed for."""
-        if isinstance(given, str):
-            _check_column(given, original)
-            each = table.columns[given].reals()
-            common = float(each[0]) if (each == each[0]).all() else None
-            return cls(each, common, given)
-        if (
-            isinstance(given, bool)
-            or not isinstance(given, Real)
-            or not _LEAST <= float(given) <= 1
-        ):
-            raise OptionError(
-                "participation must be a probability over 0 and up to 1, or the name of a column of the frame."
-            )
-        return cls(np.full(table.rows, float(given)), float(given), None)
-
-
-def _check_column(name: str, table: Table) -> None:
-    if name not in table.columns:
-        raise SchemaError(
-            f"The frame has no column {name!r} to take participation from. Check its name."
-        )
-    values = table.columns[name]
-    if not values.is_number:
-        raise DataError(
-            f"Participation column {name!r} holds {values.storage} values, not probabilities."
-        )
-    reals = values.reals()
-    wrong = np.flatnonzero(~((reals >= _LEAST) & (reals <= 1)))
-    if len(wrong):
-        raise DataError(
-            f"Participation column {name!r} must be over 0 and up to 1 in every row; {len(wrong)} rows are not, the "
-            f"first is row {wrong[0] + 1}. Leave out candidates who cannot take part."
-        )
-
-
-_COMPARED = 10_000
-"""What participation costs is found on at most so many candidates, who lie together."""
+_MAX_COMPARED = 10_000
+"""Candidates used to compare with certain participation, at most. They are neighbours."""
 
 _DOMINANT = 0.9
-"""A candidate with more than this share of a cell's expected participants would be seen in its weighted mean."""
+"""A candidate with more than this share of a cell's expected participants would dominate its
+weighted mean, which would then reveal the candidate's record."""
 
-TRUST = {"local": ("power", "balls", "lookup"), "none": ("boxes",)}
-"""The kinds of cells for each trust; the first is the default."""
+KINDS_BY_TRUST = {"local": ("power", "balls", "lookup"), "none": ("boxes",)}
+"""Kinds of cells for each level of trust; the first is the default."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SurveyDesign:
-    """Cells of a survey, whose file respondents get, and the account of their making, which holds no value."""
+    """Cells of a survey, to be handed to respondents, and how they were designed.
+
+    Neither the cells (unless they are lookup cells) nor the manifest contain a record.
+    """
 
     cells: Cells
     manifest: Mapping[str, Any]
     labels: Integers
-    """The cell of each candidate, as the function assigns them; of the records that were designed for, in order."""
-    figures: Figures
+    """Cell of each candidate, in the order of the frame, without dropped candidates."""
+    failures: FailureSummary
+    """Failure probabilities of the cells."""
     source: Path | None = None
+    """File that the candidates were read from."""
+
+    def __repr__(self) -> str:
+        return (
+            f"SurveyDesign({len(self.cells)} {self.cells.kind} cells, "
+            f"{len(self.labels)} candidates, k={self.manifest['k']}, "
+            f"worst cell failure {self.failures.worst:.3g})"
+        )
+
+    @staticmethod
+    def manifest_path(path: str | Path) -> Path:
+        """Return the path of the manifest that :meth:`publish` writes next to the cells.
+
+        Examples
+        --------
+        >>> SurveyDesign.manifest_path("cells.json").name
+        'cells.design.json'
+        """
+        return Path(path).with_name(f"{Path(path).stem}.design.json")
+
+    @staticmethod
+    def check_outputs(
+        path: str | Path, *, report: str | Path | None = None, sources: Iterable[Path] = ()
+    ) -> None:
+        """Raise :class:`TableError` if :meth:`publish` could not write to these paths.
+
+        Call it before a long design. ``sources`` are files that must not be overwritten.
+        """
+        if Path(path).suffix.lower() != ".json":
+            raise TableError(
+                "Cells are written as JSON: choose a file name that ends in .json.",
+                code="table.unknown_format",
+            )
+        outputs = [Path(path), SurveyDesign.manifest_path(path)]
+        if report is not None:
+            outputs.append(Path(report))
+        inputs = list(sources)
+        resolved = [output.resolve() for output in outputs]
+        for output in outputs:
+            check_target(output, sources=inputs)
+            if resolved.count(output.resolve()) > 1:
+                raise TableError(
+                    f"{output} would be written twice. Cells, manifest and report must be "
+                    "different files.",
+                    code="table.exists",
+                )
+
+    def publish(
+        self,
+        path: str | Path,
+        *,
+        report: str | Path | None = None,
+        confidential: bool = False,
+    ) -> None:
+        """Write the cells, their manifest and optionally an HTML report, all or nothing.
+
+        The cells file is read back and checked before it replaces an existing one. Lookup cells
+        contain the candidates' records: they are refused unless ``confidential`` is true, and are
+        then readable only by their owner.
+        """
+        target = Path(path)
+        sources = [] if self.source is None else [self.source]
+        self.check_outputs(target, report=report, sources=sources)
+        with Staging() as staging:
+            if report is not None:
+                staging.path(Path(report)).write_text(self.render(), encoding="utf-8")
+            manifest = json.dumps(self.manifest, indent=2, ensure_ascii=False) + "\n"
+            staging.path(self.manifest_path(target)).write_text(manifest, encoding="utf-8")
+            temporary = staging.path(target)
+            self.cells.save(temporary, confidential=confidential)
+            check(load_cells(temporary)).require()
+
+    def render(self) -> str:
+        """Return a report of the design as an HTML page without any value of the frame."""
+        return render_design(self.manifest, self.failures.by_cell, self.cells.sizes)
 
 
-def design_survey(
+def design(
     frame: Any,
     schema: Schema | str | Path,
     k: int,
@@ -143,81 +152,87 @@ def design_survey(
     trust: str = "local",
     method: str = "auto",
     cells: str | None = None,
-    boxes: int | None = None,
+    max_boxes: int | None = None,
     seed: int = 0,
     missing: str = "error",
     **options: Any,
 ) -> SurveyDesign:
-    """Cells of candidates in which k or more take part, or nobody, but for an accepted probability.
+    """Design cells in which either nobody or at least k candidates take part.
 
     Parameters
     ----------
     frame
-        The candidates with their quasi-identifiers: a table, as :func:`anonymize` takes it.
+        Candidates with their quasi-identifiers: a table, as for :func:`anonymize`.
     schema
-        The role of each column, or the path of its file. Of it only the quasi-identifiers count here; the frame need
-        not have the others, which are asked for later.
+        Schema, or the path of its file. Only the quasi-identifiers are used; the frame does not
+        need the other columns, which are collected later.
     k
-        The number of participants among whom each is to be hidden, 2 or more.
+        Number of participants among whom each one is hidden, at least 2.
     participation
-        The probability that a candidate takes part, over 0 and up to 1: a number for all, or the name of a column of
-        the frame that has one for each. Candidates decide independently of each other.
+        Probability that a candidate takes part: a number for all candidates, or the name of a
+        column of the frame with one probability per candidate. Candidates decide independently.
     failure
-        The accepted probability that a cell has some, but fewer than k, participants.
+        Accepted probability that a cell has some participants, but fewer than k.
     trust
-        "local": each respondent's own device finds the cell, from a file. "none": respondents find it by hand on a
-        printed form, for which cells are boxes.
+        "local": each respondent's own device finds the cell from a file. "none": respondents find
+        their cell by hand on a printed form, which needs box-shaped cells.
     method, options
-        How cells are made where participation is the same for all, as in :func:`anonymize`. Where it differs there is
-        one way: cells grow until they hold, and local search refines them.
+        Partitioning method and its options, as for :func:`anonymize`. With uneven participation
+        there is only one method: cells grow until they meet the limit, followed by local search.
     cells
-        Of local trust: "power" (the default), "balls", or "lookup", which holds the candidates' records and is for
-        candidates that are public.
-    boxes
-        Of no trust: the most boxes that the form may have.
+        Kind of cells for local trust: "power" (default), "balls" or "lookup". Lookup cells contain
+        the candidates' records, so they are only suitable if these are public.
+    max_boxes
+        Maximum number of boxes on the printed form.
+    seed
+        Random seed.
     missing
-        What to do with candidates that lack a quasi-identifier: "error", "drop" or "impute", as in :func:`anonymize`.
+        How to handle candidates without a quasi-identifier: "error", "drop" or "impute".
 
     Returns
     -------
     SurveyDesign
-        Every cell was checked as the published function assigns the candidates; :class:`GuaranteeError` otherwise.
+        Cells that meet the failure limit for the candidates as the cells themselves assign them.
+
+    Raises
+    ------
+    GuaranteeError
+        The limit cannot be met; in particular :class:`TooFewRecordsError`.
 
     Examples
     --------
     >>> from microcell import Schema
     >>> people = {"age": np.arange(600) % 71 + 18}
-    >>> design = design_survey(people, Schema(quasi=["age"]), 5, participation=0.5, failure=1e-3)
-    >>> bool((design.figures.failures <= 1e-3).all())
+    >>> result = design(people, Schema(quasi=["age"]), 5, participation=0.5, failure=1e-3)
+    >>> bool((result.failures.by_cell <= 1e-3).all())
     True
     """
     started = perf_counter()
-    check_numbers(k, failure)
-    kind = _as_kind(trust, cells, boxes)
+    k = check_k(k)
+    failure = check_failure(failure)
+    kind = _choose_kind(trust, cells, max_boxes)
     prepare.check_handling(missing, seed)
-    own = reduce_schema(prepare.as_schema(schema), participation)
-    prepared = prepare.prepare(frame, own, k=k, missing=missing)
-    chances = Participation.read(participation, prepared.original, prepared.table)
-    size = _least_size(k, chances, failure, method, options)
-    if size is not None and size > prepared.table.rows:
-        raise TooFewRecordsError(
-            f"A cell needs {size} candidates for k = {k} within the failure limit, more than the {prepared.table.rows} "
-            "there are. Accept more failures, lower k, or add candidates."
-        )
+    reduced = quasi_identifiers_only(prepare.as_schema(schema), participation)
+    prepared = prepare.prepare(frame, reduced, k=k, missing=missing)
+    expected = Participation.read(participation, prepared.original, prepared.table)
+    size = _min_cell_size(k, expected, failure, method, options)
+    _check_enough(size, prepared.table.rows, k)
     published = prepared.encoded.encoding.published(k if kind == "boxes" or size is None else size)
-    # Respondents have the published encoding, which lacks rare names: candidates must be placed as they will be.
+    # Respondents only get the published encoding, without rare categories: candidates must be
+    # placed exactly as respondents will be.
     points = encoding.place(prepared.table, published).matrix
     if points.shape[1] == 0:
         raise OptionError(
-            "No quasi-identifier varies, so that there is nothing that cells could be a function of."
+            "No quasi-identifier varies, so there is nothing to form cells by.",
+            code="option.unsupported",
         )
-    task = Task(points, chances.each, k, failure, size, method, options, seed, boxes)
-    made = _make(task, kind, published)
-    labels = made.assign(points)
-    figures = _prove(made, labels, chances.each, k, failure)
-    told = _with_survey(
-        made, prepared, labels, chances.each, figures, {"k": k, "failure": failure, "trust": trust}
+    task = CellsTask(
+        points, expected.each, k, failure, size, method, options, seed, max_boxes=max_boxes
     )
+    built = _build(task, kind, published)
+    labels = built.assign(points)
+    failures = _prove(built, labels, task)
+    finished = _with_survey_section(built, prepared, labels, task, failures, trust)
     request = {
         "method": method,
         "options": dict(options),
@@ -225,113 +240,242 @@ def design_survey(
         "seed": int(seed),
         "missing": missing,
     }
-    manifest = _describe(
-        told, prepared, task, labels, figures, {**request, "column": chances.column}
-    )
-    return SurveyDesign(
-        told,
-        {**manifest, "seconds": round(perf_counter() - started, 3)},
-        labels,
-        figures,
-        prepared.original.origin.path,
-    )
+    manifest = _describe(finished, prepared, task, labels, failures, expected.column, request)
+    manifest["seconds"] = round(perf_counter() - started, 3)
+    return SurveyDesign(finished, manifest, labels, failures, prepared.original.origin.path)
 
 
-# ---------------------------------------------------------------------------------------------- what was asked for
+# --------------------------------------------------------------------------------------- inputs
 
 
-def _as_kind(trust: str, cells: str | None, boxes: int | None) -> str:
-    if trust not in TRUST:
-        raise OptionError(f"trust must be one of {', '.join(TRUST)}.")
-    kind = TRUST[trust][0] if cells is None else cells
-    if kind not in TRUST[trust]:
-        raise OptionError(f"With trust {trust!r}, cells must be one of {', '.join(TRUST[trust])}.")
-    if boxes is not None and trust != "none":
-        raise OptionError("boxes limits a printed form: it is for trust='none'.")
+def quasi_identifiers_only(schema: Schema, participation: object) -> Schema:
+    """Return the schema without all columns except quasi-identifiers."""
+    if schema.strata:
+        raise SchemaError(
+            "Surveys do not support strata. Design one survey per stratum, or remove the strata "
+            "from the schema.",
+            code="schema.invalid",
+        )
+    if schema.weight is not None:
+        raise SchemaError(
+            "Surveys weight candidates by participation. Remove the weight column from the schema.",
+            code="schema.invalid",
+            column=schema.weight,
+        )
+    names = {part for column in schema.quasi for part in column.parts}
+    if isinstance(participation, str) and participation in names:
+        raise OptionError(
+            f"The participation column {participation!r} is a quasi-identifier. Choose another "
+            "column.",
+            code="option.conflict",
+            option="participation",
+            column=participation,
+        )
+    reserved = {"cell", "design"} & names
+    if reserved:
+        raise OptionError(
+            f"The name {min(reserved)!r} is reserved for a column of the answers. Rename this "
+            "quasi-identifier in the frame and in the schema.",
+            code="option.conflict",
+            column=min(reserved),
+        )
+    return replace(schema, identifiers=(), confidential=(), keep=(), drop=(), rest="drop")
+
+
+@dataclass(frozen=True, eq=False)
+class Participation:
+    """Expected participation of each candidate."""
+
+    each: Floats
+    common: float | None
+    """Probability of every candidate, if it is the same for all."""
+    column: str | None
+    """Column that the probabilities were read from."""
+
+    @classmethod
+    def read(cls, participation: object, original: Table, table: Table) -> "Participation":
+        """Read a probability, or a column of ``table``, the part of ``original`` to design for."""
+        if isinstance(participation, str):
+            _check_column(participation, original)
+            each = table.columns[participation].reals()
+            common = float(each[0]) if (each == each[0]).all() else None
+            return cls(each, common, participation)
+        probability = check_probability(participation)
+        return cls(np.full(table.rows, probability), probability, None)
+
+
+def _check_column(name: str, table: Table) -> None:
+    if name not in table.columns:
+        raise SchemaError(
+            f"The frame has no participation column {name!r}. Check the name.",
+            code="schema.unknown_column",
+            column=name,
+        )
+    values = table.columns[name]
+    if not values.is_number:
+        raise DataError(
+            f"The participation column {name!r} must contain probabilities, not {values.storage} "
+            "values.",
+            code="data.not_a_number",
+            column=name,
+        )
+    reals = values.reals()
+    invalid = np.flatnonzero(~((reals >= MIN_PROBABILITY) & (reals <= 1)))
+    if len(invalid):
+        row = int(invalid[0]) + 1
+        raise DataError(
+            f"The participation column {name!r} must be greater than 0 and at most 1 in every "
+            f"row, but {len(invalid)} rows are not; the first is row {row}. Leave out candidates "
+            "who cannot take part.",
+            column=name,
+            row=row,
+        )
+
+
+def _choose_kind(trust: str, cells: str | None, max_boxes: int | None) -> str:
+    if trust not in KINDS_BY_TRUST:
+        raise OptionError(
+            f"trust must be one of {', '.join(KINDS_BY_TRUST)}.",
+            code="option.unknown",
+            option="trust",
+        )
+    kinds = KINDS_BY_TRUST[trust]
+    kind = kinds[0] if cells is None else cells
+    if kind not in kinds:
+        raise OptionError(
+            f"With trust {trust!r}, cells must be one of {', '.join(kinds)}.",
+            code="option.unsupported",
+            option="cells",
+        )
+    if max_boxes is not None and trust != "none":
+        raise OptionError(
+            "max_boxes limits a printed form, so it is only valid with trust='none'.",
+            code="option.conflict",
+            option="max_boxes",
+        )
     return str(kind)
 
 
-def _least_size(
-    k: int, chances: Participation, failure: float, method: str, options: Mapping[str, Any]
+def _min_cell_size(
+    k: int, expected: Participation, failure: float, method: str, options: Mapping[str, Any]
 ) -> int | None:
-    """The size of cells where all have the same probability; None where they do not, and no method is to be chosen."""
-    if chances.common is not None:
+    """Return the smallest size of a cell, or None if participation is uneven."""
+    if expected.common is not None:
         methods.check_method(method, options)
-        return size_for_participation(k, chances.common, failure)
+        return size_for_participation(k, expected.common, failure)
     if method != "auto" or options:
         raise OptionError(
-            "With uneven participation there is one way to make cells: leave method as it is."
+            "With uneven participation there is only one method: leave out method and its options.",
+            code="option.unsupported",
+            option="method",
         )
     return None
 
 
-# ---------------------------------------------------------------------------------------------- steps of a design
+def _check_enough(size: int | None, n_candidates: int, k: int) -> None:
+    if size is not None and size > n_candidates:
+        raise TooFewRecordsError(
+            f"A cell needs {size} candidates for k = {k} within the failure limit, but there are "
+            f"only {n_candidates}. Accept a higher failure probability, lower k, or add "
+            "candidates.",
+            k=k,
+            records=n_candidates,
+            required=size,
+        )
 
 
-def _prove(cells: Cells, labels: Integers, chances: Floats, k: int, failure: float) -> Figures:
-    """The figures of the cells as the function has them, if every cell holds."""
+# --------------------------------------------------------------------------------------- stages
+
+
+def _build(task: CellsTask, kind: str, published: Encoding) -> Cells:
+    """Return cells with the encoding that respondents get."""
+    if kind == "boxes":
+        return make_boxes(
+            task.points,
+            published,
+            task.k,
+            task.probabilities,
+            task.failure,
+            most=task.max_boxes,
+            seed=task.seed,
+        )
+    return replace(build_survey_cells(task, kind), k=task.min_size, encoding=published)
+
+
+def _prove(cells: Cells, labels: Integers, task: CellsTask) -> FailureSummary:
+    """Return the failure probabilities, or raise if the cells do not meet the limit."""
     progress.report("checking")
-    if (
-        not np.array_equal(np.bincount(labels, minlength=len(cells)), cells.sizes)
-        or cells.sizes.min() < k
-    ):
+    sizes = np.bincount(labels, minlength=len(cells))
+    if not np.array_equal(sizes, cells.sizes) or cells.sizes.min() < task.k:
         raise GuaranteeError(
-            "Cells have other sizes than they state, so there is no design. Please report this."
+            "The cells do not have the sizes they state, so there is no design. Please report "
+            "this as a bug.",
+            code="guarantee.failed",
         )
-    figures = find_figures(as_roster(labels, chances), k)
-    missed = int((figures.failures > failure).sum())
-    if missed:
+    failures = summarize_failures(build_roster(labels, task.probabilities), task.k)
+    n_failing = int((failures.by_cell > task.failure).sum())
+    if n_failing:
         raise GuaranteeError(
-            f"{missed} cells would miss the failure limit, so there is no design. Please report this."
+            f"{n_failing} cells would miss the failure limit, so there is no design. Please "
+            "report this as a bug.",
+            code="guarantee.failed",
+            cells=n_failing,
         )
-    most, sums = np.zeros(len(cells)), np.bincount(labels, weights=chances)
-    np.maximum.at(most, labels, chances)
-    alone = int((most > _DOMINANT * sums).sum())
-    if alone:
+    largest = np.zeros(len(cells))
+    np.maximum.at(largest, labels, task.probabilities)
+    sums = np.bincount(labels, weights=task.probabilities)
+    n_dominated = int((largest > _DOMINANT * sums).sum())
+    if n_dominated:
         raise GuaranteeError(
-            f"In {alone} cells one candidate is so much likelier to take part than all others together that the mean "
-            "would be that candidate's record. Leave out those who hardly take part, or accept fewer failures."
+            f"In {n_dominated} cells a single candidate is so much more likely to take part than "
+            "all others together that the published mean would reveal that candidate's record. "
+            "Leave out candidates who hardly ever take part, or accept a lower failure "
+            "probability.",
+            code="guarantee.failed",
+            cells=n_dominated,
         )
-    return figures
+    return failures
 
 
-def _with_survey(
+def _with_survey_section(
     cells: Cells,
     prepared: prepare.Prepared,
     labels: Integers,
-    chances: Floats,
-    figures: Figures,
-    facts: Mapping[str, Any],
+    task: CellsTask,
+    failures: FailureSummary,
+    trust: str,
 ) -> Cells:
-    """The cells with what each publishes, weighed by participation, and the survey part of their file."""
+    """Add representatives, weighted by participation, and the survey section of the file."""
     table, schema = prepared.table, prepared.schema
-    representatives = aggregate.represent(table, schema, labels, chances)
+    representatives = aggregate.represent(table, schema, labels, task.probabilities)
     dropped = [name for name in table.names if name not in schema.keys]
     published = tables.publish(table, labels, representatives, dropped)
     survey = {
-        **facts,
-        "failure": float(facts["failure"]),
-        "participation": as_roster(labels, chances).as_part(),
-        "cell_failures": np.minimum(figures.failures, 1.0).tolist(),
-        **figures.as_dict(),
+        "k": task.k,
+        "failure": float(task.failure),
+        "trust": trust,
+        "participation": build_roster(labels, task.probabilities).as_section(),
+        "cell_failures": np.minimum(failures.by_cell, 1.0).tolist(),
+        **failures.as_dict(),
     }
-    told = tables.values_of_cells(published, labels, list(published.names))
-    return replace(cells, representatives=told, survey=survey)
+    values = tables.values_of_cells(published, labels, list(published.names))
+    return replace(cells, representatives=values, survey=survey)
+
+
+# ------------------------------------------------------------------------------------- manifest
 
 
 def _describe(
     cells: Cells,
     prepared: prepare.Prepared,
-    task: Task,
+    task: CellsTask,
     labels: Integers,
-    figures: Figures,
+    failures: FailureSummary,
+    column: str | None,
     request: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The manifest: how the design was made and what it attains; no value of the frame."""
-    sizes, failures = cells.sizes, figures.failures
-    spread = np.quantile(failures, [0.0, 0.25, 0.5, 0.75, 1.0])
-    taking_part = np.bincount(labels, weights=task.chances)
-    distortion = expected_distortion(task.points, labels, task.chances)
+    """Return the manifest: how the cells were designed and what they achieve."""
+    distortion = expected_distortion(task.points, labels, task.probabilities)
     return {
         "manifest_version": 1,
         "microcell": __version__,
@@ -339,78 +483,75 @@ def _describe(
         "k": task.k,
         "failure": float(task.failure),
         "participation": {
-            "column": request["column"],
-            "common": float(task.chances[0]) if task.size is not None else None,
-            "mean": float(task.chances.mean()),
+            "column": column,
+            "common": float(task.probabilities[0]) if task.size is not None else None,
+            "mean": float(task.probabilities.mean()),
         },
-        **{name: value for name, value in request.items() if name != "column"},
+        **request,
         "trust": "none" if cells.kind == "boxes" else "local",
         "columns": [item.name for item in prepared.schema.quasi],
         "frame": manifests.describe_table(prepared.original),
         "candidates": {"in": prepared.original.rows, "designed": prepared.table.rows},
-        "cells": {
-            "count": len(cells),
-            "smallest": int(sizes.min()),
-            "largest": int(sizes.max()),
-            "least_size": task.least,
-            "expected_participants": {
-                "least": float(taking_part.min()),
-                "mean": float(taking_part.mean()),
-            },
-            "failure": dict(
-                zip(("least", "lower", "median", "upper", "largest"), spread.tolist(), strict=True)
-            ),
-        },
-        "table": figures.as_dict(),
+        "cells": _describe_cells(cells, task, labels, failures),
+        "table": failures.as_dict(),
         "distortion": distortion,
         "certainty": _compare_with_certainty(task, cells, distortion),
         "cells_sha256": cells.digest,
     }
 
 
-def _compare_with_certainty(task: Task, cells: Cells, distortion: float) -> dict[str, Any]:
-    """The distortion if all were sure to take part, at the same k, and what participation costs against it.
-
-    Of many candidates, the ratio is that of those nearest to one drawn at random, for whom a design is made in either
-    case; they lie as close to each other as all do, which a sample would not. The distortion follows from it.
-    """
-    progress.report("comparing with certainty")
-    kind, encoding = cells.kind, cells.encoding
-    assert encoding is not None
-    own, n = distortion, len(task.points)
-    if n > _COMPARED:
-        centre = int(np.random.default_rng(task.seed).integers(n))
-        distances = squared_distances(task.points, task.points[centre])
-        task = task.part(np.sort(np.argsort(distances, kind="stable")[:_COMPARED]))
-    certain = replace(
-        task, chances=np.ones(len(task.points)), size=None if task.size is None else task.k
-    )
-    try:
-        own = _distortion_of(task, kind, encoding) if len(task.points) < n else own
-        sure = _distortion_of(certain, kind, encoding)
-    except (
-        GuaranteeError
-    ):  # those who lie together are too few for a cell: the design holds, but is not compared
-        return {"distortion": None, "ratio": None, "candidates": 0}
-    ratio = own / sure if sure > 0 else None
+def _describe_cells(
+    cells: Cells, task: CellsTask, labels: Integers, failures: FailureSummary
+) -> dict[str, Any]:
+    participants = np.bincount(labels, weights=task.probabilities)
+    quartiles = np.quantile(failures.by_cell, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist()
+    names = ("least", "lower", "median", "upper", "largest")
     return {
-        "distortion": sure if len(task.points) == n or ratio is None else distortion / ratio,
-        "ratio": ratio,
-        "candidates": len(task.points),
+        "count": len(cells),
+        "smallest": int(cells.sizes.min()),
+        "largest": int(cells.sizes.max()),
+        "least_size": task.min_size,
+        "expected_participants": {
+            "least": float(participants.min()),
+            "mean": float(participants.mean()),
+        },
+        "failure": dict(zip(names, quartiles, strict=True)),
     }
 
 
-def _distortion_of(task: Task, kind: str, encoding: Encoding) -> float:
-    return expected_distortion(
-        task.points, _make(task, kind, encoding).assign(task.points), task.chances
+def _compare_with_certainty(task: CellsTask, cells: Cells, distortion: float) -> dict[str, Any]:
+    """Return the distortion with certain participation at the same k, and the ratio to ours.
+
+    For large surveys the ratio is computed on the neighbours of a random candidate, for whom cells
+    are designed in both ways. Neighbours are as dense as the whole frame; a random sample is not.
+    """
+    progress.report("comparing with certain participation")
+    published = cells.encoding
+    assert published is not None
+    n = len(task.points)
+    if n > _MAX_COMPARED:
+        centre = int(np.random.default_rng(task.seed).integers(n))
+        distances = squared_distances(task.points, task.points[centre])
+        task = task.take(np.sort(np.argsort(distances, kind="stable")[:_MAX_COMPARED]))
+    n_compared = len(task.points)
+    certain = replace(
+        task,
+        probabilities=np.ones(n_compared),
+        size=None if task.size is None else task.k,
     )
+    uncertain_distortion = distortion
+    try:
+        if n_compared < n:
+            uncertain_distortion = _distortion(task, cells.kind, published)
+        certain_distortion = _distortion(certain, cells.kind, published)
+    except GuaranteeError:  # The neighbours are too few for a cell; the design itself is fine.
+        return {"distortion": None, "ratio": None, "candidates": 0}
+    ratio = uncertain_distortion / certain_distortion if certain_distortion > 0 else None
+    if n_compared < n and ratio is not None:
+        certain_distortion = distortion / ratio
+    return {"distortion": certain_distortion, "ratio": ratio, "candidates": n_compared}
 
 
-def _make(task: Task, kind: str, encoding: Encoding) -> Cells:
-    """The cells of the task, with the encoding that respondents get."""
-    if kind == "boxes":
-        most, seed = task.boxes, task.seed
-        return make_boxes(
-            task.points, encoding, task.k, task.chances, task.failure, most=most, seed=seed
-        )
-    return replace(make_cells(task, kind), k=task.least, encoding=encoding)
+def _distortion(task: CellsTask, kind: str, published: Encoding) -> float:
+    labels = _build(task, kind, published).assign(task.points)
+    return expected_distortion(task.points, labels, task.probabilities)

@@ -1,4 +1,4 @@
-"""What respondents of a survey get: a page that finds their cell in the browser, and a form to do it on paper."""
+"""What respondents get: an HTML page that finds their cell, or a paper form to do it by hand."""
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,228 +18,243 @@ from microcell.model import EncodedColumn
 
 __all__ = [
     "ANY",
-    "ASSIGNING",
-    "MOST_BOXES",
-    "BoxInWords",
+    "MAX_BOXES",
+    "PAGE_KINDS",
+    "BoxDescription",
     "Choice",
     "Question",
-    "as_boxes",
-    "beginnings",
     "describe_boxes",
-    "questions_of",
-    "side_in_words",
-    "survey_form",
-    "survey_page",
+    "describe_side",
+    "form",
+    "list_questions",
+    "page",
+    "prefixes",
+    "require_boxes",
 ]
 
 ANY = "any"
 
 
+# ------------------------------------------------------------------------------- boxes in words
+
+
 @dataclass(frozen=True)
-class BoxInWords:
-    """A box as a person reads it: by name of a column the range or the categories, "any" where it holds them all."""
+class BoxDescription:
+    """A box in words: the range or the categories of each column, "any" if it has no limit."""
 
     number: int
-    holds: Mapping[str, str]
+    columns: Mapping[str, str]
 
 
-def describe_boxes(cells: Cells) -> tuple[BoxInWords, ...]:
-    """Each box in words, by column; columns that no box asks for are left out.
+def describe_boxes(cells: Cells) -> tuple[BoxDescription, ...]:
+    """Describe each box in words, by column, without the columns that no box depends on.
 
-    A bound belongs to the range above it: "under 35" ends before 35, "35 and over" begins with it, and "35 to 49" holds
-    both, being whole numbers; "1.5 to under 2" holds 1.5 and not 2. Ranges of dates name the first and the last day.
-    Ordinal columns have lists of names, or, where they are numbers, the known number that a range ends with. Codes have
-    the signs that they begin with. The words hold for values that the boxes do not know, too.
+    A bound belongs to the range above it: "under 35" ends before 35 and "35 and over" starts with
+    it. "35 to 49" includes both integers; "1.5 to under 2" includes 1.5 but not 2. Ranges of dates
+    name the first and the last day. Ordinal columns are described by lists of names or, if they are
+    numbers, by the last known number of a range. Codes are described by their first characters. The
+    descriptions also hold for values that the cells do not know.
 
     Examples
     --------
     >>> from microcell.model import EncodedColumn, Encoding
-    >>> age = EncodedColumn("age", "numeric", ("age",), "integer", origin=40, centre=np.zeros(1), scale=np.ones(1))
-    >>> cells = BoxCells(centroids=[[-9.0], [0.0], [20.0]], sizes=[3, 5, 4], k=3, encoding=Encoding((age,)),
-    ...     columns=[0, 0], bounds=[34.5, 49.5], categories=[(), ()], lower=[2, 3], upper=[1, 4])
-    >>> [box.holds["age"] for box in describe_boxes(cells)]
+    >>> age = EncodedColumn("age", "numeric", ("age",), "integer", origin=40,
+    ...     centre=np.zeros(1), scale=np.ones(1))
+    >>> cells = BoxCells(centroids=[[-9.0], [0.0], [20.0]], sizes=[3, 5, 4], k=3,
+    ...     encoding=Encoding((age,)), columns=[0, 0], bounds=[34.5, 49.5],
+    ...     categories=[(), ()], lower=[2, 3], upper=[1, 4])
+    >>> [box.columns["age"] for box in describe_boxes(cells)]
     ['under 35', '35 to 49', '50 and over']
     """
-    boxes = as_boxes(cells)
+    boxes = require_boxes(cells)
     assert boxes.encoding is not None
     columns = boxes.encoding.columns
-    return tuple(
-        BoxInWords(
-            number,
-            {
-                columns[place].name: side_in_words(columns[place], side)
-                for place, side in sides.items()
-            },
-        )
-        for number, sides in enumerate(boxes.sides())
-    )
+    descriptions = []
+    for number, sides in enumerate(boxes.sides()):
+        words = {columns[at].name: describe_side(columns[at], side) for at, side in sides.items()}
+        descriptions.append(BoxDescription(number, words))
+    return tuple(descriptions)
 
 
-def as_boxes(cells: object) -> BoxCells:
-    """The cells, if they are boxes."""
+def require_boxes(cells: object) -> BoxCells:
+    """Return ``cells`` if they are box-shaped, otherwise raise :class:`OptionError`."""
     if not isinstance(cells, BoxCells):
-        what = f"cells of kind {cells.kind!r}" if hasattr(cells, "kind") else type(cells).__name__
+        kind = f"{cells.kind!r} cells" if hasattr(cells, "kind") else type(cells).__name__
         raise OptionError(
-            f"Only boxes can be put into words, not {what}. Design the survey for no trust."
+            f"A paper form needs box-shaped cells, not {kind}: rerun 'microcell survey design' "
+            "with --trust none.",
+            code="option.unsupported",
+            option="cells",
         )
     return cells
 
 
-def side_in_words(column: EncodedColumn, side: Side) -> str:
-    """What a box holds of a column, in words."""
+def describe_side(column: EncodedColumn, side: Side) -> str:  # noqa: PLR0911
+    """Describe the values of a column that a box contains."""
     if side.names is not None:
-        return _categories(column, side)
+        return _describe_categories(column, side)
     if isinf(side.low) and isinf(side.high):
         return ANY
     if column.kind == "code":
-        return _codes(column, side)
+        return _describe_codes(column, side)
     if column.kind == "ordinal":
-        return _ordered(column, side)
+        return _describe_ordinal(column, side)
     if isinstance(column.origin, int):
-        return _wholes(column, side)
-    return _range("under {}", "{} and over", "{} to under {}", side, lambda value: f"{value:.15g}")
+        return _describe_integers(column, side)
+    if side.low == -inf:
+        return f"under {side.high:.15g}"
+    if side.high == inf:
+        return f"{side.low:.15g} and over"
+    return f"{side.low:.15g} to under {side.high:.15g}"
 
 
-def _categories(column: EncodedColumn, side: Side) -> str:
+def _describe_categories(column: EncodedColumn, side: Side) -> str:
     known = {at for at, name in enumerate(column.names) if name is not None}
-    held = [_label(column, at) for at in sorted(side.names or ())]
+    included = [_label(column, at) for at in sorted(side.names or ())]
     if not side.others:
-        return ", ".join(held)
-    lacking = [_label(column, at) for at in sorted(known - (side.names or frozenset()))]
-    if not lacking:
+        return ", ".join(included)
+    excluded = [_label(column, at) for at in sorted(known - (side.names or frozenset()))]
+    if not excluded:
         return ANY
-    if len(lacking) < len(held):
-        return f"anything but {', '.join(lacking)}"
-    return ", ".join([*held, "or anything else"]) if held else "anything else"
+    if len(excluded) < len(included):
+        return f"anything but {', '.join(excluded)}"
+    return ", ".join([*included, "or anything else"]) if included else "anything else"
 
 
 def _label(column: EncodedColumn, at: int) -> str:
-    """A name as a person writes it: dates and times are counts in an encoding."""
+    """Return a category as people write it; encodings store dates and times as counts."""
     name = str(column.names[at])
     count, _, unit = name.partition(" ")
-    return _moment(column, int(count)) if column.unit is not None and unit == column.unit else name
+    if column.unit is not None and unit == column.unit:
+        return _format_moment(column, int(count))
+    return name
 
 
-def _ordered(column: EncodedColumn, side: Side) -> str:
-    """Numbers and times by the known one that a range ends with; other names in full.
+def _describe_ordinal(column: EncodedColumn, side: Side) -> str:
+    """Describe numbers and times by the last known one of the range, other names in full.
 
-    An unknown number lies between its neighbours, where the bound between them is, and so above it; an unknown name is
-    at the mean, which is 0.
+    An unknown number lies between its neighbours, above the bound between them. An unknown name is
+    placed at the mean, which is 0.
     """
     places = column.places.tolist()
     if column.storage in ("integer", "float") or column.unit is not None:
-        below = [_label(column, at) for at, place in enumerate(places) if place < side.low][-1:]
-        held = [_label(column, at) for at, place in enumerate(places) if place < side.high][-1:]
-        parts = [f"over {name}" for name in below] + [
-            f"up to {name}" for name in held if not isinf(side.high)
-        ]
+        below = [_label(column, at) for at, place in enumerate(places) if place < side.low]
+        included = [_label(column, at) for at, place in enumerate(places) if place < side.high]
+        parts = [f"over {name}" for name in below[-1:]]
+        if not isinf(side.high):
+            parts += [f"up to {name}" for name in included[-1:]]
         return ", ".join(parts)
-    held = [_label(column, at) for at, place in enumerate(places) if side.low <= place < side.high]
-    return ", ".join([*held, *(["or anything else"] if side.low <= 0 < side.high else [])])
+    names = [_label(column, at) for at, place in enumerate(places) if side.low <= place < side.high]
+    if side.low <= 0 < side.high:
+        names.append("or anything else")
+    return ", ".join(names)
 
 
-def beginnings(column: EncodedColumn, side: Side) -> tuple[list[str], list[str]]:
-    """How the codes of a range begin, and how those begin that must be left out of these again.
+def prefixes(column: EncodedColumn, side: Side) -> tuple[list[str], list[str]]:
+    """Return the prefixes of codes in a range, and longer prefixes to exclude again.
 
-    An unknown code is placed with the first known one that shares its longest known beginning. So it is above a bound
-    exactly if it begins with signs that only known codes above the bound begin with.
+    An unknown code is placed with the first known code that shares its longest known prefix. So it
+    lies above a bound exactly if it starts with characters that only known codes above the bound
+    start with.
     """
-    above, beyond = _beginnings_above(column, side.low), _beginnings_above(column, side.high)
-    kept = [one for one in above if not any(one.startswith(other) for other in beyond)]
-    return kept, [one for one in beyond if any(one.startswith(other) for other in kept)]
+    above = _prefixes_above(column, side.low)
+    beyond = _prefixes_above(column, side.high)
+    included = [prefix for prefix in above if not any(prefix.startswith(end) for end in beyond)]
+    excluded = [prefix for prefix in beyond if any(prefix.startswith(one) for one in included)]
+    return included, excluded
 
 
-def _beginnings_above(column: EncodedColumn, bound: float) -> list[str]:
-    """The shortest beginnings that only codes above the bound have."""
+def _prefixes_above(column: EncodedColumn, bound: float) -> list[str]:
+    """Return the shortest prefixes that only codes above the bound have."""
     names = [str(name) for name in column.names]
     first = sum(place < bound for place in column.places.tolist())
     if first in (0, len(names)):
         return []
-    last = names[first - 1]  # the last code below
-    out = set()
+    last_below = names[first - 1]
+    found = set()
     for name in names[first:]:
-        common = next((at for at, sign in enumerate(name) if last[at : at + 1] != sign), len(name))
-        out.add(name[: common + 1])
-    return sorted(out)
-
-
-def _codes(column: EncodedColumn, side: Side) -> str:
-    if isinf(side.low):
-        return f"not beginning with {', '.join(_beginnings_above(column, side.high))}"
-    kept, but = beginnings(column, side)
-    return f"beginning with {', '.join(kept)}" + (f", but not with {', '.join(but)}" if but else "")
-
-
-def _wholes(column: EncodedColumn, side: Side) -> str:
-    """Bounds lie just before the number that they mean."""
-    low, high = (_meant(value) for value in (side.low, side.high))
-    if column.unit is None:
-        if not isinf(low) and not isinf(high):
-            return f"{_number(low)} to {_number(high - 1)}" if high - low > 1 else _number(low)
-        return f"under {_number(high)}" if isinf(low) else f"{_number(low)} and over"
-    first = "" if isinf(low) else _moment(column, int(low))
-    if isinf(high):
-        return f"{first} or later" if column.storage != "duration" else f"{first} and over"
-    if isinf(low):
-        return (
-            f"{'under' if column.storage == 'duration' else 'before'} {_moment(column, int(high))}"
+        common = next(
+            (at for at, sign in enumerate(name) if last_below[at : at + 1] != sign), len(name)
         )
-    if column.unit == "D":
-        return f"{first} to {_moment(column, int(high) - 1)}" if high - low > 1 else first
-    return f"{first} to before {_moment(column, int(high))}"
+        found.add(name[: common + 1])
+    return sorted(found)
 
 
-def _meant(bound: float) -> float:
+def _describe_codes(column: EncodedColumn, side: Side) -> str:
+    if isinf(side.low):
+        return f"not starting with {', '.join(_prefixes_above(column, side.high))}"
+    included, excluded = prefixes(column, side)
+    exception = f", but not with {', '.join(excluded)}" if excluded else ""
+    return f"starting with {', '.join(included)}{exception}"
+
+
+def _describe_integers(column: EncodedColumn, side: Side) -> str:
+    """Describe a range of integers, dates or times; a bound lies just below its integer."""
+    low, high = _first_integer(side.low), _first_integer(side.high)
+    if column.unit is not None:
+        return _describe_moments(column, low, high)
+    if isinf(low):
+        return f"under {_format_integer(high)}"
+    if isinf(high):
+        return f"{_format_integer(low)} and over"
+    if high - low <= 1:
+        return _format_integer(low)
+    return f"{_format_integer(low)} to {_format_integer(high - 1)}"
+
+
+def _describe_moments(column: EncodedColumn, low: float, high: float) -> str:
+    is_duration = column.storage == "duration"
+    if isinf(low):
+        return f"{'under' if is_duration else 'before'} {_format_moment(column, int(high))}"
+    first = _format_moment(column, int(low))
+    if isinf(high):
+        return f"{first} and over" if is_duration else f"{first} or later"
+    if column.unit != "D":
+        return f"{first} to before {_format_moment(column, int(high))}"
+    if high - low <= 1:
+        return first
+    return f"{first} to {_format_moment(column, int(high) - 1)}"
+
+
+def _first_integer(bound: float) -> float:
     if isinf(bound):
         return bound
     return ceil(bound) if abs(bound) < EXACT else nextafter(bound, inf)
 
 
-def _range(under: str, over: str, between: str, side: Side, write: object) -> str:
-    words = write if callable(write) else str
-    if side.low == -inf:
-        return under.format(words(side.high))
-    return (
-        over.format(words(side.low))
-        if side.high == inf
-        else between.format(words(side.low), words(side.high))
-    )
-
-
-def _number(value: float) -> str:
+def _format_integer(value: float) -> str:
     return f"{int(value):,}" if abs(value) >= 10_000 else str(int(value))
 
 
-def _moment(column: EncodedColumn, count: int) -> str:
-    """A date, a time of day or a length of time from a count of the column's unit."""
+_SECONDS = {"D": 86_400.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+def _format_moment(column: EncodedColumn, count: int) -> str:
+    """Format a date, a time of day or a duration, stored as a count of the column's unit."""
     if column.storage in ("date", "datetime"):
         text = str(np.datetime64(count, column.unit)).replace("T", " ")  # type: ignore[call-overload]
-        return (
-            text.removesuffix(".000000000")
-            .removesuffix(".000000")
-            .removesuffix(".000")
-            .removesuffix(":00")
-        )
-    seconds = (
-        count * {"D": 86_400.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[str(column.unit)]
-    )
+        for zeros in (".000000000", ".000000", ".000", ":00"):
+            text = text.removesuffix(zeros)
+        return text
+    seconds = count * _SECONDS[str(column.unit)]
     if column.storage == "duration":
         return f"{seconds:.15g} seconds"
     text = str(timedelta(seconds=round(seconds, 6)))
     return text.removesuffix(":00").rjust(5, "0") if text.endswith(":00") else text
 
 
-MOST_BOXES = 60
-"""So many boxes fit on two pages."""
+# ----------------------------------------------------------------------------------- paper form
 
+MAX_BOXES = 60
+"""Boxes that fit on two pages."""
 
-_NAMED = 2
-"""So many categories are named on the line of all others."""
+_MAX_NAMED = 2
+"""Categories listed on the line for all other categories, at most."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A range or some categories to tick, and where that leads: to a question, or to a code."""
+    """A line to tick, and the question or the code that it leads to."""
 
     words: str
     question: int | None
@@ -248,130 +263,151 @@ class Choice:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of one attribute, from 1."""
+    """A question about one attribute, numbered from 1."""
 
     number: int
     name: str
     choices: tuple[Choice, ...]
 
 
-def survey_form(
-    cells: Cells, *, title: str = "Survey", ask: Sequence[str] = (), most: int = MOST_BOXES
+def form(
+    cells: Cells, *, title: str = "Survey", ask: Sequence[str] = (), max_boxes: int = MAX_BOXES
 ) -> str:
-    """A form on A4, to be printed: the boxes as questions to tick, and a part to hand in with the code alone.
+    """Return a paper form (A4, HTML) on which respondents find their code by ticking boxes.
 
-    Questions about one attribute that follow each other are asked as one, so that a person ticks a range or some
-    categories a few times and reads a code. ``ask`` are further questions, the confidential ones, with room to write.
-    :class:`OptionError` for cells that are no boxes, and for more than ``most`` boxes.
+    Only a slip with the code is handed in. Consecutive questions about one attribute are combined,
+    so a respondent ticks a few ranges or categories and then reads a code.
+
+    Parameters
+    ----------
+    cells
+        Box-shaped cells, designed with ``trust="none"``.
+    title
+        Title of the form.
+    ask
+        Further questions, with room for an answer on the slip.
+    max_boxes
+        Largest number of boxes allowed.
+
+    Raises
+    ------
+    OptionError
+        The cells are not boxes, or there are more than ``max_boxes``.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from microcell.model import EncodedColumn, Encoding
-    >>> age = EncodedColumn("age", "numeric", ("age",), "integer", origin=40, centre=np.zeros(1), scale=np.ones(1))
+    >>> age = EncodedColumn("age", "numeric", ("age",), "integer", origin=40,
+    ...     centre=np.zeros(1), scale=np.ones(1))
     >>> cells = BoxCells(centroids=[[-9.0], [9.0]], sizes=[3, 5], k=3, encoding=Encoding((age,)),
     ...     columns=[0], bounds=[34.5], categories=[()], lower=[1], upper=[2])
-    >>> "35 and over" in survey_form(cells, ask=["Are you well?"])
+    >>> "35 and over" in form(cells, ask=["How are you?"])
     True
     """
-    boxes = as_boxes(cells)
-    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise OptionError("most must be a whole number of boxes, 1 or more.")
-    if isinstance(ask, str) or not all(isinstance(question, str) for question in ask):
-        raise OptionError("ask must be a list of questions.")
-    if len(boxes) > most:
+    boxes = require_boxes(cells)
+    if isinstance(max_boxes, bool) or not isinstance(max_boxes, int) or max_boxes < 1:
         raise OptionError(
-            f"There are {len(boxes)} boxes, more than the {most} that a form shall have. Design the survey with at "
-            f"most {most} boxes, or allow a longer form."
+            "max_boxes must be an integer of at least 1.",
+            code="option.out_of_range",
+            option="max_boxes",
         )
-    templates = Environment(
-        loader=PackageLoader("microcell.surveys"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    questions = questions_of(boxes)
+    if isinstance(ask, str) or not all(isinstance(question, str) for question in ask):
+        raise OptionError(
+            "ask must be a list of questions.", code="option.wrong_type", option="ask"
+        )
+    if len(boxes) > max_boxes:
+        raise OptionError(
+            f"There are {len(boxes)} boxes, but the form allows at most {max_boxes}. Design the "
+            f"survey with at most {max_boxes} boxes, or allow a longer form.",
+            code="option.out_of_range",
+            option="max_boxes",
+        )
+    questions = list_questions(boxes)
     columns = [boxes.column_of(split) for split in range(boxes.splits)]
-    asked = {column.storage if column.kind == "numeric" else column.kind for column in columns}
+    kinds = {column.storage if column.kind == "numeric" else column.kind for column in columns}
+    templates = _templates(trim_blocks=True, lstrip_blocks=True)
     return templates.get_template("survey_form.html").render(
         title=title,
         questions=questions,
-        steps=_longest(questions),
+        steps=_longest_path(questions),
         ask=list(ask),
-        least=int(boxes.sizes.min()),
+        smallest=int(boxes.sizes.min()),
         count=len(boxes),
         digits=range(len(str(len(boxes) - 1))),
         digest=boxes.digest[:12],
         survey=boxes.survey,
-        first="code" in asked,
-        whole="integer" in asked,
+        has_codes="code" in kinds,
+        has_integers="integer" in kinds,
     )
 
 
-def questions_of(cells: BoxCells) -> tuple[Question, ...]:
-    """The questions of the form, in order; every tick leads to a later one or to a code."""
+def list_questions(cells: BoxCells) -> tuple[Question, ...]:
+    """Return the questions of the form; every choice leads to a later question or to a code."""
     assert cells.encoding is not None
-    columns, sides = cells.encoding.columns, cells.sides()
-    asked = list(_asked(cells))
-    number_of = {node: number for number, node in enumerate(asked, start=1)}
-    out = []
-    for node in asked:
-        place, children = int(cells.columns[node]), _children(cells, node)
-        held = [_side_of(cells, child, place, sides) for child in children]
+    columns = cells.encoding.columns
+    sides = cells.sides()
+    nodes = list(_question_nodes(cells))
+    numbers = {node: number for number, node in enumerate(nodes, start=1)}
+    questions = []
+    for node in nodes:
+        place = int(cells.columns[node])
+        column = columns[place]
+        children = _children(cells, node)
+        ranges = [_combined_side(cells, child, place, sides) for child in children]
         choices = [
             Choice(
-                words, number_of.get(child), child - cells.splits if child >= cells.splits else None
+                words,
+                numbers.get(child),
+                child - cells.splits if child >= cells.splits else None,
             )
-            for words, child in zip(_in_words(columns[place], held), children, strict=True)
+            for words, child in zip(_describe_choices(column, ranges), children, strict=True)
         ]
-        if (
-            columns[place].kind == "code"
-        ):  # the first that fits is to be taken, and the least says "anything else"
+        if column.kind == "code":  # Respondents take the first match; "anything else" comes last.
             choices.reverse()
-        out.append(Question(number_of[node], columns[place].name, tuple(choices)))
-    return tuple(out)
+        questions.append(Question(numbers[node], column.name, tuple(choices)))
+    return tuple(questions)
 
 
-def _in_words(column: EncodedColumn, held: Sequence[Side]) -> Iterator[str]:
-    """The choices of one question, which share out what is left of a column, from the least to the greatest."""
-    for at, side in enumerate(held):
+def _describe_choices(column: EncodedColumn, sides: Sequence[Side]) -> Iterator[str]:
+    """Describe the choices of one question, from the lowest to the highest."""
+    for at, side in enumerate(sides):
         if column.kind == "code":
-            yield f"begins with {', '.join(beginnings(column, side)[0])}" if at else "anything else"
-        elif (
-            side.others and len(side.names or ()) > _NAMED
-        ):  # the lines before it list all that it is not
-            yield "anything else"
+            included = ", ".join(prefixes(column, side)[0])
+            yield f"starts with {included}" if at else "anything else"
+        elif side.others and len(side.names or ()) > _MAX_NAMED:
+            yield "anything else"  # The lines before it list everything that it is not.
         else:
-            yield side_in_words(column, side)
+            yield describe_side(column, side)
 
 
-def _asked(cells: BoxCells) -> Iterator[int]:
-    """The questions of the tree that stay questions of the form, parents first."""
-    waiting = [0] if cells.splits else []
-    while waiting:
-        node = waiting.pop()
+def _question_nodes(cells: BoxCells) -> Iterator[int]:
+    """Yield the nodes of the tree that become questions, parents first."""
+    stack = [0] if cells.splits else []
+    while stack:
+        node = stack.pop()
         yield node
-        waiting += [child for child in reversed(_children(cells, node)) if child < cells.splits]
+        stack += [child for child in reversed(_children(cells, node)) if child < cells.splits]
 
 
 def _children(cells: BoxCells, node: int) -> list[int]:
-    """Where a question leads, in order, if those about the same column that follow it are asked with it."""
-    out = []
+    """Return where a question leads, after combining splits of the same column that follow it."""
+    children = []
     for child in (int(cells.lower[node]), int(cells.upper[node])):
-        same = child < cells.splits and cells.columns[child] == cells.columns[node]
-        out += _children(cells, child) if same else [child]
-    return out
+        same_column = child < cells.splits and cells.columns[child] == cells.columns[node]
+        children += _children(cells, child) if same_column else [child]
+    return children
 
 
-def _side_of(cells: BoxCells, node: int, place: int, sides: Sequence[Mapping[int, Side]]) -> Side:
-    """What the boxes under a node hold together of a column."""
-    held = [sides[box][place] for box in _boxes_under(cells, node)]
-    first = held[0]
+def _combined_side(
+    cells: BoxCells, node: int, place: int, sides: Sequence[Mapping[int, Side]]
+) -> Side:
+    """Return the values of a column that the boxes under a node contain together."""
+    parts = [sides[box][place] for box in _boxes_under(cells, node)]
+    first = parts[0]
     if first.names is not None:
-        names = frozenset(name for side in held for name in side.names or ())
-        return replace(first, names=names, others=any(side.others for side in held))
-    return Side(min(side.low for side in held), max(side.high for side in held))
+        names = frozenset(name for side in parts for name in side.names or ())
+        return replace(first, names=names, others=any(side.others for side in parts))
+    return Side(min(side.low for side in parts), max(side.high for side in parts))
 
 
 def _boxes_under(cells: BoxCells, node: int) -> Iterator[int]:
@@ -382,71 +418,94 @@ def _boxes_under(cells: BoxCells, node: int) -> Iterator[int]:
         yield from _boxes_under(cells, child)
 
 
-def _longest(questions: Sequence[Question]) -> int:
-    """The most questions that anybody has to answer."""
-    need: dict[int, int] = {}
+def _longest_path(questions: Sequence[Question]) -> int:
+    """Return the largest number of questions that anyone has to answer."""
+    lengths: dict[int, int] = {}
     for question in reversed(questions):
-        need[question.number] = 1 + max(
-            need.get(choice.question or 0, 0) for choice in question.choices
-        )
-    return need.get(1, 0)
+        following = max(lengths.get(choice.question or 0, 0) for choice in question.choices)
+        lengths[question.number] = 1 + following
+    return lengths.get(1, 0)
 
 
-ASSIGNING = ("power", "balls", "boxes")
-"""The kinds of cells that the page can assign to."""
+# ------------------------------------------------------------------------------------- web page
+
+PAGE_KINDS = ("power", "balls", "boxes")
+"""Kinds of cells that the page supports."""
 
 
-def survey_page(cells: Cells, *, title: str = "Find your cell") -> str:
-    """An HTML page that asks for each quasi-identifier and shows the cell and what it publishes, ready to copy.
+def page(cells: Cells, *, title: str = "Find your cell") -> str:
+    """Return an HTML page that finds a respondent's cell in the browser.
 
-    All is in the page: the cells' file as it is, and functions that place a record as the encoding does and assign it
-    as the cells do, to the last bit but for the sines of locations. The page checks the seal and the stated failures
-    before it asks. A policy in it forbids any connection. Unknown categories and values far out get the nearest cell,
-    and the page says so.
+    The page asks for each quasi-identifier and shows the cell and what it publishes, ready to copy.
+    It is self-contained: it includes the cells file and scripts that encode a record and assign it
+    exactly as this package does, to the last bit except for the sines of locations. It verifies the
+    digest and the stated failure probabilities before it asks anything, and its content security
+    policy forbids any connection. For unknown categories and far-out values it chooses the nearest
+    cell and says so.
 
-    Refused are cells that hold records (lookup), and cells of points, for which there is nothing to ask.
+    Raises
+    ------
+    OptionError
+        The cells contain records (lookup cells) or have no encoding.
 
     Examples
     --------
     >>> import microcell as mc
     >>> people = {"age": [31, 33, 35, 60, 62, 64]}
     >>> cells = mc.anonymize(people, mc.Schema(quasi=["age"]), k=3, cells=True).cells
-    >>> "connect" in survey_page(cells), "default-src 'none'" in survey_page(cells)
+    >>> html = page(cells)
+    >>> "connect" in html, "default-src 'none'" in html
     (False, True)
     """
     if not isinstance(cells, Cells):
         raise OptionError(
-            f"cells must be Cells, not {type(cells).__name__}. Load their file first."
+            f"cells must be Cells, not {type(cells).__name__}. Load a file with load_cells first.",
+            code="option.wrong_type",
+            option="cells",
         )
-    if cells.kind not in ASSIGNING:
+    if cells.kind not in PAGE_KINDS:
         raise OptionError(
-            f"Cells of kind {cells.kind!r} hold the records that they were made of, and cannot be handed out. Design "
-            f"the survey with cells of one of the kinds {', '.join(ASSIGNING)}."
+            f"Cells of kind {cells.kind!r} contain the records they were made from, so they must "
+            f"not be handed out. Design the survey with one of {', '.join(PAGE_KINDS)}.",
+            code="option.unsupported",
+            option="cells",
         )
     if cells.encoding is None:
         raise OptionError(
-            "These cells were made of points, not of records: there is nothing to ask for."
+            "These cells were made from points, not from records, so there is nothing to ask for.",
+            code="option.unsupported",
+            option="cells",
         )
-    script = "".join(_part(name) for name in ("survey_cells.js", "survey_page.js"))
-    style = _part("survey_page.css")
-    templates = Environment(
-        loader=PackageLoader("microcell.surveys"), autoescape=True, undefined=StrictUndefined
-    )
-    return templates.get_template("survey_page.html").render(
-        title=title,
-        # A name may hold what ends a script; as an escape it is the same JSON.
-        cells=cells.to_json().strip().replace("<", "\\u003c"),
-        script=script,
-        style=style,
-        script_hash=_hash_of(script),
-        style_hash=_hash_of(style),
+    script = _resource("survey_cells.js") + _resource("survey_page.js")
+    style = _resource("survey_page.css")
+    return (
+        _templates()
+        .get_template("survey_page.html")
+        .render(
+            title=title,
+            # A column name could contain "</script>"; escaped, the JSON means the same.
+            cells=cells.to_json().strip().replace("<", "\\u003c"),
+            script=script,
+            style=style,
+            script_hash=_policy_hash(script),
+            style_hash=_policy_hash(style),
+        )
     )
 
 
-def _part(name: str) -> str:
+def _templates(**options: bool) -> Environment:
+    return Environment(
+        loader=PackageLoader("microcell.surveys"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def _resource(name: str) -> str:
     return (files("microcell.surveys") / "templates" / name).read_text(encoding="utf-8")
 
 
-def _hash_of(text: str) -> str:
-    """How a page's policy names the one script or style that it allows."""
+def _policy_hash(text: str) -> str:
+    """Return the hash by which a content security policy allows one script or style."""
     return f"sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}"

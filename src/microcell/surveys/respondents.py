@@ -1,8 +1,11 @@
-"""Whether the cells of a survey keep what they promise: for respondents, before they trust them."""
+"""The respondent's side of a survey: check the cells, then answer without revealing the record.
+
+Respondents run this on their own devices. It must not load tables or partitioning methods.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from importlib import import_module
 from math import isnan
@@ -14,39 +17,144 @@ import numpy as np
 from microcell import encoding
 from microcell.cells import Cells
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TableError
-from microcell.model import EncodedColumn, Encoding, Floats, Table, Values
-from microcell.surveys.cells import Roster, SurveyCells, find_figures, read_cells, read_roster
+from microcell.model import EncodedColumn, Encoding, Floats, Integers, Table, Values
+from microcell.surveys.survey_cells import (
+    Roster,
+    SurveyCells,
+    load_survey_cells,
+    read_roster,
+    summarize_failures,
+)
 
-__all__ = ["Answer", "Finding", "SurveyCheck", "answer_survey", "as_table", "check_survey"]
-
-_KNOWN = np.zeros(1, dtype=np.bool_)
-_MOST = 2**63
+__all__ = ["Answer", "CheckFinding", "SurveyCheck", "answer", "as_table", "check"]
 
 
-def as_table(record: Any, encoding: Encoding) -> Table:
-    """The record as a table of one row, with the columns of the encoding; what else it holds is not looked at.
+# --------------------------------------------------------------------------------------- answer
 
-    Raises :class:`SchemaError` for a column that is not there, :class:`DataError` for a value that is missing or of
-    another type than the candidates had. Neither tells the value.
+_FAR_OUT = 0.5
+"""A number is far out if it lies beyond the range of all cell means by this share of the range."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a respondent submits instead of the record."""
+
+    cell: int
+    representative: Mapping[str, Any] = field(repr=False)
+    unfamiliar: tuple[str, ...] = ()
+    """Columns with an unknown category or a number far from all cells, for which the nearest cell
+    was chosen. Only shown to the respondent, not submitted."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what is submitted: the cell and its representative, nothing else."""
+        return {"cell": self.cell, "representative": dict(self.representative)}
+
+
+def answer(cells: Cells | str | Path, record: Mapping[str, Any] | str | Path) -> Answer:
+    """Return the cell of a record and what the cell publishes. The record stays on the device.
+
+    Parameters
+    ----------
+    cells
+        Cells of a survey, or the path of their file.
+    record
+        Quasi-identifiers by name, or the path of a JSON file with them: numbers, text, true or
+        false; dates and times as ISO text, durations in seconds. Other entries are ignored.
+
+    Raises
+    ------
+    SchemaError, DataError
+        A quasi-identifier is missing or has the wrong type.
+
+    Examples
+    --------
+    >>> from microcell import Schema, surveys
+    >>> people = {"age": np.arange(600) % 71 + 18}
+    >>> schema = Schema(quasi=["age"])
+    >>> design = surveys.design(people, schema, 5, 0.5, 1e-3, method="mdav")
+    >>> sorted(answer(design.cells, {"age": 44}).as_dict())
+    ['cell', 'representative']
+    """
+    survey = load_survey_cells(cells)
+    values = _read_json(record) if isinstance(record, (str, Path)) else record
+    placed = encoding.place(as_table(values, survey.encoding), survey.encoding)
+    cell = int(survey.cells.assign(placed.matrix)[0])
+    representative = {name: column[cell] for name, column in survey.representatives.items()}
+    far_out = _far_out(survey.encoding, placed.matrix[0], survey.cells.centroids)
+    return Answer(cell, representative, (*placed.strange, *far_out))
+
+
+def _far_out(fitted: Encoding, point: Floats, centroids: Floats) -> tuple[str, ...]:
+    """Return numeric and datetime columns far beyond all cell means.
+
+    The file does not state the extremes of the candidates, so the means have to do.
+    """
+    low = centroids.min(axis=0)
+    high = centroids.max(axis=0)
+    beyond = (high > low) & (np.maximum(low - point, point - high) > _FAR_OUT * (high - low))
+    return tuple(
+        column.name
+        for column in fitted.columns
+        if column.kind in ("numeric", "datetime") and beyond[column.first : column.last].any()
+    )
+
+
+def _read_json(path: str | Path) -> Any:
+    try:
+        return json.loads(Path(path).read_bytes(), object_pairs_hook=_without_duplicates)
+    except OSError as error:
+        reason = error.strerror or "unknown reason"
+        raise TableError(
+            f"Cannot read {path}: {reason}. Check the name.", code="table.unreadable"
+        ) from None
+    except (ValueError, RecursionError):
+        raise TableError(
+            f"{path} is not valid JSON or repeats a name. Write the record as "
+            '{"age": 44, "sex": "female"}.',
+            code="table.malformed",
+        ) from None
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise ValueError
+    return values
+
+
+# --------------------------------------------------------------------------- records as tables
+
+_PRESENT = np.zeros(1, dtype=np.bool_)
+"""Mask of one value that is not missing."""
+
+
+def as_table(record: Any, fitted: Encoding) -> Table:
+    """Return a record as a table of one row with the columns of the encoding.
+
+    Other entries of the record are ignored. Raises :class:`SchemaError` if a column is missing and
+    :class:`DataError` if a value is missing or of another type than the candidates had. The
+    messages do not contain the value.
     """
     if not isinstance(record, Mapping):
-        raise DataError("A record must be an object of values by name of a column.")
-    parts = [(part, column) for column in encoding.columns for part in column.parts]
-    lacking = [part for part, _ in parts if part not in record]
-    if lacking:
+        raise DataError("A record must be an object of values by column name.")
+    parts = [(part, column) for column in fitted.columns for part in column.parts]
+    absent = [part for part, _ in parts if part not in record]
+    if absent:
         raise SchemaError(
-            f"The record lacks {', '.join(map(repr, lacking))}. Give all quasi-identifiers by name."
+            f"The record lacks {', '.join(map(repr, absent))}. Provide all quasi-identifiers.",
+            code="schema.unknown_column",
+            columns=tuple(absent),
         )
-    missing = [part for part, _ in parts if _is_missing(record[part])]
-    if missing:
+    empty = [part for part, _ in parts if _is_missing(record[part])]
+    if empty:
         raise DataError(
-            f"The record has no value for {', '.join(map(repr, missing))}. The cell depends on it: give one."
+            f"The record has no value for {', '.join(map(repr, empty))}. The cell depends on "
+            "it, so provide one.",
+            code="data.missing_values",
+            columns=tuple(empty),
         )
-    return Table(
-        {part: _as_values(part, column, record[part]) for part, column in parts},
-        rows=1,
-        native=None,
-    )
+    columns = {part: _as_values(part, column, record[part]) for part, column in parts}
+    return Table(columns, rows=1, native=None)
 
 
 def _is_missing(value: Any) -> bool:
@@ -65,55 +173,51 @@ def _as_values(part: str, column: EncodedColumn, value: Any) -> Values:
     except (TypeError, ValueError, OverflowError):
         values = None
     if values is None:
-        raise DataError(f"The record's {part!r} must be {expected}, as it was for the candidates.")
+        raise DataError(f"{part!r} must be {expected}.", column=part)
     return values
 
 
 def _read_number(value: Any) -> Values | None:
-    """A whole number as such, for large ones are not floats; another as a float."""
+    """Keep integers as such, because floats cannot represent large ones."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    if isinstance(value, int) and -_MOST <= value < _MOST:
-        return Values("integer", np.array([value], dtype=np.int64), _KNOWN)
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return Values("integer", np.array([value], dtype=np.int64), _PRESENT)
     number = float(value)
-    return None if np.isinf(number) else Values("float", np.array([number]), _KNOWN)
+    return None if np.isinf(number) else Values("float", np.array([number]), _PRESENT)
 
 
 def _read_text(value: Any) -> Values | None:
-    return _named("text", (str(value),), 0) if isinstance(value, str) else None
+    return _categorical("text", (str(value),), 0) if isinstance(value, str) else None
 
 
-def _read_truth(value: Any) -> Values | None:
-    return (
-        _named("boolean", ("false", "true"), int(value))
-        if isinstance(value, (bool, np.bool_))
-        else None
-    )
+def _read_boolean(value: Any) -> Values | None:
+    if not isinstance(value, (bool, np.bool_)):
+        return None
+    return _categorical("boolean", ("false", "true"), int(value))
 
 
-def _named(storage: Any, names: tuple[str, ...], code: int) -> Values:
-    return Values(storage, np.array([code], dtype=np.int64), _KNOWN, categories=names)
+def _categorical(storage: Any, names: tuple[str, ...], code: int) -> Values:
+    return Values(storage, np.array([code], dtype=np.int64), _PRESENT, categories=names)
 
 
-def _read_moment(value: Any) -> Values | None:
-    """A date, or a date and a time, in microseconds since 1970; of one with a time zone, in universal time."""
+def _read_datetime(value: Any) -> Values | None:
+    """Read a date, or a date and time; times with a zone are converted to UTC."""
     if isinstance(value, str):
         value = datetime.fromisoformat(value.strip())
     if isinstance(value, datetime):
         moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-        return _counted(
-            "datetime", (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-        )
+        elapsed = moment - datetime(1970, 1, 1, tzinfo=UTC)
+        return _counted("datetime", elapsed // timedelta(microseconds=1))
     if isinstance(value, date):
-        return Values(
-            "date", np.array([value.toordinal() - date(1970, 1, 1).toordinal()]), _KNOWN, unit="D"
-        )
+        days = value.toordinal() - date(1970, 1, 1).toordinal()
+        return Values("date", np.array([days]), _PRESENT, unit="D")
     return None
 
 
-def _read_clock(value: Any) -> Values | None:
+def _read_time(value: Any) -> Values | None:
     if isinstance(value, str):
         value = time.fromisoformat(value.strip())
     if not isinstance(value, time):
@@ -125,305 +229,264 @@ def _read_clock(value: Any) -> Values | None:
 def _read_duration(value: Any) -> Values | None:
     if isinstance(value, bool) or not isinstance(value, (int, float, timedelta)):
         return None
-    length = value if isinstance(value, timedelta) else timedelta(seconds=value)
-    return _counted("duration", length // timedelta(microseconds=1))
+    duration = value if isinstance(value, timedelta) else timedelta(seconds=value)
+    return _counted("duration", duration // timedelta(microseconds=1))
+
+
+def _read_empty(_value: Any) -> Values:
+    return Values("empty", np.zeros(1, dtype=np.int64), ~_PRESENT)
 
 
 def _counted(storage: Any, microseconds: int) -> Values:
-    return Values(storage, np.array([microseconds], dtype=np.int64), _KNOWN, unit="us")
+    return Values(storage, np.array([microseconds], dtype=np.int64), _PRESENT, unit="us")
 
 
 _READERS: dict[str, tuple[Callable[[Any], Values | None], str]] = {
     "integer": (_read_number, "a number"),
     "float": (_read_number, "a number"),
-    "text": (_read_text, "text, in quotes"),
-    "boolean": (_read_truth, "true or false"),
-    "date": (_read_moment, "a date such as 2024-05-01"),
-    "datetime": (_read_moment, "a date and time such as 2024-05-01T09:30:00"),
-    "time": (_read_clock, "a time such as 09:30:00"),
+    "text": (_read_text, "text in quotes"),
+    "boolean": (_read_boolean, "true or false"),
+    "date": (_read_datetime, "a date such as 2024-05-01"),
+    "datetime": (_read_datetime, "a date and time such as 2024-05-01T09:30:00"),
+    "time": (_read_time, "a time such as 09:30:00"),
     "duration": (_read_duration, "a number of seconds"),
-    "empty": (lambda value: Values("empty", np.zeros(1, dtype=np.int64), ~_KNOWN), "anything"),  # noqa: ARG005
+    "empty": (_read_empty, "anything"),
 }
-"""How a value of each storage is read, and how to say what is expected."""
+"""Reader for each storage type, and what to tell the respondent if the value does not fit."""
 
 
-_ROOM = 0.5
-"""A number this part of the range of all cells' means beyond it is told to be far out."""
+# ---------------------------------------------------------------------------------------- check
 
+_TOLERANCE = 1e-9
+"""Relative difference up to which numbers count as equal; another order of summation may differ."""
 
-@dataclass(frozen=True)
-class Answer:
-    """What a respondent submits in place of the record, and of which columns the value was strange.
-
-    ``strange`` is for the respondent: it names columns whose category the cells do not know, or whose number lies far
-    from all cells. The nearest cell was taken.
-    """
-
-    cell: int
-    representative: Mapping[str, Any]
-    strange: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """What is submitted: the cell and its representative, and nothing else."""
-        return {"cell": self.cell, "representative": dict(self.representative)}
-
-
-def answer_survey(cells: Cells | str | Path, record: Mapping[str, Any] | str | Path) -> Answer:
-    """The cell of one record and what it publishes; the record itself goes nowhere.
-
-    Parameters
-    ----------
-    cells
-        Cells of a survey, or the path of their file.
-    record
-        The quasi-identifiers by name, or the path of a JSON file with them: numbers, text, true or false; dates and
-        times as ISO text, durations in seconds. Entries that the cells do not ask for are not looked at.
-
-    Examples
-    --------
-    >>> from microcell import Schema
-    >>> from microcell.surveys import design_survey
-    >>> people = {"age": np.arange(600) % 71 + 18}
-    >>> design = design_survey(people, Schema(quasi=["age"]), 5, participation=0.5, failure=1e-3, method="mdav")
-    >>> sorted(answer_survey(design.cells, {"age": 44}).as_dict())
-    ['cell', 'representative']
-    """
-    found = read_cells(cells)
-    table = as_table(_read(record) if isinstance(record, (str, Path)) else record, found.encoding)
-    placed = encoding.place(table, found.encoding)
-    cell = int(found.cells.assign(placed.matrix)[0])
-    told = {name: values[cell] for name, values in found.representatives.items()}
-    return Answer(
-        cell,
-        told,
-        (*placed.strange, *_far_out(found.encoding, placed.matrix[0], found.cells.centroids)),
-    )
-
-
-def _far_out(encoding: Encoding, point: Floats, centroids: Floats) -> tuple[str, ...]:
-    """The numbers and dates that lie well beyond the means of all cells. More is not known: files tell no extremes."""
-    low, high = centroids.min(axis=0), centroids.max(axis=0)
-    beyond = (high > low) & (np.maximum(low - point, point - high) > _ROOM * (high - low))
-    return tuple(
-        column.name
-        for column in encoding.columns
-        if column.kind in ("numeric", "datetime") and beyond[column.first : column.last].any()
-    )
-
-
-def _read(path: str | Path) -> Any:
-    try:
-        return json.loads(Path(path).read_bytes(), object_pairs_hook=_without_repeats)
-    except OSError as error:
-        raise TableError(
-            f"{path} cannot be read: {error.strerror or 'unknown reason'}. Check its name."
-        ) from None
-    except (ValueError, RecursionError):
-        raise TableError(
-            f'{path} is not JSON, or has a name twice. Write the record as {{"age": 44, "sex": "female"}}.'
-        ) from None
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) != len(pairs):  # which of the two values is meant cannot be told
-        raise ValueError
-    return out
-
-
-_SAME = 1e-9
-"""Figures are the same if they differ by no more than this share; sums in another order may."""
-
-_HANDLING = ("error", "drop", "impute")
+_MISSING = ("error", "drop", "impute")
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at: what it is, whether it holds, and a sentence."""
+class CheckFinding:
+    """Result of one check of the cells."""
 
     name: str
     holds: bool
-    words: str
+    message: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SurveyCheck:
-    """What was found of the cells of a survey; ``holds`` if all of it is as promised."""
+    """Result of checking the cells of a survey."""
 
     kind: str
     cells: int
     candidates: int
     k: int
     failure: float
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
+
+    def __repr__(self) -> str:
+        n_failed = sum(not finding.holds for finding in self.findings)
+        return (
+            f"SurveyCheck({self.cells} {self.kind} cells, k={self.k}, holds={self.holds}, "
+            f"{n_failed} of {len(self.findings)} checks failed)"
+        )
 
     @property
     def holds(self) -> bool:
-        """True if every finding is good."""
-        return all(item.holds for item in self.findings)
+        """True if every check passed."""
+        return all(finding.holds for finding in self.findings)
 
     def require(self) -> "SurveyCheck":
-        """This check, if all holds; :class:`GuaranteeError` with what does not otherwise."""
-        if not self.holds:
-            raise GuaranteeError(" ".join(item.words for item in self.findings if not item.holds))
+        """Return this check, or raise :class:`GuaranteeError` if a check failed."""
+        failed = [finding for finding in self.findings if not finding.holds]
+        if failed:
+            raise GuaranteeError(
+                " ".join(finding.message for finding in failed),
+                code="guarantee.failed",
+                checks=tuple(finding.name for finding in failed),
+            )
         return self
 
     def as_dict(self) -> dict[str, Any]:
-        """The check as plain data, ready for JSON."""
-        findings = {item.name: {"holds": item.holds, "words": item.words} for item in self.findings}
-        facts = {
-            name: getattr(self, name)
-            for name in ("kind", "cells", "candidates", "k", "failure", "holds")
+        """Return the result as a dictionary ready for JSON."""
+        return {
+            "kind": self.kind,
+            "cells": self.cells,
+            "candidates": self.candidates,
+            "k": self.k,
+            "failure": self.failure,
+            "holds": self.holds,
+            "findings": {
+                finding.name: {"holds": finding.holds, "message": finding.message}
+                for finding in self.findings
+            },
         }
-        return {**facts, "findings": findings}
 
 
-def check_survey(
+def check(
     cells: Cells | str | Path,
     frame: Any = None,
     *,
     participation: str | None = None,
     missing: str = "error",
 ) -> SurveyCheck:
-    """What the cells of a survey promise, computed anew, and compared with the candidates where they are at hand.
+    """Recompute what the cells of a survey promise.
 
     Parameters
     ----------
     cells
-        Cells of a survey, or the path of their file, which must be whole: an altered one is a :class:`TableError`.
+        Cells of a survey, or the path of their file. An altered file is a :class:`TableError`.
     frame
-        The candidates, as a table; then also the sizes of cells are counted again.
+        The candidates, as a table. If given, the sizes of the cells are checked too.
     participation
-        The frame's column of probabilities, where these differ.
+        Column of the frame with the candidates' probabilities, to be compared with the file.
     missing
-        How the design treated candidates without a quasi-identifier.
+        How the design handled candidates without a quasi-identifier.
 
     Examples
     --------
-    >>> from microcell import Schema
-    >>> from microcell.surveys import design_survey
+    >>> from microcell import Schema, surveys
     >>> people = {"age": np.arange(600) % 71 + 18}
-    >>> design = design_survey(people, Schema(quasi=["age"]), 5, participation=0.5, failure=1e-3, method="mdav")
-    >>> check_survey(design.cells, people).holds
+    >>> schema = Schema(quasi=["age"])
+    >>> design = surveys.design(people, schema, 5, 0.5, 1e-3, method="mdav")
+    >>> check(design.cells, people).holds
     True
     """
-    found = read_cells(cells)
-    if missing not in _HANDLING:
-        raise OptionError(f"missing must be one of {', '.join(_HANDLING)}.")
+    loaded = load_survey_cells(cells)
+    if missing not in _MISSING:
+        raise OptionError(
+            f"missing must be one of {', '.join(_MISSING)}.",
+            code="option.unknown",
+            option="missing",
+        )
     if participation is not None and frame is None:
-        raise OptionError("participation names a column of the frame: give the frame too.")
-    roster = read_roster(found.survey, found.cells.sizes)
-    findings = list(_check_figures(found, roster))
+        raise OptionError(
+            "participation names a column of the frame, so it requires a frame.",
+            code="option.conflict",
+            option="participation",
+        )
+    roster = read_roster(loaded.survey, loaded.cells.sizes)
+    findings = list(_check_promise(loaded, roster))
     if frame is not None:
-        findings += _check_frame(found, roster, frame, participation, missing)
-    survey = found.survey
+        findings += _check_frame(loaded, roster, frame, participation, missing)
     return SurveyCheck(
-        found.cells.kind,
-        len(found.cells),
-        int(found.cells.sizes.sum()),
-        survey["k"],
-        survey["failure"],
-        tuple(findings),
+        kind=loaded.cells.kind,
+        cells=len(loaded.cells),
+        candidates=int(loaded.cells.sizes.sum()),
+        k=loaded.survey["k"],
+        failure=loaded.survey["failure"],
+        findings=tuple(findings),
     )
 
 
-def _check_figures(found: SurveyCells, roster: Roster) -> Iterator[Finding]:
-    survey, sizes = found.survey, found.cells.sizes
-    k, limit, stated = survey["k"], survey["failure"], np.array(survey["cell_failures"])
-    figures = find_figures(roster, k)
-    held = (
-        "hold the candidates' records, which must be public"
-        if found.cells.holds_records
-        else "hold no record"
+def _check_promise(loaded: SurveyCells, roster: Roster) -> Iterator[CheckFinding]:
+    """Check the file against itself."""
+    survey, sizes = loaded.survey, loaded.cells.sizes
+    k, limit = survey["k"], survey["failure"]
+    stated = np.array(survey["cell_failures"])
+    summary = summarize_failures(roster, k)
+    content = "no records"
+    if loaded.cells.holds_records:
+        content = "the candidates' records, which must be public"
+    yield CheckFinding(
+        "records", True, f"These are cells of kind {loaded.cells.kind!r}. They contain {content}."
     )
-    yield Finding("records", True, f"These are cells of kind {found.cells.kind!r}: they {held}.")
-    yield _finding(
+    yield _count_finding(
         "sizes",
         int((sizes < k).sum()),
-        f"Every cell has {k} candidates or more; the smallest has {sizes.min()}.",
-        f"cells have fewer than k = {k} candidates.",
+        f"Every cell has at least {k} candidates; the smallest has {sizes.min()}.",
+        f"fewer than k = {k} candidates",
     )
-    wrong = ~_is_same(stated, figures.failures)
-    yield _finding(
+    yield _count_finding(
         "cell failures",
-        int(wrong.sum()),
-        "Every cell's stated failure follows from its candidates' participation.",
-        "cells state a failure that does not follow from their candidates' participation.",
+        int((~_is_close(stated, summary.by_cell)).sum()),
+        "The stated failure probability of every cell follows from its expected participation.",
+        "a stated failure probability that does not follow from the expected participation",
     )
-    over = (figures.failures > limit * (1 + _SAME)) | (stated > limit)
-    yield _finding(
+    above = (summary.by_cell > limit * (1 + _TOLERANCE)) | (stated > limit)
+    yield _count_finding(
         "limit",
-        int(over.sum()),
-        f"Every cell fails with probability {limit:.4g} or less; the worst with {figures.failures.max():.4g}.",
-        f"cells fail with a probability over the accepted {limit:.4g}.",
+        int(above.sum()),
+        f"Every cell meets the failure limit of {limit:.4g}; the worst fails with probability "
+        f"{summary.worst:.4g}.",
+        f"a failure probability above the limit of {limit:.4g}",
     )
-    for name, value in figures.as_dict().items():
-        same = bool(_is_same(np.array(survey[name]), np.array(value)))
-        words = name.replace("_", " ")
-        good, bad = (
-            f"The stated {words} of {value:.4g} follows from the cells.",
-            f"The stated {words} does not follow.",
-        )
-        yield Finding(words, same, good if same else bad)
+    for key, value in summary.as_dict().items():
+        name = key.replace("_", " ")
+        holds = bool(_is_close(np.array(survey[key]), np.array(value)))
+        verdict = "follows" if holds else "does not follow"
+        stated_value = f" of {value:.4g}" if holds else ""
+        message = f"The stated {name}{stated_value} {verdict} from the cells."
+        yield CheckFinding(name, holds, message)
 
 
-def _finding(name: str, wrong: int, good: str, bad: str) -> Finding:
-    return Finding(name, wrong == 0, good if wrong == 0 else f"{wrong} {bad}")
+def _count_finding(name: str, n_wrong: int, passed: str, problem: str) -> CheckFinding:
+    if n_wrong == 0:
+        return CheckFinding(name, True, passed)
+    subject = "1 cell has" if n_wrong == 1 else f"{n_wrong} cells have"
+    return CheckFinding(name, False, f"{subject} {problem}.")
 
 
-def _is_same(one: Any, other: Any) -> Any:
-    return np.abs(one - other) <= _SAME * np.maximum(np.abs(one), np.abs(other))
+def _is_close(a: Any, b: Any) -> Any:
+    return np.abs(a - b) <= _TOLERANCE * np.maximum(np.abs(a), np.abs(b))
 
 
 def _check_frame(
-    found: SurveyCells, roster: Roster, frame: Any, participation: str | None, missing: str
-) -> Iterator[Finding]:
-    # Named and not imported: respondents without a frame need nothing that reads tables.
+    loaded: SurveyCells, roster: Roster, frame: Any, participation: str | None, missing: str
+) -> Iterator[CheckFinding]:
+    """Check the file against the candidates."""
+    # Imported by name: respondents without a frame need nothing that reads tables.
     table: Table = import_module("microcell.tables").read(frame)
-    points = encoding.place(table, found.encoding).matrix
-    rows = _complete(found, table, missing)
-    labels = found.cells.assign(points[rows]) if len(rows) else np.zeros(0, dtype=np.int64)
-    sizes = np.bincount(labels, minlength=len(found.cells))
-    yield _finding(
+    points = encoding.place(table, loaded.encoding).matrix
+    rows = _designed_rows(loaded, table, missing)
+    labels = loaded.cells.assign(points[rows]) if len(rows) else np.zeros(0, dtype=np.int64)
+    sizes = np.bincount(labels, minlength=len(loaded.cells))
+    yield _count_finding(
         "frame",
-        int((sizes != found.cells.sizes).sum()),
+        int((sizes != loaded.cells.sizes).sum()),
         f"The {len(rows):,} candidates of the frame are in the cells as stated.",
-        "cells have another number of candidates in the frame than they state.",
+        "another number of candidates in the frame than stated",
     )
-    if roster.common is None and participation is None:
-        yield Finding(
-            "participation", True, "Participation was not compared: name its column to have it so."
+    if participation is not None:
+        probabilities = _read_probabilities(table, participation)[rows]
+        order = np.lexsort((probabilities, labels))
+        holds = np.array_equal(labels[order], roster.labels) and np.array_equal(
+            probabilities[order], roster.probabilities
         )
-    elif participation is not None:
-        chances = _read_chances(table, participation)[rows]
-        order = np.lexsort((chances, labels))
-        same = np.array_equal(labels[order], roster.labels) and np.array_equal(
-            chances[order], roster.chances
+        verdict = "has" if holds else "does not have"
+        yield CheckFinding(
+            "participation",
+            holds,
+            f"Column {participation!r} {verdict} the probabilities stated in the file.",
         )
-        good, bad = (
-            "has the probabilities that the cells state",
-            "does not have the probabilities that the cells state",
+    elif roster.common is None:
+        yield CheckFinding(
+            "participation",
+            True,
+            "Participation was not compared: name its column to compare it.",
         )
-        yield Finding("participation", same, f"Column {participation!r} {good if same else bad}.")
 
 
-def _complete(found: SurveyCells, table: Table, missing: str) -> Any:
-    """The rows that were designed for."""
-    parts = [part for column in found.encoding.columns for part in column.parts]
-    lacking = np.zeros(table.rows, dtype=np.bool_)
-    for part in parts:
-        lacking |= table.columns[part].missing
-    if missing == "error" and lacking.any():
+def _designed_rows(loaded: SurveyCells, table: Table, missing: str) -> Integers:
+    incomplete = np.zeros(table.rows, dtype=np.bool_)
+    for column in loaded.encoding.columns:
+        for part in column.parts:
+            incomplete |= table.columns[part].missing
+    if missing == "error" and incomplete.any():
+        row = int(incomplete.argmax()) + 1
         raise OptionError(
-            f"{lacking.sum()} candidates lack a quasi-identifier, the first in row {lacking.argmax() + 1}. Say how the "
-            "design treated them: missing='drop' or 'impute'."
+            f"{incomplete.sum()} candidates lack a quasi-identifier; the first is in row {row}. "
+            "Set missing to what the design used: 'drop' or 'impute'.",
+            option="missing",
+            row=row,
         )
-    return np.flatnonzero(~lacking) if missing == "drop" else np.arange(table.rows)
+    return np.flatnonzero(~incomplete) if missing == "drop" else np.arange(table.rows)
 
 
-def _read_chances(table: Table, name: str) -> Floats:
+def _read_probabilities(table: Table, name: str) -> Floats:
     if name not in table.columns or not table.columns[name].is_number:
         raise SchemaError(
-            f"The frame has no column {name!r} of numbers to take participation from. Check its name."
+            f"The frame has no numeric participation column {name!r}. Check the name.",
+            code="schema.unknown_column",
+            column=name,
         )
     return table.columns[name].reals()

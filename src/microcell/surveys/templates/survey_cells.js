@@ -1,22 +1,22 @@
 "use strict";
-// From a record to its cell, as microcell does it, to the last bit. Nothing here touches the page or the network.
+// Find the cell of a record exactly as microcell does, to the last bit. Uses neither the page nor the network.
 const Microcell = (() => {
-  class Trouble extends Error {}
+  class InputError extends Error {}
   const FARTHEST = 1e100;
   const NANOSECONDS = { D: 86400n * 10n ** 9n, s: 10n ** 9n, ms: 10n ** 6n, us: 1000n, ns: 1n };
   const TIMES = ["date", "datetime", "duration", "time"];
   const NUMBERS = ["integer", "float"];
 
-  // ------------------------------------------------------------------------------------------ the file and its seal
+  // ------------------------------------------------------------------------------------------ file and digest
 
-  // JSON whose numbers are kept as they are written: large whole ones do not fit this language's own.
+  // Parse JSON but keep numbers as text: large integers do not fit into a JavaScript number.
   const read = text => {
     let at = 0;
     const skip = () => { while (" \n\r\t".includes(text[at]) && at < text.length) at++; };
     const string = () => {
       const start = at++;
       while (text[at] !== '"') {
-        if (at >= text.length) throw new Trouble("The file is damaged.");
+        if (at >= text.length) throw new InputError("The file is damaged.");
         at += text[at] === "\\" ? 2 : 1;
       }
       return JSON.parse(text.slice(start, ++at));
@@ -26,7 +26,7 @@ const Microcell = (() => {
       at++;
       skip();
       while (text[at] !== end) {
-        if (out.length) { if (text[at++] !== ",") throw new Trouble("The file is damaged."); skip(); }
+        if (out.length) { if (text[at++] !== ",") throw new InputError("The file is damaged."); skip(); }
         out.push(item());
         skip();
       }
@@ -48,7 +48,7 @@ const Microcell = (() => {
       const token = /[-+.\w]*/y;
       token.lastIndex = at;
       const word = token.exec(text)[0];
-      if (!word) throw new Trouble("The file is damaged.");
+      if (!word) throw new InputError("The file is damaged.");
       at += word.length;
       return { true: true, false: false, null: null }[word] ?? (word === "null" ? null : { token: word });
     };
@@ -62,7 +62,7 @@ const Microcell = (() => {
     return a.length - b.length;
   };
   const SHORT = { '"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\b": "\\b" };
-  const quote = text => '"' + text.replace(/["\\]|[^ -~]/g, // one escape for each half of a sign beyond 16 bits
+  const quote = text => '"' + text.replace(/["\\]|[^ -~]/g, // surrogate pairs become two escapes
     sign => SHORT[sign] ?? "\\u" + sign.charCodeAt(0).toString(16).padStart(4, "0")) + '"';
   const write = value => {
     if (value instanceof Map) {
@@ -74,16 +74,16 @@ const Microcell = (() => {
     return value !== null && typeof value === "object" ? value.token : String(value);
   };
 
-  // SHA-256 (FIPS 180-4) of ASCII text: the browser's own is not there for files opened from a disk everywhere.
+  // SHA-256 (FIPS 180-4) of ASCII text. Not every browser offers crypto.subtle for local files.
   const digest = text => {
     const primes = [];
     for (let n = 2; primes.length < 64; n++) if (primes.every(p => n % p)) primes.push(n);
-    const fraction = (prime, root) => { // the first 32 bits after the point of the root, in whole numbers
-      const wanted = BigInt(prime) << BigInt(32 * root);
+    const fraction = (prime, root) => { // first 32 fractional bits of the root, in integer arithmetic
+      const target = BigInt(prime) << BigInt(32 * root);
       let low = 0n, high = 1n << 40n;
       while (high - low > 1n) {
         const middle = (low + high) >> 1n;
-        if (middle ** BigInt(root) <= wanted) low = middle; else high = middle;
+        if (middle ** BigInt(root) <= target) low = middle; else high = middle;
       }
       return Number(low & 0xffffffffn);
     };
@@ -115,15 +115,15 @@ const Microcell = (() => {
   };
 
   const load = text => {
-    const kept = read(text), seal = kept.get("sha256");
+    const kept = read(text), stated = kept.get("sha256");
     kept.delete("sha256");
     const file = JSON.parse(text);
-    file.found = digest(write(kept));
-    file.sealed = file.found === seal;
+    file.digest = digest(write(kept));
+    file.intact = file.digest === stated;
     const columns = kept.get("encoding")?.get("columns") ?? [];
     file.encoding.columns.forEach((column, i) => {
       const { token } = columns[i].get("origin");
-      column.whole = /^-?\d+$/.test(token); // as in Python, a number written without a point is a whole one
+      column.whole = /^-?\d+$/.test(token); // as in Python, a number without a decimal point is an integer
       if (column.whole) column.origin = BigInt(token);
     });
     file.span = [Math.min, Math.max].map(end => file.cells.centroids.reduce(
@@ -131,44 +131,44 @@ const Microcell = (() => {
     return file;
   };
 
-  // P{0 < K < k} of candidates of whom `count` take part with each `chance`
+  // P{0 < K < k} of candidates, `count` of whom take part with each `probability`.
   const failure = (pairs, k) => {
     const p = new Float64Array(k);
     p[0] = 1;
-    for (const [chance, count] of pairs) {
+    for (const [probability, count] of pairs) {
       for (let i = 0; i < count; i++) {
-        for (let j = k - 1; j > 0; j--) p[j] = (1 - chance) * p[j] + chance * p[j - 1];
-        p[0] *= 1 - chance;
+        for (let j = k - 1; j > 0; j--) p[j] = (1 - probability) * p[j] + probability * p[j - 1];
+        p[0] *= 1 - probability;
       }
     }
     return p.slice(1).reduce((sum, part) => sum + part, 0);
   };
 
-  // What does not hold of the file, a sentence each; none if it may be trusted to be what its maker wrote.
+  // Problems of the file, one sentence each; none if it is unaltered and keeps its promise.
   const check = file => {
-    const out = [], { sizes, centroids } = file.cells, survey = file.survey;
-    if (!file.sealed) out.push("The seal does not fit: the page was altered or damaged after it was made.");
-    if (sizes.length !== file.count || centroids.length !== file.count) out.push("The number of cells is not as stated.");
-    if (sizes.some(size => size < file.k)) out.push(`A cell has fewer than ${file.k} candidates.`);
-    if (!survey) return out;
-    const known = new Map(), { common, cells } = survey.participation;
-    const attained = sizes.map((size, cell) => {
+    const problems = [], { sizes, centroids } = file.cells, survey = file.survey;
+    if (!file.intact) problems.push("This page was altered or damaged after it was made.");
+    if (sizes.length !== file.count || centroids.length !== file.count) problems.push("The number of cells is not as stated.");
+    if (sizes.some(size => size < file.k)) problems.push(`A cell has fewer than ${file.k} candidates.`);
+    if (!survey) return problems;
+    const bySize = new Map(), { common, cells } = survey.participation;
+    const computed = sizes.map((size, cell) => {
       if (common === undefined) return failure(cells[cell], survey.k);
-      if (!known.has(size)) known.set(size, failure([[common, size]], survey.k));
-      return known.get(size);
+      if (!bySize.has(size)) bySize.set(size, failure([[common, size]], survey.k));
+      return bySize.get(size);
     });
-    if (attained.some((found, cell) => Math.abs(found - survey.cell_failures[cell]) > 1e-6 * found + 1e-300)) {
-      out.push("The stated failure of a cell does not follow from its candidates.");
+    if (computed.some((value, cell) => Math.abs(value - survey.cell_failures[cell]) > 1e-6 * value + 1e-300)) {
+      problems.push("The stated failure probability of a cell is wrong.");
     }
-    if (survey.cell_failures.some(stated => stated > survey.failure)) out.push("A cell may fail more often than is promised.");
-    return out;
+    if (survey.cell_failures.some(stated => stated > survey.failure)) problems.push("The failure probability of a cell is higher than promised.");
+    return problems;
   };
 
   // ------------------------------------------------------------------------------------------ answers
 
   const is64 = number => number >= -(2n ** 63n) && number < 2n ** 63n;
 
-  // A whole number that was written as one stays exact.
+  // Integers stay exact.
   const number = text => {
     const plain = String(text).trim();
     if (/^[-+]?\d+$/.test(plain)) {
@@ -176,26 +176,26 @@ const Microcell = (() => {
       return is64(whole) ? whole : Number(whole);
     }
     if (!/^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(plain) || !Number.isFinite(Number(plain))) {
-      throw new Trouble("This must be a number, with a point before decimals.");
+      throw new InputError("Enter a number, with a point before decimals.");
     }
     return Number(plain);
   };
 
   const seconds = text => { // in nanoseconds
     const [, sign, whole, part] = /^([-+]?)(\d+)(?:\.(\d{1,9}))?$/.exec(text) ?? [];
-    if (whole === undefined) throw new Trouble("This must be a number of seconds.");
+    if (whole === undefined) throw new InputError("Enter a number of seconds.");
     return BigInt(sign + "1") * (BigInt(whole) * NANOSECONDS.s + BigInt((part ?? "").padEnd(9, "0")));
   };
   const clock = text => {
     const [, hours, minutes, rest] = /^(\d{2}):(\d{2})(?::(\d{2}(?:\.\d{1,9})?))?$/.exec(text) ?? [];
-    if (!(hours < 24 && minutes < 60 && !(rest >= 60))) throw new Trouble("This must be a time of day, as 09:30.");
+    if (!(hours < 24 && minutes < 60 && !(rest >= 60))) throw new InputError("Enter a time of day, such as 09:30.");
     return (BigInt(hours) * 60n + BigInt(minutes)) * 60n * NANOSECONDS.s + seconds(rest ?? "0");
   };
   const moment = text => {
     const [, day, time] = /^(\d{4}-\d{2}-\d{2})(?:[T ](.*))?$/.exec(text) ?? [];
     const milliseconds = Date.parse(day + "T00:00:00Z");
     if (day === undefined || Number.isNaN(milliseconds) || new Date(milliseconds).toISOString().slice(0, 10) !== day) {
-      throw new Trouble("This must be a date, as 1985-12-31.");
+      throw new InputError("Enter a date, such as 1985-12-31.");
     }
     return BigInt(milliseconds) * NANOSECONDS.ms + (time ? clock(time) : 0n);
   };
@@ -204,12 +204,12 @@ const Microcell = (() => {
     return { time: clock, duration: seconds }[column.storage]?.(plain) ?? moment(plain);
   };
 
-  // The name of a value that is no text, as Python writes it. What was chosen from a list, { name }, has its name.
+  // The category name of a value as Python writes it. A choice from a list is { name }.
   const nameOf = (column, text) => {
     if (text?.name !== undefined) return text.name;
     if (TIMES.includes(column.storage)) {
-      const found = count(column, text), unit = NANOSECONDS[column.unit];
-      return found % unit ? `${found} ns` : `${found / unit} ${column.unit}`;
+      const ticks = count(column, text), unit = NANOSECONDS[column.unit];
+      return ticks % unit ? `${ticks} ns` : `${ticks / unit} ${column.unit}`;
     }
     if (!NUMBERS.includes(column.storage)) return String(text);
     const value = number(text);
@@ -226,21 +226,21 @@ const Microcell = (() => {
     return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(name) ? Number(name) : null;
   };
 
-  const bisect = (values, wanted, order) => {
+  const bisect = (values, target, order) => {
     let low = 0, high = values.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (order(values[middle], wanted) < 0) low = middle + 1; else high = middle;
+      if (order(values[middle], target) < 0) low = middle + 1; else high = middle;
     }
     return low;
   };
-  const size = (one, other) => (one < other ? -1 : one > other ? 1 : 0); // also between whole numbers and others
+  const size = (one, other) => (one < other ? -1 : one > other ? 1 : 0); // also compares integers with floats
 
-  // ------------------------------------------------------------------------------------------ answers to coordinates
+  // ------------------------------------------------------------------------------------------ answers to points
 
   const clip = value => Math.min(Math.max(value, -FARTHEST), FARTHEST);
   const root = column => Math.sqrt(column.weight);
-  const power = exponent => { // exact, which Math.pow need not be
+  const power = exponent => { // exact, unlike Math.pow
     let out = 1;
     for (let i = 0; i < Math.abs(exponent); i++) out *= exponent > 0 ? 2 : 0.5;
     return out;
@@ -284,9 +284,9 @@ const Microcell = (() => {
   };
 
   const placeNamed = guess => (column, [text]) => {
-    const name = nameOf(column, text), at = column.names.indexOf(name), strange = at < 0;
-    if (!column.centre.length) return { x: [], strange };
-    return { x: [(strange ? guess(column, name) : column.places[at]) * root(column)], strange };
+    const name = nameOf(column, text), at = column.names.indexOf(name), unknown = at < 0;
+    if (!column.centre.length) return { x: [], unknown };
+    return { x: [(unknown ? guess(column, name) : column.places[at]) * root(column)], unknown };
   };
   const placers = {
     numeric: (column, [text]) => {
@@ -304,41 +304,41 @@ const Microcell = (() => {
       const { centre, names } = column, at = text === null ? -1 : names.indexOf(nameOf(column, text));
       const mark = centre.length === 1 ? 1 : 1 / Math.sqrt(2), first = names.length - centre.length;
       const x = centre.map((share, j) => ((at >= 0 && at - first === j ? mark : 0) - share) * root(column));
-      return { x, strange: at < 0 };
+      return { x, unknown: at < 0 };
     },
     location: (column, texts) => {
       const [latitude, longitude] = texts.map(text => Number(number(text)));
-      if (Math.abs(latitude) > 90) throw new Trouble("A latitude is within -90 and 90 degrees.");
-      if (Math.abs(longitude) > 180) throw new Trouble("A longitude is within -180 and 180 degrees.");
+      if (Math.abs(latitude) > 90) throw new InputError("Enter a latitude between -90 and 90 degrees.");
+      if (Math.abs(longitude) > 180) throw new InputError("Enter a longitude between -180 and 180 degrees.");
       const [phi, theta] = [latitude, longitude].map(degrees => degrees * (Math.PI / 180)), flat = Math.cos(phi);
       const vector = [flat * Math.cos(theta), flat * Math.sin(theta), Math.sin(phi)];
       return { x: column.centre.map((centre, j) => clip((vector[j] - centre) / column.scale[j]) * root(column)) };
     },
   };
 
-  // The point of a record, an object of texts by name; and the columns whose answer the file does not know.
+  // The point of a record (texts by name), and the columns with an unknown or far-out answer.
   const place = (file, record) => {
-    const point = [], strange = [];
+    const point = [], unfamiliar = [];
     for (const column of file.encoding.columns) {
       const texts = column.parts.map(part => record[part]);
-      const lacking = column.parts[texts.findIndex(text => text === undefined || text === "")];
-      if (lacking !== undefined) throw Object.assign(new Trouble("An answer is missing here."), { part: lacking });
+      const missing = column.parts[texts.findIndex(text => text === undefined || text === "")];
+      if (missing !== undefined) throw Object.assign(new InputError("Please answer this question."), { part: missing });
       try {
-        const found = placers[column.kind](column, texts);
-        const far = ["numeric", "datetime"].includes(column.kind) && found.x.some((x, j) => {
+        const placed = placers[column.kind](column, texts);
+        const far = ["numeric", "datetime"].includes(column.kind) && placed.x.some((x, j) => {
           const [low, high] = file.span.map(ends => ends[point.length + j]);
-          return Math.max(low - x, x - high) > 0.5 * (high - low); // well beyond the means of all cells
+          return Math.max(low - x, x - high) > 0.5 * (high - low); // far beyond the means of all cells
         });
-        point.push(...found.x.map(clip));
-        if (found.strange || far) strange.push(column.name);
+        point.push(...placed.x.map(clip));
+        if (placed.unknown || far) unfamiliar.push(column.name);
       } catch (error) {
-        throw error instanceof Trouble ? Object.assign(error, { part: error.part ?? column.parts[0] }) : error;
+        throw error instanceof InputError ? Object.assign(error, { part: error.part ?? column.parts[0] }) : error;
       }
     }
-    return { point, strange };
+    return { point, unfamiliar };
   };
 
-  // ------------------------------------------------------------------------------------------ coordinates to a cell
+  // ------------------------------------------------------------------------------------------ points to cells
 
   const ofPower = (cells, x) => {
     const macrocell = cells.chooser ? ofPower(cells.chooser, x) : null;
@@ -385,11 +385,11 @@ const Microcell = (() => {
 
   const assign = (file, point) => ({ power: ofPower, balls: ofBalls, boxes: ofBoxes })[file.kind](file.cells, point, file.encoding);
 
-  // The cell of a record; `strange` names columns whose answer is not known, or far out, so that the nearest was taken.
+  // The cell of a record. `unfamiliar` names columns with an unknown or far-out answer (nearest cell chosen).
   const answer = (file, record) => {
-    const { point, strange } = place(file, record);
-    return { cell: assign(file, point), strange, point };
+    const { point, unfamiliar } = place(file, record);
+    return { cell: assign(file, point), unfamiliar, point };
   };
 
-  return { Trouble, load, check, answer, digest };
+  return { InputError, load, check, answer, digest };
 })();

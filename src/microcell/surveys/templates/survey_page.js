@@ -1,4 +1,4 @@
-// The page around the cells: questions made from the file, and an answer that stays here until it is copied.
+// The page: asks for the columns of the cells file and shows the answer, which stays here until copied.
 (() => {
   const find = id => document.getElementById(id);
   const make = (tag, properties = {}, ...children) => {
@@ -6,13 +6,13 @@
     node.append(...children);
     return node;
   };
-  const [OTHER, CHOSEN] = ["other", "name "]; // what choices of a list are marked with
+  const [OTHER, CHOSEN] = ["other", "name "]; // prefixes of option values
   const HINTS = {
     integer: "A whole number.", float: "A number.", date: "A date.", datetime: "A date and time.",
     time: "A time of day.", duration: "A number of seconds.",
   };
 
-  const naming = (column, name) => { // dates and times are counts in the file
+  const naming = (column, name) => { // the file stores dates and times as counts
     const [, count, unit] = /^(-?\d+) (D|s|ms|us|ns)$/.exec(name) ?? [];
     if (!unit || !column.unit) return name;
     const milliseconds = { D: 864e5, s: 1e3, ms: 1, us: 1e-3, ns: 1e-6 }[unit] * Number(count);
@@ -49,34 +49,34 @@
     field.setAttribute("aria-describedby", `h${i} e${i}`);
     return make("div", { className: "field" },
       make("label", { htmlFor: `q${i}` }, label), field,
-      make("p", { id: `h${i}`, className: "hint" }, hint), make("p", { id: `e${i}`, className: "wrong" }));
+      make("p", { id: `h${i}`, className: "hint" }, hint), make("p", { id: `e${i}`, className: "error" }));
   };
 
-  const seal = (file, wrong) => {
-    const box = find("seal");
-    box.classList.add(wrong.length ? "bad" : "good");
-    if (wrong.length) {
-      box.append(make("p", {}, make("strong", {}, "Do not answer with this page. "), wrong.join(" ")));
+  const showIntegrity = (file, problems) => {
+    const box = find("integrity");
+    box.classList.add(problems.length ? "bad" : "good");
+    if (problems.length) {
+      box.append(make("p", {}, make("strong", {}, "Do not use this page. "), problems.join(" ")));
       return;
     }
-    const { survey } = file, least = file.cells.sizes.reduce((a, b) => Math.min(a, b));
+    const { survey } = file, smallest = file.cells.sizes.reduce((a, b) => Math.min(a, b));
     const promise = survey
-      ? `A cell with answers has ${survey.k} or more of them, but for a probability of at most ${survey.failure} a cell; this page has computed it again.`
-      : `Every cell was made of ${file.k} or more people.`;
+      ? `In each cell, either nobody or at least ${survey.k} people take part, except with probability ${survey.failure} at most. This page has recomputed that probability.`
+      : `Every cell was made from at least ${file.k} people.`;
     box.append(
-      make("p", {}, make("strong", {}, "The seal is intact. "), `${file.count} cells, the smallest of ${least} people. ${promise}`),
-      make("p", { className: "digest" }, "SHA-256 ", make("code", {}, file.found)));
+      make("p", {}, make("strong", {}, "This page has not been altered. "), `It has ${file.count} ${file.count === 1 ? "cell" : "cells"}; the smallest has ${smallest} people. ${promise}`),
+      make("p", { className: "digest" }, "SHA-256 ", make("code", {}, file.digest)));
   };
 
-  const show = (file, found) => {
+  const show = (file, answer) => {
     const result = find("result"), entries = Object.entries(file.representatives ?? {});
-    find("cell").textContent = String(found.cell);
+    find("cell").textContent = String(answer.cell);
     find("published").replaceChildren(...entries.map(([name, values]) =>
-      make("div", {}, make("dt", {}, name), make("dd", {}, String(values[found.cell] ?? "missing")))));
-    find("strange").textContent = found.strange.length
-      ? `Not known to the survey, or far from what it expects: ${found.strange.join(", ")}. The nearest cell was taken.` : "";
-    const copy = { cell: found.cell, design: file.sha256 };
-    for (const [name, values] of entries) copy[name] = values[found.cell];
+      make("div", {}, make("dt", {}, name), make("dd", {}, String(values[answer.cell] ?? "missing")))));
+    find("unfamiliar").textContent = answer.unfamiliar.length
+      ? `The survey does not know your answer for ${answer.unfamiliar.join(", ")}, or it is unusual. The nearest cell was chosen.` : "";
+    const copy = { cell: answer.cell, design: file.sha256 };
+    for (const [name, values] of entries) copy[name] = values[answer.cell];
     find("copy").value = JSON.stringify(copy);
     result.hidden = false;
     find("heading").focus();
@@ -98,7 +98,7 @@
       try {
         show(file, Microcell.answer(file, record));
       } catch (error) {
-        if (!(error instanceof Microcell.Trouble)) throw error;
+        if (!(error instanceof Microcell.InputError)) throw error;
         const i = parts.findIndex(({ part }) => part === error.part);
         find(`e${i}`).textContent = error.message;
         find(`q${i}`).setAttribute("aria-invalid", "true");
@@ -106,16 +106,16 @@
       }
     });
     form.addEventListener("reset", () => { find("result").hidden = true; });
-    find("take").addEventListener("click", async () => {
+    find("copy-button").addEventListener("click", async () => {
       find("copy").select();
       try { await navigator.clipboard.writeText(find("copy").value); } catch { document.execCommand("copy"); }
-      find("taken").textContent = "Copied.";
+      find("copied").textContent = "Copied.";
     });
     form.hidden = false;
   };
 
   const file = Microcell.load(find("cells").textContent);
-  const wrong = Microcell.check(file);
-  seal(file, wrong);
-  if (!wrong.length) ask(file, find("form"));
+  const problems = Microcell.check(file);
+  showIntegrity(file, problems);
+  if (!problems.length) ask(file, find("form"));
 })();

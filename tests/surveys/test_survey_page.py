@@ -1,4 +1,4 @@
-"""The page that assigns in the browser: the same cells as in Python, sealed, silent, and usable by everybody."""
+"""Survey page: the same cells as in Python, tamper-evident, offline and accessible."""
 
 import json
 from datetime import date, datetime, time, timedelta
@@ -16,7 +16,8 @@ from microcell.errors import OptionError
 from microcell.methods.boxes import make_boxes
 from microcell.model import Column, Schema
 from microcell.schema import resolve
-from microcell.surveys.forms import survey_page
+from microcell.surveys import forms
+from tests.raising import raises
 from tests.report.browser import Browser, find_browser
 from tests.report.test_browser import CONTRAST, OVERFLOWING
 
@@ -47,39 +48,39 @@ SCHEMA = Schema(
 )
 
 
-def draw_people(count, seed, *, strange=False):
-    """Records with a column of every kind and storage; strange ones have values that others do not."""
-    chance = np.random.default_rng(seed)
+def draw_people(count, seed, *, unknown=False):
+    """Return records with a column of every kind; ``unknown`` adds values that others lack."""
+    rng = np.random.default_rng(seed)
     towns = ["Ulm", "Köln", "Łódź", "Рига", "a<b>", "</script>", 'quo"te', "😀 town", "\u2028"]
-    far, weeks = (30, [0, 3, 7, 21, 99]) if strange else (1, [0, 7, 21])
+    far, weeks = (30, [0, 3, 7, 21, 99]) if unknown else (1, [0, 7, 21])
     return {
-        "age": chance.integers(18, 95, count) * (chance.integers(-1, 2, count) if strange else 1),
-        "income": chance.lognormal(10, 0.6, count).round(2) * chance.choice([1.0, far], count),
-        "small": chance.normal(0, 1e-290, count) * chance.choice([1.0, far], count),
-        "account": 2**60 + chance.integers(0, 1000, count) * chance.choice([1, far], count),
-        "born": [date(1940, 1, 1) + timedelta(days=int(day)) for day in chance.integers(0, 20_000 * far // 10, count)],
-        "seen": [datetime(2020, 1, 1) + timedelta(microseconds=int(t)) for t in chance.integers(0, 10**14, count)],
-        "rises": [(datetime.min + timedelta(seconds=int(t))).time() for t in chance.integers(0, 86_400, count)],
-        "wait": [timedelta(milliseconds=int(t)) for t in chance.integers(0, 10**7, count)],
-        "grade": chance.choice([*GRADES, *(["unheard"] if strange else [])], count),
-        "level": chance.choice([1, 2, 3, 5, 8, *([0, 4, 6, 7, 10**6] if strange else [])], count),
-        "rate": chance.choice([0.5, 1.0, 0.00001, 2.25, *([1.5, 1e-7, -3.0] if strange else [])], count),
-        "week": [date(2024, 1, 1) + timedelta(days=int(day)) for day in chance.choice(weeks, count)],
-        "town": chance.choice([*towns, *(["Elsewhere"] if strange else [])], count),
-        "sex": chance.choice(["f", "m", *(["x"] if strange else [])], count),
-        "smoker": chance.choice([True, False], count),
-        "zone": chance.choice([10, 20, 30, *([40] if strange else [])], count),
-        "post": [f"{code:05d}" for code in chance.choice([1067, 1069, 10115, 10117, 80331, 80333, 99999], count)]
-        if not strange
-        else [f"{code}" for code in chance.integers(0, 100_000, count)],
-        "lat": chance.uniform(-90, 90, count),
-        "lon": chance.uniform(-180, 180, count),
-        "same": np.full(count, 7) + (chance.integers(0, 2, count) if strange else 0),
+        "age": rng.integers(18, 95, count) * (rng.integers(-1, 2, count) if unknown else 1),
+        "income": rng.lognormal(10, 0.6, count).round(2) * rng.choice([1.0, far], count),
+        "small": rng.normal(0, 1e-290, count) * rng.choice([1.0, far], count),
+        "account": 2**60 + rng.integers(0, 1000, count) * rng.choice([1, far], count),
+        "born": [date(1940, 1, 1) + timedelta(days=int(day)) for day in rng.integers(0, 20_000 * far // 10, count)],
+        "seen": [datetime(2020, 1, 1) + timedelta(microseconds=int(t)) for t in rng.integers(0, 10**14, count)],
+        "rises": [(datetime.min + timedelta(seconds=int(t))).time() for t in rng.integers(0, 86_400, count)],
+        "wait": [timedelta(milliseconds=int(t)) for t in rng.integers(0, 10**7, count)],
+        "grade": rng.choice([*GRADES, *(["unheard"] if unknown else [])], count),
+        "level": rng.choice([1, 2, 3, 5, 8, *([0, 4, 6, 7, 10**6] if unknown else [])], count),
+        "rate": rng.choice([0.5, 1.0, 0.00001, 2.25, *([1.5, 1e-7, -3.0] if unknown else [])], count),
+        "week": [date(2024, 1, 1) + timedelta(days=int(day)) for day in rng.choice(weeks, count)],
+        "town": rng.choice([*towns, *(["Elsewhere"] if unknown else [])], count),
+        "sex": rng.choice(["f", "m", *(["x"] if unknown else [])], count),
+        "smoker": rng.choice([True, False], count),
+        "zone": rng.choice([10, 20, 30, *([40] if unknown else [])], count),
+        "post": [f"{code:05d}" for code in rng.choice([1067, 1069, 10115, 10117, 80331, 80333, 99999], count)]
+        if not unknown
+        else [f"{code}" for code in rng.integers(0, 100_000, count)],
+        "lat": rng.uniform(-90, 90, count),
+        "lon": rng.uniform(-180, 180, count),
+        "same": np.full(count, 7) + (rng.integers(0, 2, count) if unknown else 0),
     }  # fmt: skip
 
 
 def as_text(value):
-    """What a person types, or a browser's field gives."""
+    """Return what a person types or a form field contains."""
     if isinstance(value, timedelta):
         return f"{value // timedelta(seconds=1)}.{value.microseconds:06d}"
     if isinstance(value, (date, time)):
@@ -95,8 +96,8 @@ def as_records(people):
 
 
 @pytest.fixture(scope="module")
-def made():
-    """The cells of each kind, with a power diagram inside macrocells that are inside others."""
+def cells_by_kind():
+    """Return cells of each kind, including nested macrocells."""
     table = tables.read(draw_people(600, 1))
     schema = resolve.resolve(SCHEMA, table)
     fitted = encoding.fit(table, schema).published(K)
@@ -136,49 +137,51 @@ def browser(tmp_path_factory):
     program = find_browser()
     if program is None:
         pytest.skip("no Chromium is installed to open the page in")
-    found = Browser(program, tmp_path_factory.mktemp("profile"))
-    yield found
-    found.close()
+    result = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield result
+    result.close()
 
 
 @pytest.fixture(scope="module")
-def addresses(made, tmp_path_factory):
+def addresses(cells_by_kind, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    for kind, cells in made.items():
+    for kind, cells in cells_by_kind.items():
         if kind != "lookup":
             (folder / f"{kind}.html").write_text(
-                survey_page(cells, title="A survey"), encoding="utf-8"
+                forms.page(cells, title="A survey"), encoding="utf-8"
             )
-    return {kind: (folder / f"{kind}.html").as_uri() for kind in made}
+    return {kind: (folder / f"{kind}.html").as_uri() for kind in cells_by_kind}
 
 
 FILE = "Microcell.load(document.getElementById('cells').textContent)"
 
 
-@pytest.mark.parametrize("strange", [False, True], ids=["known", "strange"])
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
 @pytest.mark.parametrize("kind", ["power", "nested", "balls", "boxes"])
-def test_the_page_assigns_as_python_does(browser, addresses, made, kind, strange):
-    cells, people = made[kind], draw_people(2000, 2 if strange else 3, strange=strange)
+def test_page_assigns_like_python(browser, addresses, cells_by_kind, kind, unknown):
+    cells, people = cells_by_kind[kind], draw_people(2000, 2 if unknown else 3, unknown=unknown)
     placed = encoding.place(tables.read(people), cells.encoding)
     browser.open(addresses[kind])
-    found = browser.run(
+    result = browser.run(
         f"(() => {{ const file = {FILE}; return {json.dumps(as_records(people))}.map(record => "
         "Microcell.answer(file, record)); })()"
     )
-    points = np.array([answer["point"] for answer in found])
+    points = np.array([answer["point"] for answer in result])
     exact = np.ones(points.shape[1], dtype=bool)
     home = next(column for column in cells.encoding.columns if column.kind == "location")
     exact[home.first : home.last] = False
     np.testing.assert_array_equal(points[:, exact], placed.matrix[:, exact])
     np.testing.assert_allclose(points[:, ~exact], placed.matrix[:, ~exact], rtol=0, atol=1e-14)
-    np.testing.assert_array_equal([answer["cell"] for answer in found], cells.assign(placed.matrix))
+    np.testing.assert_array_equal(
+        [answer["cell"] for answer in result], cells.assign(placed.matrix)
+    )
     assert len(set(cells.assign(placed.matrix).tolist())) > 3
     for name, count in placed.strange.items():
-        assert sum(name in answer["strange"] for answer in found) == count, name
+        assert sum(name in answer["unfamiliar"] for answer in result) == count, name
 
 
-def test_the_columns_are_of_every_kind_and_reach_the_ends_of_numbers(made):
-    columns = {column.name: column for column in made["power"].encoding.columns}
+def test_columns_cover_every_kind_and_extreme_numbers(cells_by_kind):
+    columns = {column.name: column for column in cells_by_kind["power"].encoding.columns}
     assert {column.kind for column in columns.values()} == {
         "numeric",
         "datetime",
@@ -193,48 +196,51 @@ def test_the_columns_are_of_every_kind_and_reach_the_ends_of_numbers(made):
         "integer", "float", "boolean", "text", "date", "datetime", "duration", "time"
     }  # fmt: skip
     assert columns["same"].constant
-    kinds = {made["boxes"].column_of(split).kind for split in range(made["boxes"].splits)}
+    kinds = {
+        cells_by_kind["boxes"].column_of(split).kind
+        for split in range(cells_by_kind["boxes"].splits)
+    }
     assert len(kinds) >= 4
 
 
-def test_rare_names_are_placed_as_python_places_them(browser, tmp_path):
+def test_rare_categories_are_placed_like_in_python(browser, tmp_path):
     people = draw_people(600, 5)
     people["town"][:2], people["post"][:2], people["level"][:2] = "Rare", ["80332", "5"], 4
     table = tables.read(people)
     fitted = encoding.fit(table, resolve.resolve(SCHEMA, table)).published(K)
     X = encoding.place(table, fitted).matrix
     cells = PowerCells(centroids=X[::20], sizes=[20] * 30, k=K, costs=np.zeros(30), encoding=fitted)
-    (tmp_path / "page.html").write_text(survey_page(cells), encoding="utf-8")
+    (tmp_path / "page.html").write_text(forms.page(cells), encoding="utf-8")
     assert "Rare" not in (tmp_path / "page.html").read_text(encoding="utf-8")
     browser.open((tmp_path / "page.html").as_uri())
-    found = browser.run(
+    result = browser.run(
         f"{json.dumps(as_records(people))}.map(record => Microcell.answer({FILE}, record).cell)"
     )
-    assert found == cells.assign(X).tolist()
+    assert result == cells.assign(X).tolist()
 
 
-def test_points_that_tie_go_to_the_lowest_cell(browser, tmp_path):
+def test_ties_go_to_the_lowest_cell(browser, tmp_path):
     fitted = encoding.fit(
         tables.read({"x": [0.0, 2.0]}), Schema(quasi=[Column("x", kind="numeric")])
     ).published(1)
     cells = PowerCells(
         centroids=[[2.0], [-1.0], [1.0]], sizes=[1] * 3, k=1, costs=[1.0, 0.0, 0.0], encoding=fitted
     )
-    (tmp_path / "page.html").write_text(survey_page(cells), encoding="utf-8")
+    (tmp_path / "page.html").write_text(forms.page(cells), encoding="utf-8")
     browser.open((tmp_path / "page.html").as_uri())
-    found = browser.run(f"['1', '2', '3'].map(x => Microcell.answer({FILE}, {{ x }}).cell)")
-    assert found == cells.assign([[0.0], [1.0], [2.0]]).tolist() == [1, 2, 0]
+    result = browser.run(f"['1', '2', '3'].map(x => Microcell.answer({FILE}, {{ x }}).cell)")
+    assert result == cells.assign([[0.0], [1.0], [2.0]]).tolist() == [1, 2, 0]
 
 
 @pytest.fixture(scope="module")
 def design(tmp_path_factory):
-    """A survey as people get it: the design, and the address of its page."""
-    made = mc.surveys.design_survey(
+    """Return a design and the path of its page."""
+    design = mc.surveys.design(
         mc.sample_survey(2000), mc.sample_schema(), 5, participation=0.75, failure=1e-3
     )
     path = tmp_path_factory.mktemp("design") / "page.html"
-    path.write_text(survey_page(made.cells, title="Health <2030>"), encoding="utf-8")
-    return made, path
+    path.write_text(forms.page(design.cells, title="Health <2030>"), encoding="utf-8")
+    return design, path
 
 
 FILL = """
@@ -253,12 +259,14 @@ ME = {
 }
 
 
-def test_a_person_fills_it_in_and_copies_the_cell(browser, design):
-    made, path = design
+def test_filling_in_the_page(browser, design):
+    survey, path = design
     browser.open(path.as_uri(), width=390)
     assert browser.run("document.title") == "Health <2030>"
-    assert "The seal is intact" in browser.run("document.getElementById('seal').textContent")
-    assert made.cells.digest in browser.run("document.getElementById('seal').textContent")
+    assert "This page has not been altered" in browser.run(
+        "document.getElementById('integrity').textContent"
+    )
+    assert survey.cells.digest in browser.run("document.getElementById('integrity').textContent")
     browser.run(f"{FILL}({json.dumps(ME)})")
     record = {
         **ME,
@@ -266,108 +274,116 @@ def test_a_person_fills_it_in_and_copies_the_cell(browser, design):
         "age": 44,
         "sex": "female",
     }
-    expected = mc.surveys.answer_survey(made.cells, record)
+    expected = mc.surveys.answer(survey.cells, record)
     assert browser.run("document.getElementById('cell').textContent") == str(expected.cell)
-    handed = json.loads(browser.run("document.getElementById('copy').value"))
-    assert handed == {"cell": expected.cell, "design": made.cells.digest, **expected.representative}
+    submitted = json.loads(browser.run("document.getElementById('copy').value"))
+    assert submitted == {
+        "cell": expected.cell,
+        "design": survey.cells.digest,
+        **expected.representative,
+    }
     assert browser.run("document.activeElement.id") == "heading"
-    assert browser.run("document.getElementById('strange').textContent") == ""
+    assert browser.run("document.getElementById('unfamiliar').textContent") == ""
     for name, value in (("sex", "other"), ("postal_code", "nowhere"), ("age", "300")):
         browser.run(f"{FILL}({json.dumps({**ME, name: value})})")
-        told = browser.run("document.getElementById('strange').textContent")
-        assert f": {name}. The nearest cell was taken." in told
+        message = browser.run("document.getElementById('unfamiliar').textContent")
+        assert f"your answer for {name}, or it is unusual. The nearest cell was chosen." in message
     browser.run("document.querySelector('[type=reset]').click()")
     assert browser.run("document.getElementById('result').hidden")
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
+    ("name", "value", "message"),
     [
-        ("age", "", "An answer is missing here."),
-        ("age", "forty", "This must be a number, with a point before decimals."),
-        ("bmi", "1e999", "This must be a number, with a point before decimals."),
-        ("latitude", "91", "A latitude is within -90 and 90 degrees."),
-        ("longitude", "-181", "A longitude is within -180 and 180 degrees."),
-        ("sex", "", "An answer is missing here."),
+        ("age", "", "Please answer this question."),
+        ("age", "forty", "Enter a number, with a point before decimals."),
+        ("bmi", "1e999", "Enter a number, with a point before decimals."),
+        ("latitude", "91", "Enter a latitude between -90 and 90 degrees."),
+        ("longitude", "-181", "Enter a longitude between -180 and 180 degrees."),
+        ("sex", "", "Please answer this question."),
     ],
 )
-def test_answers_that_are_none_are_told_where_they_stand(browser, design, name, value, words):
+def test_invalid_answers_are_marked_at_the_field(browser, design, name, value, message):
     browser.open(design[1].as_uri())
     browser.run(f"{FILL}({json.dumps({**ME, name: value})})")
     assert browser.run("document.getElementById('result').hidden")
-    at = "latitude" if name == "longitude" else name  # of a place, the first field
+    at = (
+        "latitude" if name == "longitude" else name
+    )  # Errors of a location are shown at its first field.
     field = f"document.querySelector('[name=\"{at}\"]')"
     assert (
-        browser.run(f"document.getElementById({field}.id.replace('q', 'e')).textContent") == words
+        browser.run(f"document.getElementById({field}.id.replace('q', 'e')).textContent") == message
     )
     assert browser.run(f"{field}.getAttribute('aria-invalid')") == "true"
     assert browser.run(f"document.activeElement === {field}")
 
 
-def test_nothing_is_fetched_and_nothing_can_be_sent(browser, design):
+def test_page_neither_fetches_nor_sends_anything(browser, design):
     browser.open(design[1].as_uri())
     browser.run(f"{FILL}({json.dumps(ME)})")
-    asked = browser.happened("Network.requestWillBeSent")
-    assert [event["request"]["url"] for event in asked] == [design[1].as_uri()]
-    for trouble in ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown"):
-        assert browser.happened(trouble) == []
+    requests = browser.happened("Network.requestWillBeSent")
+    assert [event["request"]["url"] for event in requests] == [design[1].as_uri()]
+    for event in ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown"):
+        assert browser.happened(event) == []
     browser.run(
         "window.sent = null; fetch('https://example.org').then(() => sent = true, () => sent = false); 0"
     )
     browser.run(
         "new Image().src = 'https://example.org/x.png'; navigator.sendBeacon?.('https://example.org', 'x'); 0"
     )
-    refused = browser.happened("Log.entryAdded")
+    blocked = browser.happened("Log.entryAdded")
     assert (
-        len([entry for entry in refused if "Content Security Policy" in entry["entry"]["text"]])
+        len([entry for entry in blocked if "Content Security Policy" in entry["entry"]["text"]])
         >= 2
     )
     assert browser.run("sent") is not True
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "words"),
+    ("before", "after"),
     [
-        ('"sizes": [', '"sizes": [1000, ', "seal does not fit"),
-        ('"failure": 0.001', '"failure": 0.0001', "seal does not fit"),
-        ('"names": ["female"', '"names": ["Female"', "seal does not fit"),
+        ('"sizes": [', '"sizes": [1000, '),
+        ('"failure": 0.001', '"failure": 0.0001'),
+        ('"names": ["female"', '"names": ["Female"'),
     ],
 )
-def test_an_altered_page_asks_nothing(browser, design, tmp_path, before, after, words):
+def test_an_altered_page_asks_nothing(browser, design, tmp_path, before, after):
     text = design[1].read_text(encoding="utf-8")
     assert before in text
     (tmp_path / "page.html").write_text(text.replace(before, after, 1), encoding="utf-8")
     browser.open((tmp_path / "page.html").as_uri())
-    assert words in browser.run("document.getElementById('seal').textContent")
+    assert "was altered or damaged" in browser.run(
+        "document.getElementById('integrity').textContent"
+    )
     assert browser.run("document.getElementById('form').hidden")
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (
             lambda file: file["survey"]["cell_failures"].__setitem__(0, 0.9),
-            "more often than is promised",
+            "higher than promised",
         ),
         (
             lambda file: file["survey"]["cell_failures"].__setitem__(0, 1e-9),
-            "does not follow from its candidates",
+            "of a cell is wrong",
         ),
         (lambda file: file["cells"]["sizes"].__setitem__(0, 2), "A cell has fewer than"),
         (lambda file: file.__setitem__("count", 2), "number of cells is not as stated"),
         (len, ""),
     ],
-    ids=["broken", "untrue", "small", "fewer", "whole"],
+    ids=["above limit", "wrong", "small", "fewer", "genuine"],
 )
-def test_a_new_seal_does_not_hide_untrue_statements(browser, design, change, words):
+def test_a_valid_digest_does_not_hide_false_statements(browser, design, change, message):
     file = json.loads(design[0].cells.to_json())
     change(file)
     browser.open(design[1].as_uri())
-    found = browser.run(f"Microcell.check({{ ...{json.dumps(file)}, sealed: true }}).join(' ')")
-    assert (words in found) if words else (found == "")
+    result = browser.run(f"Microcell.check({{ ...{json.dumps(file)}, intact: true }}).join(' ')")
+    assert (message in result) if message else (result == "")
 
 
-def test_the_digest_is_sha256_of_the_canonical_text(browser, made, addresses):
+def test_digest_is_sha256_of_the_canonical_text(browser, cells_by_kind, addresses):
     for text in ("", "abc", "a" * 55, "b" * 56, "c" * 64, "d" * 1000):
         browser.open(addresses["power"])
         assert (
@@ -376,13 +392,13 @@ def test_the_digest_is_sha256_of_the_canonical_text(browser, made, addresses):
         )
     for kind in ("power", "nested", "balls", "boxes"):
         browser.open(addresses[kind])
-        assert browser.run(f"{FILE}.found") == made[kind].digest
-        assert browser.run(f"{FILE}.sealed")
+        assert browser.run(f"{FILE}.digest") == cells_by_kind[kind].digest
+        assert browser.run(f"{FILE}.intact")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_it_fits_phones_and_stands_out(browser, design, width, dark):
+def test_page_fits_phones_and_has_enough_contrast(browser, design, width, dark):
     browser.open(design[1].as_uri(), width=width, dark=dark)
     browser.run(f"{FILL}({json.dumps({**ME, 'postal_code': 'x' * 90})})")
     assert browser.run("document.documentElement.scrollWidth <= innerWidth")
@@ -392,15 +408,15 @@ def test_it_fits_phones_and_stands_out(browser, design, width, dark):
     assert min(browser.run(heights)) >= 44
 
 
-def test_every_field_has_a_label_and_the_keyboard_reaches_all(browser, made, addresses):
+def test_every_field_has_a_label_and_is_reached_by_keyboard(browser, cells_by_kind, addresses):
     browser.open(addresses["power"])
     assert browser.run(
         "[...document.querySelectorAll('input, select, textarea')].every(it => it.labels.length === 1)"
     )
     count = browser.run("document.querySelectorAll('#fields input, #fields select').length")
-    assert count == sum(len(column.parts) for column in made["power"].encoding.columns)
+    assert count == sum(len(column.parts) for column in cells_by_kind["power"].encoding.columns)
     seen = []
-    for _ in range(3 * count):  # dates have several stops
+    for _ in range(3 * count):  # Date fields have several tab stops.
         for kind in ("rawKeyDown", "keyUp"):
             browser.ask(
                 "Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9
@@ -415,8 +431,8 @@ def test_every_field_has_a_label_and_the_keyboard_reaches_all(browser, made, add
     assert (types["born"], types["seen"], types["rises"]) == ("date", "datetime-local", "time")
 
 
-def test_dates_can_be_categories(browser, tmp_path):
-    """They are shown as dates, and chosen to the last microsecond."""
+def test_dates_as_categories(browser, tmp_path):
+    """Dates are shown as dates and chosen to the microsecond."""
     days = np.array(
         ["1969-12-31T10:00:00.123456", "2001-05-05", "2024-02-29T01:02"], dtype="M8[us]"
     )
@@ -426,7 +442,7 @@ def test_dates_can_be_categories(browser, tmp_path):
     cells = PowerCells(
         centroids=X[[0, 5, 11]], sizes=[5, 6, 7], k=K, costs=[0.0] * 3, encoding=fitted
     )
-    (tmp_path / "page.html").write_text(survey_page(cells), encoding="utf-8")
+    (tmp_path / "page.html").write_text(forms.page(cells), encoding="utf-8")
     browser.open((tmp_path / "page.html").as_uri())
     shown = browser.run(
         "[...document.querySelector('[name=visit]').options].map(it => it.textContent)"
@@ -444,33 +460,33 @@ def test_dates_can_be_categories(browser, tmp_path):
         assert browser.run("document.getElementById('cell').textContent") == str(cell)
 
 
-def test_a_design_with_uneven_participation_is_checked_too(browser, tmp_path):
+def test_page_checks_uneven_participation(browser, tmp_path):
     people = mc.sample_survey(800)
-    people["chance"] = np.random.default_rng(0).choice([0.4, 0.7, 1.0], 800)
-    made = mc.surveys.design_survey(
-        people, mc.sample_schema(), 4, participation="chance", failure=1e-2, trust="none"
+    people["probability"] = np.random.default_rng(0).choice([0.4, 0.7, 1.0], 800)
+    design = mc.surveys.design(
+        people, mc.sample_schema(), 4, participation="probability", failure=1e-2, trust="none"
     )
-    (tmp_path / "page.html").write_text(survey_page(made.cells), encoding="utf-8")
+    (tmp_path / "page.html").write_text(forms.page(design.cells), encoding="utf-8")
     browser.open((tmp_path / "page.html").as_uri())
-    assert "computed it again" in browser.run("document.getElementById('seal').textContent")
+    assert "recomputed" in browser.run("document.getElementById('integrity').textContent")
     assert not browser.run("document.getElementById('form').hidden")
-    file = json.loads(made.cells.to_json())
+    file = json.loads(design.cells.to_json())
     file["survey"]["participation"]["cells"][0][0][0] = 0.2
-    assert "does not follow" in browser.run(
-        f"Microcell.check({{ ...{json.dumps(file)}, sealed: true }}).join(' ')"
+    assert "of a cell is wrong" in browser.run(
+        f"Microcell.check({{ ...{json.dumps(file)}, intact: true }}).join(' ')"
     )
 
 
-def test_cells_that_cannot_be_handed_out_are_refused(made):
-    with pytest.raises(OptionError, match="hold the records"):
-        survey_page(made["lookup"])
-    with pytest.raises(OptionError, match="made of points"):
-        survey_page(PowerCells(centroids=[[0.0]], sizes=[3], k=3, costs=[0.0]))
-    with pytest.raises(OptionError, match="not str"):
-        survey_page("cells.json")
+def test_cells_that_cannot_be_handed_out(cells_by_kind):
+    with raises(OptionError, "option.unsupported", option="cells"):
+        forms.page(cells_by_kind["lookup"])
+    with raises(OptionError, "option.unsupported", option="cells"):
+        forms.page(PowerCells(centroids=[[0.0]], sizes=[3], k=3, costs=[0.0]))
+    with raises(OptionError, "option.wrong_type", option="cells"):
+        forms.page("cells.json")
 
 
-def test_the_command_writes_it(design, tmp_path):
+def test_page_command(design, tmp_path):
     design[0].cells.save(tmp_path / "cells.json")
     words = [
         "survey",
@@ -483,7 +499,7 @@ def test_the_command_writes_it(design, tmp_path):
     ]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
-    assert (tmp_path / "page.html").read_text(encoding="utf-8") == survey_page(
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == forms.page(
         design[0].cells, title="Mine"
     )
     assert (

@@ -1,4 +1,4 @@
-"""The form for paper: whoever reads it gets the code that the boxes give, and it prints on a page or two."""
+"""Paper form: people who follow it get the code of their box, and it fits on two pages."""
 
 import re
 from datetime import date, timedelta
@@ -18,7 +18,8 @@ from microcell.errors import OptionError
 from microcell.methods.boxes import make_boxes
 from microcell.model import Column, EncodedColumn, Encoding, Schema
 from microcell.schema import resolve
-from microcell.surveys.forms import describe_boxes, questions_of, side_in_words, survey_form
+from microcell.surveys.forms import describe_boxes, describe_side, form, list_questions
+from tests.raising import raises
 from tests.report.browser import Browser, find_browser
 
 SCHEMA = Schema(
@@ -50,23 +51,21 @@ CODES = [
 ]
 
 
-def draw_people(count, seed, *, strange=False):
-    chance = np.random.default_rng(seed)
+def draw_people(count, seed, *, unknown=False):
+    rng = np.random.default_rng(seed)
     return {
-        "age": chance.integers(0, 100, count),
-        "income": chance.lognormal(10, 0.6, count).round(1),
+        "age": rng.integers(0, 100, count),
+        "income": rng.lognormal(10, 0.6, count).round(1),
         "born": [
-            date(1940, 1, 1) + timedelta(days=int(day)) for day in chance.integers(0, 25_000, count)
+            date(1940, 1, 1) + timedelta(days=int(day)) for day in rng.integers(0, 25_000, count)
         ],
-        "grade": chance.choice(["none", "some", "much", "most"], count),
-        "level": chance.choice([1, 2, 3, 5, 8, *([-1, 4, 6, 99] if strange else [])], count),
-        "town": chance.choice(
-            ["Ulm", "Bonn", "Kiel", "Jena", *(["Rome"] if strange else [])], count
-        ),
-        "sex": chance.choice(["f", "m", *(["x"] if strange else [])], count),
-        "post": chance.choice(CODES, count)
-        if not strange
-        else [str(code)[: chance.integers(1, 6)] for code in chance.integers(0, 10**5, count)],
+        "grade": rng.choice(["none", "some", "much", "most"], count),
+        "level": rng.choice([1, 2, 3, 5, 8, *([-1, 4, 6, 99] if unknown else [])], count),
+        "town": rng.choice(["Ulm", "Bonn", "Kiel", "Jena", *(["Rome"] if unknown else [])], count),
+        "sex": rng.choice(["f", "m", *(["x"] if unknown else [])], count),
+        "post": rng.choice(CODES, count)
+        if not unknown
+        else [str(code)[: rng.integers(1, 6)] for code in rng.integers(0, 10**5, count)],
     }
 
 
@@ -83,7 +82,7 @@ def number(text):
 
 
 def fits(words, value):
-    """Whether the words hold for the value, as a person would read them; None for "anything else"."""
+    """Return whether a person would tick these words for the value; None for "anything else"."""
     if words in ("anything else", "any"):
         return None
     if isinstance(value, date):
@@ -95,9 +94,9 @@ def fits(words, value):
         elif not words.endswith(" or later"):
             last = first
         return first <= value.isoformat() <= last
-    if words.startswith("begins with "):
+    if words.startswith("starts with "):
         return any(
-            value.startswith(start) for start in words.removeprefix("begins with ").split(", ")
+            value.startswith(start) for start in words.removeprefix("starts with ").split(", ")
         )
     if isinstance(value, str):
         names = words.split(", ")
@@ -119,13 +118,13 @@ def fits(words, value):
 
 
 def follow(questions, record):
-    """The code that a person gets who ticks what fits, or else what says "anything else"."""
+    """Return the code of a person who ticks the line that fits, or else "anything else"."""
     at, steps = questions[0], 0
     while True:
         steps += 1
         holds = [fits(choice.words, record[at.name]) for choice in at.choices]
         ticked = holds.index(True) if True in holds else holds.index(None)
-        if not at.choices[0].words.startswith("begins") and True in holds:
+        if not at.choices[0].words.startswith("starts") and True in holds:
             assert holds.count(True) == 1
         choice = at.choices[ticked]
         assert (choice.question is None) != (choice.code is None)
@@ -135,11 +134,11 @@ def follow(questions, record):
         at = questions[choice.question - 1]
 
 
-@pytest.mark.parametrize("strange", [False, True], ids=["known", "strange"])
-def test_a_person_gets_the_code_that_the_boxes_give(boxes, strange):
-    people = draw_people(1500, 7, strange=strange)
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
+def test_people_get_the_code_of_their_box(boxes, unknown):
+    people = draw_people(1500, 7, unknown=unknown)
     labels = boxes.assign(encoding.place(tables.read(people), boxes.encoding).matrix)
-    questions = questions_of(boxes)
+    questions = list_questions(boxes)
     asked = {question.name for question in questions}
     assert asked >= {"age", "income", "born", "post", "town"}
     for row in range(1500):
@@ -152,60 +151,60 @@ def test_a_person_gets_the_code_that_the_boxes_give(boxes, strange):
         assert code == labels[row], record
 
 
-def test_every_code_is_on_the_form_once_and_every_question_is_reached(boxes):
-    choices = [choice for question in questions_of(boxes) for choice in question.choices]
+def test_every_code_appears_once_and_every_question_is_reached(boxes):
+    choices = [choice for question in list_questions(boxes) for choice in question.choices]
     assert sorted(choice.code for choice in choices if choice.code is not None) == list(
         range(len(boxes))
     )
-    led = sorted(choice.question for choice in choices if choice.question is not None)
-    assert led == list(range(2, len(questions_of(boxes)) + 1))
+    reached = sorted(choice.question for choice in choices if choice.question is not None)
+    assert reached == list(range(2, len(list_questions(boxes)) + 1))
 
 
-def test_boxes_in_words(boxes):
+def test_box_descriptions(boxes):
     described = describe_boxes(boxes)
     assert [box.number for box in described] == list(range(len(boxes)))
-    assert all(set(box.holds) == set(described[0].holds) for box in described)
+    assert all(set(box.columns) == set(described[0].columns) for box in described)
     people = draw_people(200, 9)
     labels = boxes.assign(encoding.place(tables.read(people), boxes.encoding).matrix)
     for row, label in enumerate(labels):
         for name in ("age", "born", "income"):
             value = people[name][row]
             assert fits(
-                described[label].holds[name], value if name == "born" else float(value)
+                described[label].columns[name], value if name == "born" else float(value)
             ) in (True, None)
 
 
-def test_words_of_sides():
+def test_side_descriptions():
     age = EncodedColumn(
         "age", "numeric", ("age",), "integer", origin=0, centre=np.zeros(1), scale=np.ones(1)
     )
-    assert side_in_words(age, Side()) == "any"
-    assert side_in_words(age, Side(high=34.5)) == "under 35"
-    assert side_in_words(age, Side(34.5, 49.5)) == "35 to 49"
-    assert side_in_words(age, Side(34.5, 35.5)) == "35"
-    assert side_in_words(age, Side(12499.5)) == "12,500 and over"
+    assert describe_side(age, Side()) == "any"
+    assert describe_side(age, Side(high=34.5)) == "under 35"
+    assert describe_side(age, Side(34.5, 49.5)) == "35 to 49"
+    assert describe_side(age, Side(34.5, 35.5)) == "35"
+    assert describe_side(age, Side(12499.5)) == "12,500 and over"
     real = EncodedColumn(
         "x", "numeric", ("x",), "float", origin=0.0, centre=np.zeros(1), scale=np.ones(1)
     )
-    assert side_in_words(real, Side(0.1, 1.25)) == "0.1 to under 1.25"
+    assert describe_side(real, Side(0.1, 1.25)) == "0.1 to under 1.25"
     born = EncodedColumn("b", "datetime", ("b",), "date", "D", centre=np.zeros(1), scale=np.ones(1))
-    assert side_in_words(born, Side(high=-0.5)) == "before 1970-01-01"
-    assert side_in_words(born, Side(-0.5, 364.5)) == "1970-01-01 to 1970-12-31"
-    assert side_in_words(born, Side(364.5)) == "1971-01-01 or later"
+    assert describe_side(born, Side(high=-0.5)) == "before 1970-01-01"
+    assert describe_side(born, Side(-0.5, 364.5)) == "1970-01-01 to 1970-12-31"
+    assert describe_side(born, Side(364.5)) == "1971-01-01 or later"
     seen = EncodedColumn(
         "s", "datetime", ("s",), "datetime", "us", centre=np.zeros(1), scale=np.ones(1)
     )
     assert (
-        side_in_words(seen, Side(-0.5, 36e8 - 0.5)) == "1970-01-01 00:00 to before 1970-01-01 01:00"
+        describe_side(seen, Side(-0.5, 36e8 - 0.5)) == "1970-01-01 00:00 to before 1970-01-01 01:00"
     )
     clock = EncodedColumn(
         "t", "datetime", ("t",), "time", "ns", centre=np.zeros(1), scale=np.ones(1)
     )
-    assert side_in_words(clock, Side(low=9 * 36e11 - 0.5)) == "09:00 or later"
+    assert describe_side(clock, Side(low=9 * 36e11 - 0.5)) == "09:00 or later"
     wait = EncodedColumn(
         "w", "datetime", ("w",), "duration", "ms", centre=np.zeros(1), scale=np.ones(1)
     )
-    assert side_in_words(wait, Side(high=1499.5)) == "under 1.5 seconds"
+    assert describe_side(wait, Side(high=1499.5)) == "under 1.5 seconds"
     code = EncodedColumn(
         "c",
         "code",
@@ -215,32 +214,36 @@ def test_words_of_sides():
         places=np.arange(5.0),
         centre=np.zeros(1),
     )
-    assert side_in_words(code, Side(low=0.5, high=3.5)) == "beginning with 2, 4, but not with 431"
-    assert side_in_words(code, Side(high=1.5)) == "not beginning with 201, 4"
+    assert describe_side(code, Side(low=0.5, high=3.5)) == "starting with 2, 4, but not with 431"
+    assert describe_side(code, Side(high=1.5)) == "not starting with 201, 4"
     town = EncodedColumn(
         "t", "nominal", ("t",), "text", names=("a", "b", "c", None), centre=np.zeros(4)
     )
-    assert side_in_words(town, Side(names=frozenset({0, 2}))) == "a, c"
-    assert side_in_words(town, Side(names=frozenset({0, 2}), others=True)) == "anything but b"
-    assert side_in_words(town, Side(names=frozenset({0}), others=True)) == "a, or anything else"
+    assert describe_side(town, Side(names=frozenset({0, 2}))) == "a, c"
+    assert describe_side(town, Side(names=frozenset({0, 2}), others=True)) == "anything but b"
+    assert describe_side(town, Side(names=frozenset({0}), others=True)) == "a, or anything else"
 
 
-def test_more_boxes_than_allowed_are_refused(boxes):
-    with pytest.raises(OptionError, match=rf"{len(boxes)} boxes, more than the 60"):
-        survey_form(boxes)
-    assert survey_form(boxes, most=len(boxes))
-    for most in (0, True, "many"):
-        with pytest.raises(OptionError):
-            survey_form(boxes, most=most)
-    with pytest.raises(OptionError, match="list of questions"):
-        survey_form(boxes, most=1000, ask="Are you well?")
+def test_too_many_boxes(boxes):
+    with raises(OptionError, "option.out_of_range", option="max_boxes"):
+        form(boxes)
+    assert form(boxes, max_boxes=len(boxes))
+    for invalid in (0, True, "many"):
+        with raises(OptionError, "option.out_of_range", option="max_boxes"):
+            form(boxes, max_boxes=invalid)
+    with raises(OptionError, "option.wrong_type", option="ask"):
+        form(boxes, max_boxes=1000, ask="How are you?")
 
 
-def test_cells_that_are_no_boxes_are_refused():
+def test_cells_that_are_not_boxes():
     cells = PowerCells(centroids=[[0.0], [4.0]], sizes=[3, 5], k=3, costs=[0.0, 8.0])
-    with pytest.raises(OptionError, match="'power'"):
-        survey_form(cells)
-    with pytest.raises(OptionError, match="str"):
+    with raises(OptionError, "option.unsupported", option="cells") as caught:
+        form(cells)
+    assert str(caught.value) == (
+        "A paper form needs box-shaped cells, not 'power' cells: rerun 'microcell survey design' "
+        "with --trust none."
+    )
+    with raises(OptionError, "option.unsupported", option="cells"):
         describe_boxes("cells.json")
 
 
@@ -258,25 +261,25 @@ def test_names_are_escaped_and_there_is_no_script():
         centroids=np.zeros((2, 3)), sizes=[3, 3], k=3, encoding=Encoding((town,), 3),
         columns=[0], bounds=[0.0], categories=[(0,)], lower=[1], upper=[2],
     )  # fmt: skip
-    page = survey_form(cells, title="<i>", ask=["<u>?"])
+    page = form(cells, title="<i>", ask=["<u>?"])
     assert not re.search(r"<(script|i>|u>|b>&)", page)
     assert "&lt;script&gt;" in page
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_one_box_is_a_form_without_questions():
+def test_form_with_a_single_box():
     age = EncodedColumn("age", "numeric", ("age",), "integer", centre=np.zeros(1), scale=np.ones(1))
     empty = {"columns": [], "bounds": [], "categories": [], "lower": [], "upper": []}
     cells = BoxCells(centroids=[[0.0]], sizes=[30], k=3, encoding=Encoding((age,), 3), **empty)
-    assert "Everyone has the code 0" in survey_form(cells)
-    assert describe_boxes(cells)[0].holds == {}
+    assert "Everyone has the same code" in form(cells)
+    assert describe_boxes(cells)[0].columns == {}
 
 
-def test_the_command_writes_it(tmp_path):
+def test_form_command(tmp_path):
     folder, run = tmp_path, CliRunner().invoke
     people, schema = mc.sample_survey(2000), mc.sample_schema()
-    design = mc.surveys.design_survey(
-        people, schema, 5, participation=0.75, failure=1e-3, trust="none", boxes=20
+    design = mc.surveys.design(
+        people, schema, 5, participation=0.75, failure=1e-3, trust="none", max_boxes=20
     )
     design.cells.save(folder / "boxes.json")
     words = [
@@ -294,9 +297,12 @@ def test_the_command_writes_it(tmp_path):
     assert result.exit_code == 0, result.output
     page = (folder / "form.html").read_text(encoding="utf-8")
     assert page.index("Cut here") < page.index("TSH?") < page.index("Well?")
-    assert "by 5 people or more, but for a probability of at most 0.001" in page
+    assert (
+        "either nobody or at least 5 people take part, except with probability 0.001 at most"
+        in page
+    )
     assert design.cells.digest[:12] in page
-    assert run(app, [*words, "--most", "3"]).exit_code != 0
+    assert run(app, [*words, "--max-boxes", "3"]).exit_code != 0
     assert (
         run(
             app, ["survey", "form", str(folder / "form.html"), "-o", str(folder / "x.html")]
@@ -311,18 +317,18 @@ def browser(tmp_path_factory):
     program = find_browser()
     if program is None:
         pytest.skip("no Chromium is installed to print the form with")
-    found = Browser(program, tmp_path_factory.mktemp("profile"))
-    yield found
-    found.close()
+    result = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield result
+    result.close()
 
 
-def test_sixty_boxes_print_on_two_pages_of_a4(browser, tmp_path):
+def test_sixty_boxes_fit_on_two_a4_pages(browser, tmp_path):
     table = tables.read(draw_people(20_000, 1))
     fitted = encoding.fit(table, resolve.resolve(SCHEMA, table)).published(5)
     cells = make_boxes(encoding.place(table, fitted).matrix, fitted, 5, 0.7, 1e-3, most=60)
     path = tmp_path / "form.html"
     path.write_text(
-        survey_form(cells, title="Health", ask=["Are you well?", "Do you smoke?"]), encoding="utf-8"
+        form(cells, title="Health", ask=["How are you?", "Do you smoke?"]), encoding="utf-8"
     )
     browser.open(path.as_uri(), width=390)
     assert browser.happened("Log.entryAdded") == []
@@ -336,4 +342,4 @@ def test_sixty_boxes_print_on_two_pages_of_a4(browser, tmp_path):
         )
     text = "\n".join(sheet.extract_text() for sheet in printed.pages)
     assert {int(code) for code in re.findall(r"code\s+(\d+)", text)} >= set(range(60))
-    assert "Are you well?" in printed.pages[-1].extract_text()
+    assert "How are you?" in printed.pages[-1].extract_text()
