@@ -68,6 +68,12 @@ class Kind(ABC):
     n_parts: ClassVar[int] = 1
     """Number of the table's columns that make up one column of this kind."""
 
+    only_numbers: ClassVar[bool] = False
+    """True if all values are numbers, whole or not."""
+
+    matches_by_prefix: ClassVar[bool] = False
+    """True if the first characters of a name tell which names it is like."""
+
     ordered: ClassVar[bool] = False
     """True if values have an order, so that means, quantiles and correlations make sense."""
 
@@ -153,6 +159,8 @@ class Kind(ABC):
 
     def _accepts_again(self, fitted: EncodedColumn, values: Values) -> bool:
         """Whether further values are of a type like that of the fitted ones."""
+        if self.only_numbers:
+            return values.is_number
         return TIME_FAMILY.get(values.storage) == TIME_FAMILY.get(fitted.storage)
 
     def _check_same_type(self, fitted: EncodedColumn, part: str, values: Values) -> None:

@@ -47,6 +47,7 @@ class CodeKind(CategoricalKind):
     layout: ClassVar[Layout] = "places"
     storages: ClassVar[tuple[Storage, ...]] = ("integer", "float", "text", "empty")
     can_be_confidential = False
+    matches_by_prefix = True
 
     def check_values(self, name: str, values: Values) -> None:
         if values.is_time or values.storage == "boolean":

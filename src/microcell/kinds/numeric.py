@@ -28,6 +28,7 @@ class NumericKind(Kind):
     layout: ClassVar[Layout] = "line"
     storages: ClassVar[tuple[Storage, ...]] = ("integer", "float", "empty")
     default_for: ClassVar[tuple[Storage, ...]] = ("integer", "float")
+    only_numbers = True
     ordered = True
 
     def check_values(self, name: str, values: Values) -> None:
@@ -71,9 +72,6 @@ class NumericKind(Kind):
 
     def quantity(self, column: Column, values: Values) -> Floats:
         return as_numbers(column.name, drop_infinite(values))
-
-    def _accepts_again(self, fitted: EncodedColumn, values: Values) -> bool:
-        return values.is_number
 
 
 def check_numbers(kind: str, name: str, values: Values) -> None:
