@@ -87,8 +87,8 @@ class NominalKind(CategoricalKind):
             kinds, hint = _alternatives(fitted.storage)
             raise SchemaError(
                 f"Column {fitted.name!r} has {count} categories{problem}. "
-                f"Declare it {' or '.join(kinds)} if it is that{hint}; make it an identifier if it "
-                "names people; otherwise group its categories.",
+                f"Declare it as {' or '.join(kinds)} if that fits{hint}; make it an identifier if "
+                "it names people; otherwise group its categories.",
                 code="schema.wrong_kind",
                 column=fitted.name,
                 count=count,
