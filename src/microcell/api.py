@@ -14,6 +14,7 @@ from microcell import __version__, auditing, dask, encoding, methods, progress, 
 from microcell._atomic import Staging, check_target
 from microcell.cells import Cells, load_cells
 from microcell.errors import DataError, GuaranteeError, OptionError, RequirementError, TableError
+from microcell.measures.pairs import ColumnPairs
 from microcell.model import Audit, Integers, Manifest, Partition, Release, Schema, Table
 from microcell.release import enforce, prepare
 from microcell.release import manifest as manifests
@@ -126,7 +127,7 @@ def anonymize(
         prepared.schema,
         prepared.encoded,
     )
-    demands = enforce.read_demands(limits, table, schema, prepared.strata)
+    demands = enforce.resolve_limits(limits, table, schema, prepared.strata)
     made = _make(
         prepared, prepare.Request(k, method, seed, options, float(dependence)), function, blocks
     )
@@ -172,8 +173,8 @@ def anonymize(
             **({"function": function} if function else {}),
             **manifests.describe_merging(limits, before, partition, merged.rounds, encoded),
         },
-        distortion=auditing.average(
-            auditing.distort_columns(table, published, schema, pairs=np.arange(table.rows))
+        distortion=auditing.information_loss(
+            auditing.column_losses(ColumnPairs(table, published, schema, np.arange(table.rows)))
         ),
         seconds=round(perf_counter() - started, 3),
         dependence=_account_of_dependence(prepared, made, float(dependence)),
@@ -405,7 +406,7 @@ def _prove(
 ) -> None:
     """Measure k, the columns, the records and the limits on the table about to be published, as an outsider would."""
     prepare.prove(published, schema, k, rows)
-    missed = enforce.find_missed(published, schema, limits)
+    missed = enforce.missed_limits(published, schema, limits)
     if missed:
         raise RequirementError(
             f"{' '.join(map(str, missed))} This is of the finished table. Nothing was released."
@@ -432,7 +433,7 @@ def _contradictions(
     told = manifests.find_contradictions(manifest, before, after, schema)
     if not set(schema.keys) <= set(after.columns):
         return told
-    unkept = enforce.find_unkept(after, schema, manifests.limits_of(manifest))
+    unkept = enforce.missed_manifest_limits(after, schema, manifests.limits_of(manifest))
     return *told, *(f"The manifest says that a limit was met: {item}" for item in unkept)
 
 

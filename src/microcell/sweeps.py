@@ -18,6 +18,8 @@ from microcell import methods as partitioning
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
+from microcell.measures.attacks import linked_originals
+from microcell.measures.disclosure import average_diversity, confidential_columns
 from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, Schema
 from microcell.release import enforce, prepare
 from microcell.schema import resolve
@@ -660,8 +662,11 @@ def _measure(prepared: prepare.Prepared, run: _Run) -> DependencePoint:
         prepare.find_distortion(prepared, blocks),
         prepare.find_dependence_loss(prepared, blocks),
     )
-    found = [auditing.measure_dependence(table, schema, block.partition.labels) for block in blocks]
-    linked = auditing.find_originals(
+    diversities = [
+        average_diversity(confidential_columns(table, schema, block.partition.labels)) or 0.0
+        for block in blocks
+    ]
+    linked = linked_originals(
         prepared.encoded.matrix, _published(prepared, blocks), prepared.dimensions
     )
     return DependencePoint(
@@ -672,7 +677,7 @@ def _measure(prepared: prepare.Prepared, run: _Run) -> DependencePoint:
         weighted=(1 - weight) * lost + weight * unpredicted,
         distortion_increment=0.0,
         loss_increment=0.0,
-        diversity=float(np.mean([_diversity(measures) for measures in found])),
+        diversity=float(np.mean(diversities)),
         dld=float(linked.mean()),
         cells=sum(len(block.partition) for block in blocks),
         found_k=run.made.partition.k,
@@ -689,10 +694,6 @@ def _published(prepared: prepare.Prepared, blocks: Sequence[prepare.Block]) -> F
         for own in (prepared.dimensions[place] for place in block.columns):
             published[:, own] = centroids(prepared.encoded.matrix[:, own], labels, each)[labels]
     return published
-
-
-def _diversity(measures: Iterable[Measure]) -> float:
-    return next(measure.value for measure in measures if measure.name == "diversity_average")
 
 
 def _with_increments(points: Sequence[DependencePoint]) -> tuple[DependencePoint, ...]:

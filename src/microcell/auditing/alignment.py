@@ -7,7 +7,7 @@ import numpy as np
 
 from microcell.auditing.equality import Match, are_mixed, find_rows, match_rows, match_values
 from microcell.errors import DataError, OptionError
-from microcell.measures.risk import class_labels
+from microcell.measures.classes import class_labels
 from microcell.model import Integers, Mask, Schema, Table, Values
 
 __all__ = ["Alignment", "align"]

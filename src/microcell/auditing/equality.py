@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from microcell.kinds.pairs import read_categories
 from microcell.kinds.values import NANOSECONDS, TIME_FAMILY
-from microcell.measures.risk import combine
+from microcell.measures.classes import combine
 from microcell.model import Floats, Integers, Mask, Values
 
 __all__ = ["Match", "are_mixed", "find_rows", "match_rows", "match_values"]

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 
 from microcell.cli.options import check_directions, check_files, parse_requirements
 from microcell.errors import RequirementError
-from microcell.measures.requirements import LOWER_IS_BETTER, base_of
+from microcell.measures.registry import lower_is_better
 
 if TYPE_CHECKING:
     from microcell import Measure
@@ -229,7 +229,7 @@ def explore(
     messages = Messages(quiet)
     sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
     requirements = parse_requirements(require or ())
-    check_directions(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
+    check_directions(requirements, lower_is_better)
     check_files(output, figure, sources=(table, schema))
     with messages.progress():
         found = mc.explore(

@@ -11,6 +11,7 @@ import numpy as np
 
 from microcell import __version__, auditing, encoding, methods, progress, tables
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TooFewRecordsError
+from microcell.measures.pairs import ColumnPairs
 from microcell.methods.increments import add_batch, check_strategy, order_by_coordinates
 from microcell.model import Encoding, Floats, Integers, Manifest, Partition, Release, Schema, Table
 from microcell.release import manifest as manifests
@@ -409,7 +410,7 @@ def make_release(state: State, making: Making | None = None) -> Release:
     progress.report("checking")
     prepare.prove(published, schema, k, table.rows)
     cells = manifests.describe_cells(partition, prepared.encoded)
-    losses = auditing.distort_columns(table, published, schema, pairs=np.arange(table.rows))
+    losses = auditing.column_losses(ColumnPairs(table, published, schema, np.arange(table.rows)))
     spent = sum(batch.seconds for batch in state.batches) + perf_counter() - started
     created, seconds = making or (datetime.now(UTC).isoformat(timespec="seconds"), round(spent, 3))
     manifest = Manifest(
@@ -425,7 +426,7 @@ def make_release(state: State, making: Making | None = None) -> Release:
             state.original.rows, table.rows, state.missing, prepared.gaps
         ),
         cells=cells,
-        distortion=auditing.average(losses),
+        distortion=auditing.information_loss(losses),
         seconds=seconds,
     )
     order = manifests.row_order(table, manifest.as_dict())
