@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import get_args
 
 from _pages import table
 from pydantic import BaseModel
 
 from microcell.kinds import KINDS
-from microcell.model import Manifest
+from microcell.model.manifest import Manifest, Section
 from microcell.schema.files import (
     ColumnEntry,
     ReadOptions,
@@ -28,31 +27,6 @@ ROLES: Mapping[str, str] = {
     "drop": "removed from the release",
     "weight": "sampling weight, used in representatives and information loss; published unchanged; "
     "at most one column",
-}
-
-MANIFEST: Mapping[str, str] = {
-    "manifest_version": "1",
-    "microcell": "the version that made the release",
-    "created": "when, in UTC",
-    "k": "the k asked for; with blocks, that of all columns together",
-    "method": "how cells were made: `asked`, `used`, `why`, `options`; of a session with batches also `base` and "
-    "`batches`, each with `records`, `seconds`, `strategy` and `inertial`",
-    "seed": "for what chance decided",
-    "missing": "what became of records that lack a quasi-identifier",
-    "columns": "by column of the original: `role`, and for quasi-identifiers `kind`, `publish` and `weight`",
-    "input": 'the original: `rows`, `columns`, `sha256` and `sha256_of` ("file" or "contents")',
-    "records": "`in`, `out` and `dropped`: in = out + dropped; if `missing` is impute, `imputed`: how many values were",
-    "cells": "`count`, `smallest`, `largest`, `sizes` (cells of each size) and `distortion`, that of the points "
-    "(SSE / SST); `function`, the kind of cells, if the release has them as a function; where something was required, "
-    "`merged`: `require` (the limits), `cells_before`, `merged_cells` (how many fewer there are now), "
-    "`distortion_before` and `rounds`",
-    "distortion": "that of the published table, as the audit finds it",
-    "seconds": "how long it took",
-    "dependence": "null, or of the points `lambda`, `distortion` (D_X), `dependence_loss` (D_Y) and `weighted`, what "
-    "was minimized",
-    "blocks": "null, or `k`, `columns`, `cells` (how many in each block) and `jointly_k_anonymous`",
-    "row_order": '"kept" or "shuffled"',
-    "output": "null, or the file that was written, as `input`",
 }
 
 TOP = """# Schema files and run files
@@ -96,11 +70,21 @@ def files_page() -> str:
 
 
 def manifest_table() -> str:
-    """The fields of the manifest."""
-    known = {"manifest_version", *(item.name for item in fields(Manifest))}
-    return table(
-        ["field", "what it is"], _described("the manifest", MANIFEST, dict.fromkeys(known))
-    )
+    """Return the entries of the manifest, with those of its sections."""
+    rows = []
+    for name, field in Manifest.model_fields.items():
+        rows.append((f"`{name}`", str(field.description)))
+        section = _section_of(field.annotation)
+        for inner, item in section.model_fields.items() if section else ():
+            rows.append((f"`{name}.{inner}`", str(item.description)))
+    return table(["entry", "meaning"], rows)
+
+
+def _section_of(annotation: object) -> type[Section] | None:
+    """Return the section that an entry holds, if any; of ``columns``, that of each column."""
+    candidates = (annotation, *get_args(annotation))
+    sections = (item for item in candidates if isinstance(item, type) and issubclass(item, Section))
+    return next(sections, None)
 
 
 def _keys(model: type[BaseModel]) -> str:
@@ -113,12 +97,13 @@ def _keys(model: type[BaseModel]) -> str:
 
 
 def json_schemas() -> dict[str, str]:
-    """The JSON Schemas of schema files and run files, by file name."""
-    models = {"schema.schema.json": SchemaFile, "run.schema.json": RunFile}
-    return {
-        name: json.dumps(model.model_json_schema(), indent=2) + "\n"
-        for name, model in models.items()
+    """Return the JSON Schemas of schema files, run files and manifests, by file name."""
+    schemas = {
+        "schema.schema.json": SchemaFile.model_json_schema(),
+        "run.schema.json": RunFile.model_json_schema(),
+        "manifest.schema.json": Manifest.json_schema(),
     }
+    return {name: json.dumps(schema, indent=2) + "\n" for name, schema in schemas.items()}
 
 
 def _described(

@@ -191,7 +191,7 @@ def test_risk_and_utility_stand_side_by_side(page):
         8,
     ]
     text = told(f"<section>{sides[sides.index('<div') : sides.index('</section>')]}</section>")
-    assert "Re-identification, at worst 20 % Chance of guessing" in text
+    assert "Highest re-identification risk 20 % Probability of guessing" in text
     assert "Records found again 12.3 % By someone" in text
 
 

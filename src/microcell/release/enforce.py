@@ -496,8 +496,8 @@ def merge_cells(
     if len(cells) == len(partition):
         return Merged(partition)
     suffix = ", then merged to meet requirements"
-    why = partition.why.removesuffix(suffix) + suffix
-    return Merged(Partition(labels, partition.k, method=partition.method, why=why), rounds)
+    reason = partition.reason.removesuffix(suffix) + suffix
+    return Merged(Partition(labels, partition.k, method=partition.method, reason=reason), rounds)
 
 
 def _initial_cells(
