@@ -496,7 +496,9 @@ def test_nothing_is_merged_and_told_where_merging_mends_nothing(require):
 
 
 def forbid_cells(monkeypatch):
-    monkeypatch.setattr(api.prepare, "make_cells", lambda *_: pytest.fail("cells were formed"))
+    monkeypatch.setattr(
+        api.partitioning, "make_grouping", lambda *_: pytest.fail("cells were formed")
+    )
 
 
 @pytest.mark.parametrize(
