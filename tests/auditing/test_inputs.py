@@ -73,7 +73,7 @@ def test_a_key_overrides_the_row_order_of_the_manifest_but_its_statements_are_ch
     shuffled = {
         **release.manifest.as_dict(),
         "row_order": "shuffled",
-        "records": {"in": 4, "out": 3, "dropped": 1},
+        "records": {"read": 4, "released": 3, "dropped": 1},
     }
     result = mc.audit(
         ORIGINAL, {**release.table, "id": ORIGINAL["id"]}, SCHEMA, manifest=shuffled, key="id"
