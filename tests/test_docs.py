@@ -210,7 +210,7 @@ def test_every_error_is_documented():
 @pytest.mark.parametrize("name", [*METHODS, "auto"])
 def test_every_method_has_a_page_with_its_options(name):
     page = DOCS[f"methods/{name}.md"]
-    for word in ("Guarantee", "Cost", "When to use it", "What it loses"):
+    for word in ("Guarantee", "Cost", "When to use it", "Information loss"):
         assert re.search(rf"(\*|## ){word}", page), word
     assert f"(methods/{name}.md)" in DOCS["methods.md"]
     method = METHODS.get(name)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microcell.errors import DataError
-from microcell.kernels.linkage import distinct_rows
+from microcell.kernels.arrays import distinct_rows
 from microcell.kinds.pairs import ColumnPoints
 from microcell.measures import attacks
 from microcell.measures.attacks import (

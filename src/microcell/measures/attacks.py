@@ -8,7 +8,8 @@ from math import comb, sqrt
 import numpy as np
 
 from microcell.errors import DataError
-from microcell.kernels.linkage import count_links, distinct_rows
+from microcell.kernels.arrays import distinct_rows
+from microcell.kernels.linkage import count_links
 from microcell.kernels.trees import MOST_TREE_DIMENSIONS
 from microcell.kinds.pairs import ColumnPoints, read_categories
 from microcell.measures.pairs import ColumnPairs

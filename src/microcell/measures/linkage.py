@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from microcell.measures.attacks import Estimate
     from microcell.measures.evidence import Evidence
 
-__all__: list[str] = []
+__all__ = ["dld", "interval_disclosure", "linkage", "linkage_one", "linkage_some", "linkage_two"]
 
 
 @measure(
