@@ -11,10 +11,10 @@ import numpy as np
 
 from microcell import auditing, encoding, methods, progress, tables
 from microcell._atomic import Staging, check_target
+from microcell._display import count, short_repr
 from microcell.cells import Cells, load_cells
 from microcell.errors import DataError, OptionError
 from microcell.model import Audit, Integers, Partition, Schema, Table
-from microcell.model._display import count, short_repr
 from microcell.model.manifest import (
     BlocksSection,
     CellsSection,
@@ -512,7 +512,7 @@ def _find_contradictions(
 
 def _match_rows(before: Table, after: Table, schema: Schema, manifest: Manifest) -> Integers | None:
     """Return the original row of each released row, if the manifest determines it."""
-    if manifest.row_order != "shuffled":
+    if manifest.row_order != "shuffled" or manifest.survey is not None:
         return None
     try:
         rows = prepare.released_rows(before, schema, manifest.missing or "error")

@@ -19,6 +19,7 @@ import numpy as np
 
 from microcell import auditing, progress
 from microcell import methods as partitioning
+from microcell._display import record_repr
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
@@ -229,6 +230,8 @@ class Trial:
     smallest: int | None = None
     seconds: float | None = None
 
+    __repr__ = record_repr
+
     @property
     def skipped(self) -> bool:
         """Whether the method does not support the table."""
@@ -366,6 +369,8 @@ class Point:
     measured_k: int | None = None
     measures: Mapping[str, Measure] = field(default_factory=dict)
     seconds: float | None = None
+
+    __repr__ = record_repr
 
     @property
     def skipped(self) -> bool:
@@ -632,6 +637,8 @@ class DependencePoint:
     cells: int
     joint_k: int
     seconds: float
+
+    __repr__ = record_repr
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from microcell._display import record_repr
 from microcell.kernels.arrays import Floats, Integers
 from microcell.kinds.registry import KINDS
 from microcell.kinds.values import Storage
@@ -68,6 +69,8 @@ class EncodedColumn:
     names: tuple[str | None, ...] = ()
     places: Floats = field(default_factory=_empty)
     counts: Integers | None = None
+
+    __repr__ = record_repr
 
     @property
     def dimensions(self) -> int:
