@@ -448,30 +448,12 @@ def finish(
     """Make the one release of all records. Nothing can be added after it; asked again, it gives the same."""
     messages = Messages(quiet)
     stored = mc.increments.StoredSession(folder)
-    mc.api.check_outputs(
-        output, beside=[] if report is None else [report], sources=stored.sources()
-    )
     _check_outside(folder, output, report)
     with messages.progress():
-        release = stored.finish(suffix=output.suffix)
-        original = stored.records()
-        found = mc.audit(original, release.published, release.schema, brief=report is None)
-        manifest = release.manifest.as_dict() | {"row_order": "kept" if keep_order else "shuffled"}
-        beside = {}
-        if report is not None:
-            beside[report] = mc.render(
-                found,
-                "html",
-                manifest=manifest,
-                title=f"Audit of {output.name}",
-                picture=mc.plot.release(original, release),
-                require={"k": release.partition.k},
-                audience=audience,
-            )
-        release = mc.publish(release, output, keep_order=keep_order, beside=beside)
+        release = stored.publish(output, report=report, audience=audience, keep_order=keep_order)
     if json:
-        print_data(jsons.dumps(release.manifest.as_dict(), indent=2, ensure_ascii=False))
-    messages.info(mc.report.guarantee(found))
+        print_data(release.manifest.to_json())
+    messages.info(release.guarantee)
     messages.facts(_summarize(release, output, report))
     messages.info(
         f"{folder} still holds original data. Remove it when you have checked the release."
@@ -548,16 +530,17 @@ def _remarks(added: "Batch") -> Iterator[tuple[str, str]]:
 
 def _summarize(release: "Release", output: Path, report: Path | None) -> Iterator[tuple[str, str]]:
     manifest = release.manifest
-    cells, records = manifest.cells, manifest.records
-    sizes = dict.fromkeys((cells["smallest"], cells["largest"]))
-    yield "cells", f"{cells['count']:,} of {' to '.join(f'{size:,}' for size in sizes)} records"
-    yield "batches", f"{len(manifest.method.get('batches', ())):,} after the base"
-    yield "method", f"{manifest.method['used']}, {manifest.method['why']}"
-    yield "distortion", f"{manifest.distortion:.4f}"
-    if records["dropped"]:
+    cells, records, method = manifest.cells, manifest.records, manifest.method
+    assert method is not None
+    sizes = dict.fromkeys((cells.smallest, cells.largest))
+    yield "cells", f"{cells.count:,} of {' to '.join(f'{size:,}' for size in sizes)} records"
+    yield "batches", f"{len(method.batches or ()):,} after the base"
+    yield "method", f"{method.used}, {method.reason}"
+    yield "information loss", f"{100 * (manifest.information_loss or 0):.2f} %"
+    if records.dropped:
         yield (
             "dropped",
-            f"{records['dropped']:,} of {records['in']:,} records, which lack a quasi-identifier",
+            f"{records.dropped:,} of {records.read:,} records, with a missing quasi-identifier",
         )
     yield "rows", manifest.row_order
     yield "table", str(output)

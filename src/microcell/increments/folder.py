@@ -26,9 +26,10 @@ from microcell.increments.session import (
     make_release,
     place_part,
 )
-from microcell.model import Encoding, Integers, Release, Schema, Table
+from microcell.model import Encoding, Integers, Schema, Table
 from microcell.release import prepare
-from microcell.release.prepare import Request
+from microcell.release.partition import Request
+from microcell.release.publish import Release, check_outputs
 from microcell.schema import files
 
 __all__ = [
@@ -384,6 +385,30 @@ class StoredSession:
                 told = {"created": release.manifest.created, "seconds": release.manifest.seconds}
                 put_pointer(self.folder, {**pointer, "finished": told})
             return release
+
+    def publish(
+        self,
+        path: str | Path,
+        *,
+        report: str | Path | None = None,
+        certificate: str | Path | None = None,
+        audience: str = "internal",
+        keep_order: bool = False,
+    ) -> Release:
+        """Finish the session and write its release; see :meth:`microcell.Release.publish`.
+
+        Outputs are checked before the session is finished.
+        """
+        target = Path(path)
+        check_outputs(target, companions=(report, certificate), sources=self.sources())
+        release = self.finish(suffix=target.suffix)
+        return release.publish(
+            target,
+            report=report,
+            certificate=certificate,
+            audience=audience,
+            keep_order=keep_order,
+        )
 
     def records(self) -> Table:
         """All records so far as they were read, for an audit of the release."""

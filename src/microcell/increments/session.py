@@ -2,20 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from microcell import __version__, auditing, encoding, methods, progress, tables
+from microcell import auditing, encoding, methods, progress, tables
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TooFewRecordsError
 from microcell.methods.increments import add_batch, check_strategy, order_by_coordinates
-from microcell.model import Encoding, Floats, Integers, Manifest, Partition, Release, Schema, Table
+from microcell.model import Encoding, Floats, Integers, Partition, Schema, Table
+from microcell.model.manifest import BatchSection, MethodSection
 from microcell.release import manifest as manifests
 from microcell.release import prepare
-from microcell.release.prepare import Request
+from microcell.release.partition import Grouping, Request, aggregate_table
+from microcell.release.prove import measure_information_loss, prove
+from microcell.release.publish import Release
 from microcell.schema import resolve
 
 __all__ = [
@@ -89,7 +91,7 @@ def make_first(points: Points, strata: Integers, request: Request) -> First:
         **request.options,
     )
     labels[rows] = found.labels
-    return First(labels, found.method, found.why)
+    return First(labels, found.method, found.reason)
 
 
 def join(
@@ -316,9 +318,9 @@ class Part:
 def place_part(part: Table, rows: Integers, fitted: Encoding, schema: Schema) -> Part:
     """Some rows of a part of the records as points of the base's encoding, and how many have strange categories."""
     placed, weights = encoding.place(part, fitted), _weights_of(part, rows, schema)
-    strange = placed.strange
+    strange = placed.unknown
     if strange and len(rows) < part.rows:
-        strange = encoding.place(tables.take(part, rows), fitted).strange
+        strange = encoding.place(tables.take(part, rows), fitted).unknown
     return Part(Points(placed.matrix, weights).take(rows), dict(strange))
 
 
@@ -392,70 +394,75 @@ Making = tuple[str, float]
 
 
 def make_release(state: State, making: Making | None = None) -> Release:
-    """The release of all records so far; the same, to the last digit, if ``making`` is that of its manifest.
+    """Release all records so far; identical to an earlier release if its ``making`` is given.
 
-    Distortion is measured with the means and deviations of all records, where the cells were made with the base's.
+    The information loss is measured with the means and deviations of all records, although the
+    cells were formed with those of the base.
     """
     started = perf_counter()
     table, schema, k = state.table, state.schema, state.request.k
     strata = auditing.class_labels(table, schema.strata)
     _check_waiting(state, strata)
     progress.report("encoding")
-    prepared = prepare.Prepared(
-        state.original, table, schema, encoding.encode(table, schema), strata
-    )
-    partition = Partition(state.labels, k, method=state.used, why=state.why)
-    published = prepare.publish_cells(prepared, prepare.Made(partition))
+    encoded = encoding.encode(table, schema)
+    prepared = prepare.Prepared(state.original, table, schema, encoded, strata, state.kept)
+    partition = Partition(state.labels, k, method=state.used, reason=state.why)
+    published = aggregate_table(prepared, Grouping(partition))
     progress.report("checking")
-    prepare.prove(published, schema, k, table.rows)
-    cells = manifests.describe_cells(partition, prepared.encoded)
-    losses = auditing.distort_columns(table, published, schema, pairs=np.arange(table.rows))
-    spent = sum(batch.seconds for batch in state.batches) + perf_counter() - started
-    created, seconds = making or (datetime.now(UTC).isoformat(timespec="seconds"), round(spent, 3))
-    manifest = Manifest(
-        microcell=__version__,
+    class_sizes = prove(published, schema, k=k, n_rows=table.rows)
+    loss = methods.distortion(encoded.matrix, partition.labels, weights=encoded.weights)
+    information_loss = measure_information_loss(table, published, schema)
+    elapsed = sum(batch.seconds for batch in state.batches) + perf_counter() - started
+    created, seconds = making or (None, round(elapsed, 3))
+    manifest = manifests.build_manifest(
+        schema,
+        state.original.names,
         created=created,
         k=k,
-        method=_describe_method(state),
+        method=_describe_method(state, partition),
         seed=state.request.seed,
         missing=state.missing,
-        columns=manifests.describe_columns(schema, state.original),
         input=manifests.describe_table(state.original),
         records=manifests.describe_records(
-            state.original.rows, table.rows, state.missing, prepared.gaps
+            state.original.rows, table.rows, state.missing, prepared.n_missing
         ),
-        cells=cells,
-        distortion=auditing.average(losses),
+        cells=manifests.describe_cells(partition, loss),
+        information_loss=information_loss,
         seconds=seconds,
     )
-    order = manifests.row_order(table, manifest.as_dict())
-    return Release(published.native, partition, manifest, schema, published, order, state.source)
+    return Release(
+        table=published.native,
+        partition=partition,
+        manifest=manifest,
+        schema=schema,
+        published=published,
+        row_order=manifests.row_order(table, manifest),
+        original=state.original,
+        class_sizes=class_sizes,
+        sources=() if state.source is None else (state.source,),
+    )
 
 
-def _describe_method(state: State) -> dict[str, Any]:
-    """The method, and the batches after the base, if there were some.
+def _describe_method(state: State, partition: Partition) -> MethodSection:
+    """Describe the method and, if there are any, the batches after the base.
 
-    No digest of a batch is told: of a few records it could be found out by trial which they are.
+    Digests of batches are left out: the records of a small batch could be found by trial.
     """
     request = state.request
-    method = {
-        "asked": request.method,
-        "used": state.used,
-        "why": state.why,
-        "options": dict(request.options),
-    }
+    method = manifests.describe_method(request.method, partition, request.options)
     base, *added = state.batches
     if not added:
         return method
-    return {**method, "base": _describe(base), "batches": [_describe(batch) for batch in added]}
+    batches = tuple(_describe(batch) for batch in added)
+    return method.model_copy(update={"base": _describe(base), "batches": batches})
 
 
-def _describe(batch: Batch) -> dict[str, Any]:
-    size = {"records": batch.records, "seconds": batch.seconds}
-    return (
-        size
-        if batch.strategy is None
-        else {**size, "strategy": batch.strategy, "inertial": batch.inertial}
+def _describe(batch: Batch) -> BatchSection:
+    return BatchSection(
+        records=batch.records,
+        seconds=batch.seconds,
+        strategy=batch.strategy,
+        inertial=None if batch.strategy is None else batch.inertial,
     )
 
 
