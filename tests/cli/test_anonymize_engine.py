@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from microcell import progress
-from microcell.dask.cluster import Here
+from microcell.dask.cluster import LocalEngine
 from microcell.schema import schema_to_toml
 from tests.dask.running import SCHEMA, people, pq, read_release, write_files
 
@@ -28,12 +28,12 @@ BASE = (
 @contextmanager
 def here(scheduler, workers, memory, folder):
     """The engine in this process, which has a dashboard all the same."""
-    told.append((scheduler, workers, memory, folder.stat().st_mode & 0o777))
+    messages.append((scheduler, workers, memory, folder.stat().st_mode & 0o777))
     progress.report("dashboard at http://127.0.0.1:1/status")
-    yield Here()
+    yield LocalEngine()
 
 
-told = []
+messages = []
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr("microcell.dask.audit.DaskEngine", here)
     write_files(tmp_path / "in", [people(300, seed) for seed in range(3)])
     (tmp_path / "schema.toml").write_text(schema_to_toml(SCHEMA), encoding="utf-8")
-    told.clear()
+    messages.clear()
     return tmp_path
 
 
@@ -66,7 +66,7 @@ def test_a_pattern_becomes_a_folder(folder, run):
     page = (folder / "out.html").read_text(encoding="utf-8")
     assert "5-anonymous" in page
     assert not re.search(r"person \d", page)
-    assert told == [(None, None, None, 0o700)]
+    assert messages == [(None, None, None, 0o700)]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_folder_or_several_files_are_the_same(folder, run, source):
     manifest = json.loads((folder / "out" / "_manifest.json").read_text(encoding="utf-8"))
     assert manifest["input"] == {**manifest["input"], "files": 3, "rows": 900}
     assert manifest["method"]["options"]["seams"] == 0
-    assert told[0][:3] == ("tcp://host:1", None, None)
+    assert messages[0][:3] == ("tcp://host:1", None, None)
 
 
 def test_workers_are_passed_on_and_json_is_the_manifest(folder, run):
@@ -92,10 +92,10 @@ def test_workers_are_passed_on_and_json_is_the_manifest(folder, run):
     )
     assert outcome.code == 0
     assert outcome.stderr == ""
-    found = json.loads(outcome.stdout)
-    assert found["records"]["out"] == 900
-    assert found["dependence"]["lambda"] == 0.2
-    assert told[0][:3] == (None, 3, "1GB")
+    result = json.loads(outcome.stdout)
+    assert result["records"]["out"] == 900
+    assert result["dependence"]["lambda"] == 0.2
+    assert messages[0][:3] == (None, 3, "1GB")
 
 
 def test_a_release_that_is_there_is_replaced_only_if_told(folder, run):
@@ -204,10 +204,10 @@ def test_a_release_is_audited_on_the_engine(folder, run):
     manifest = json.loads((folder / "out" / "_manifest.json").read_text(encoding="utf-8"))
     outcome = run(*AUDIT, "--json", "--report", "audit.html")
     assert outcome.code == 0, outcome.stderr
-    found = {name: item["value"] for name, item in json.loads(outcome.stdout)["measures"].items()}
-    assert found["k"] == 5
-    assert found["records"] == 900
-    assert found["distortion"] == manifest["information_loss"]
+    result = {name: item["value"] for name, item in json.loads(outcome.stdout)["measures"].items()}
+    assert result["k"] == 5
+    assert result["records"] == 900
+    assert result["distortion"] == manifest["information_loss"]
     assert "5-anonymous" in (folder / "audit.html").read_text(encoding="utf-8")
 
 

@@ -17,13 +17,13 @@ __all__ = [
     "arrow",
     "concatenate",
     "plain_schema",
-    "read_part",
     "read_batch",
+    "read_part",
     "row_groups",
     "stored_schema",
     "unify",
-    "write_parquet",
     "write_batches",
+    "write_parquet",
 ]
 
 
@@ -218,7 +218,7 @@ def write_parquet(table: Any, path: Path) -> None:
         arrow().parquet.write_table(table, temporary.path)
 
 
-# -------------------------------------------------------------------------------- intermediate files
+# ---------------------------------------------------------------------------- intermediate files
 
 
 def write_batches(table: Any, destinations: Integers, path: Path) -> Spill:

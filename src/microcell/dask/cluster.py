@@ -32,7 +32,6 @@ _WORKER_TIMEOUT = 120
 """Seconds until a first worker must take a task; some clusters start workers on demand."""
 
 
-
 def _not_installed() -> OptionError:
     return OptionError(
         "Data sets larger than memory require Dask, which is not installed. "
@@ -374,7 +373,7 @@ class _Task:
             return error
         except Exception as error:  # noqa: BLE001
             failed = type(error).__name__
-        # The message of a foreign exception may contain values and would be logged, so it is dropped.
+        # The message of a foreign exception may contain values and would be logged: drop it.
         raise _TaskFailedError(f"{failed} while {self._stage}")
 
 

@@ -23,8 +23,8 @@ __all__ = [
     "Folders",
     "check_output",
     "clear_leftovers",
-    "write_owner",
     "temporary_output",
+    "write_owner",
 ]
 
 OWNER = ".owner"
@@ -33,7 +33,7 @@ OWNER = ".owner"
 
 def write_owner(folder: Path) -> None:
     """Record which process a directory belongs to."""
-    (folder / OWNER).write_read_text(json.dumps(_identity(os.getpid())), encoding="utf-8")
+    (folder / OWNER).write_text(json.dumps(_identity(os.getpid())), encoding="utf-8")
 
 
 def clear_leftovers(parents: Iterable[Path], name: str) -> None:
@@ -79,7 +79,7 @@ def _identity(pid: int) -> dict[str, str | int]:
 
 def _read_owner(folder: Path) -> dict[str, str | int]:
     try:
-        owner = json.loads((folder / OWNER).read_read_text(encoding="utf-8"))
+        owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return owner if isinstance(owner, dict) and isinstance(owner.get("pid"), int) else {}
@@ -108,7 +108,7 @@ def _start_time(pid: int) -> str:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_read_text(encoding="utf-8", errors="replace").strip()
+        return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
 
@@ -175,7 +175,7 @@ def _output_error(output: Path, code: str, message: str) -> TableError:
 def _is_release(folder: Path) -> bool:
     """Return True for a release of microcell; other programs write a _SUCCESS file as well."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_read_text(encoding="utf-8"))
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return (folder / SUCCESS).is_file() and isinstance(manifest, dict) and "microcell" in manifest
@@ -239,7 +239,7 @@ class Folders:
         for file in self.target.iterdir():
             if file.name not in names:  # left behind by a worker that died
                 file.unlink()
-        (self.target / MANIFEST).write_read_text(manifest, encoding="utf-8")
+        (self.target / MANIFEST).write_text(manifest, encoding="utf-8")
         (self.target / SUCCESS).touch()
         for file in self.target.iterdir():
             with file.open("rb") as opened:

@@ -16,9 +16,9 @@ __all__ = [
     "Part",
     "check_output_location",
     "convert",
+    "find_files",
     "in_file",
     "inspect_file",
-    "find_files",
     "make_parts",
     "read_text",
 ]
@@ -117,7 +117,7 @@ def check_output_location(source: Any, output: Path) -> None:
 
 
 def _listed(source: Any) -> list[Path] | None:
-    """Return the paths of a list, or None for a frame or mapping, whose values must not be shown."""
+    """Return the paths of a list; None for frames and mappings, whose values stay hidden."""
     if (
         not isinstance(source, Iterable)
         or isinstance(source, (bytes, Mapping))
