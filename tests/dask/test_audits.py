@@ -93,19 +93,15 @@ def test_unexpected_columns_and_records_are_detected(source, release, tmp_path):
 
 def test_other_originals_and_damaged_manifests(source, release, tmp_path):
     other = write_files(tmp_path / "other", [people(500, 1), people(399, 2)])
-    notes = " ".join(audit(other, release.path, tmp_path / "work1").notes)
-    assert "not the data set that the release was made of" in notes
-    assert "another number of original records than 899" in notes
+    result = audit(other, release.path, tmp_path / "work1")
+    assert result["manifest_contradictions"] == 2  # the digest and the number of records
+    assert "899" in " ".join(result.notes)
     path = release.path / "_manifest.json"
-    path.write_text(
-        json.dumps(
-            json.loads(path.read_text()) | {"columns": [], "output": 5, "records": None, "k": "x"}
-        )
-    )
-    assert audit(source, release.path, tmp_path / "work2")["manifest_contradictions"] == 3
-    path.write_text("{")
-    with pytest.raises(TableError):
-        audit(source, release.path, tmp_path / "work3")
+    damaged = json.loads(path.read_text()) | {"columns": [], "output": 5, "k": "x"}
+    for number, text in enumerate((json.dumps(damaged), "{")):
+        path.write_text(text)
+        with pytest.raises(TableError):
+            audit(source, release.path, tmp_path / f"work{number + 2}")
     path.unlink()
     assert "manifest_contradictions" not in audit(source, release.path, tmp_path / "work4").measures
 

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from microcell import auditing, tables
+from microcell._display import count, html_card, short_repr
 from microcell.dask import is_dask
 from microcell.dask.audit import audit_counts, describe_files
 from microcell.dask.cluster import DaskEngine, Engine, check_installed, read_frame
@@ -28,7 +29,6 @@ from microcell.dask.stages import (
 )
 from microcell.dask.tasks import PublishedFile, combine_losses
 from microcell.model import Audit, Schema
-from microcell.model._display import count, html_card, short_repr
 from microcell.model.manifest import CellsSection, DependenceSection, Manifest, MethodSection
 from microcell.release import manifest as manifests
 

@@ -31,8 +31,9 @@ from microcell.dask.sources import Part, in_file
 from microcell.encoding import sampling_weights
 from microcell.errors import GuaranteeError, MicrocellError
 from microcell.kernels.arrays import centroids, unit_vectors
-from microcell.measures.pairs import Loss, lose_changes, lose_characters
-from microcell.measures.utility import ColumnDistortion
+from microcell.kinds.losses import Loss, lose_changes, lose_characters
+from microcell.measures.pairs import ColumnPairs
+from microcell.measures.utility import ColumnLoss
 from microcell.methods.search import refine_labels
 from microcell.model import Column, Encoding, Floats, Integers, Schema, Table, Values
 from microcell.release import aggregate, prepare
@@ -89,7 +90,8 @@ def measure_losses(
             for column, fitted in zip(schema.quasi, encoding.columns, strict=True)
         ),
     )
-    losses = auditing.distort_columns(table, published, ranked, pairs=np.arange(table.rows))
+    pairs = ColumnPairs(table, published, ranked, np.arange(table.rows))
+    losses = auditing.column_losses(pairs)
     result = []
     for item, fitted in zip(losses, encoding.columns, strict=True):
         if item.column.kind in ("nominal", "code"):
@@ -112,11 +114,11 @@ def combine_losses(columns: Sequence[Column], parts: Sequence[Sequence[PartialLo
             if losses[0].names is not None
             else _maximum_squared_loss(column, losses)
         )
-        combined.append(ColumnDistortion(column, Loss(fsum(item.lost for item in losses), maximum)))
-    return auditing.average(combined)
+        combined.append(ColumnLoss(column, Loss(fsum(item.lost for item in losses), maximum)))
+    return auditing.information_loss(combined)
 
 
-def _squared_loss(item: ColumnDistortion, table: Table, x: Floats, weights: Floats) -> PartialLoss:
+def _squared_loss(item: ColumnLoss, table: Table, x: Floats, weights: Floats) -> PartialLoss:
     """Convert the audited share of the maximum loss to standardized units."""
     present = ~table.columns[item.column.name].missing
     x, weights = x[present], weights[present]
@@ -127,7 +129,7 @@ def _squared_loss(item: ColumnDistortion, table: Table, x: Floats, weights: Floa
     return PartialLoss(item.loss.share * spread, float(weights.sum()), (total,), squares)
 
 
-def _location_loss(item: ColumnDistortion, table: Table, weights: Floats) -> PartialLoss:
+def _location_loss(item: ColumnLoss, table: Table, weights: Floats) -> PartialLoss:
     latitude, longitude = (table.columns[part].reals() for part in item.column.parts)
     present = ~(np.isnan(latitude) | np.isnan(longitude))
     directions = unit_vectors(latitude[present], longitude[present])
@@ -137,7 +139,7 @@ def _location_loss(item: ColumnDistortion, table: Table, weights: Floats) -> Par
     return PartialLoss(lost, float(weights[present].sum()), tuple(vectors.sum(axis=0).tolist()))
 
 
-def _category_loss(item: ColumnDistortion, table: Table, weights: Floats) -> PartialLoss:
+def _category_loss(item: ColumnLoss, table: Table, weights: Floats) -> PartialLoss:
     codes, names = table.columns[item.column.name].factorize()
     present = codes >= 0
     totals = np.bincount(codes[present], weights=weights[present], minlength=len(names))

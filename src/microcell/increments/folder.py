@@ -320,7 +320,7 @@ class StoredSession:
             try:
                 tidy(target, ())
                 state = begin(
-                    tables.as_kept(tables.read(base)),
+                    tables.as_stored(tables.read(base)),
                     schema,
                     Request(k, method, seed, plain),
                     missing,
@@ -346,7 +346,7 @@ class StoredSession:
             if pointer["finished"] is not None:
                 raise GuaranteeError(FINISHED)
             state = _load(self.folder, pointer)
-            own = tables.as_kept(tables.read(batch))
+            own = tables.as_stored(tables.read(batch))
             more, added = extend(state, own, strategy=strategy, inertial=inertial, again=again)
             parts = [*pointer["parts"], _put_records(self.folder, added, more.batches[-1])]
             _point(self.folder, more, pointer, parts)
