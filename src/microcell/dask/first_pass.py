@@ -14,6 +14,9 @@ from microcell.dask.arrow import arrow, concatenate
 from microcell.encoding import fit_confidential, sampling_weights
 from microcell.errors import OptionError
 from microcell.kernels.arrays import sum_of_squares, unit_vectors
+from microcell.kinds import kind_of
+from microcell.kinds.nominal import indicator_height
+from microcell.kinds.numeric import scale_exponent
 from microcell.model import Column, EncodedColumn, Encoding, Floats, Integers, Schema, Table, Values
 
 __all__ = [
@@ -132,8 +135,6 @@ def check_confidential(schema: Schema, fitted: Encoding | None = None) -> None:
         )
 
 
-_NUMBERS = ("numeric", "datetime")
-
 Key = tuple[str | None, ...]
 """Values of a stratum as text; None if missing."""
 
@@ -207,7 +208,7 @@ def summarize_table(
     With ``confidential``, the confidential columns are summarized as well.
     """
     columns = (*schema.quasi, *(schema.confidential if confidential else ()))
-    checked = tuple(c for c in columns if c.kind in (*_NUMBERS, "location") or c.order is not None)
+    checked = tuple(c for c in columns if _has_moments(c) or c.order is not None)
     fitted = encoding.fit(table, Schema(quasi=checked)) if table.rows else Encoding(())
     sampling_weights(table, schema)
     by_name = {column.name: column for column in fitted.columns}
@@ -219,16 +220,8 @@ def summarize_table(
     return Summary(
         read,
         table.rows,
-        {
-            c.name: _moments(table, c, by_name.get(c.name))
-            for c in columns
-            if c.kind in (*_NUMBERS, "location")
-        },
-        {
-            c.name: _count_values(table, c.name)
-            for c in columns
-            if c.kind in ("ordinal", "nominal", "code")
-        },
+        {c.name: _moments(table, c, by_name.get(c.name)) for c in columns if _has_moments(c)},
+        {c.name: _count_values(table, c.name) for c in columns if not _has_moments(c)},
         {c.name: _storage(table.columns[c.parts[0]]) for c in columns},
         Counter(dict(zip(keys, np.bincount(labels, minlength=len(keys)).tolist(), strict=True))),
         table.native.select(names).take(arrow().array(rows)),
@@ -265,9 +258,14 @@ def _names_at(values: Values, rows: Integers) -> list[str | None]:
 # -------------------------------------------------------------------------------- parts
 
 
+def _has_moments(column: Column) -> bool:
+    """Return True if the column is fitted from its mean and variance, not from its names."""
+    return kind_of(column).layout in ("line", "sphere")
+
+
 def _moments(table: Table, column: Column, fitted: EncodedColumn | None) -> Moments:
     """Return the moments of a part, derived from its own fit, which preserves all digits."""
-    if column.kind == "location":
+    if kind_of(column).layout == "sphere":
         return _moments_of_places(table, column)
     values = table.columns[column.name]
     data = values.data[~values.missing]
@@ -371,7 +369,7 @@ def _fit_moments(column: Column, summary: Summary) -> EncodedColumn:
     blank = EncodedColumn(column.name, str(column.kind), column.parts, storage, unit, weight)  # type: ignore[arg-type]
     if moments.count == 0 or moments.low == moments.high:
         return blank
-    if column.kind == "location":
+    if kind_of(column).layout == "sphere":
         scale = sqrt(moments.variance / 2)
         return replace(
             blank, centre=np.array([float(mean) for mean in moments.means]), scale=np.full(3, scale)
@@ -379,7 +377,7 @@ def _fit_moments(column: Column, summary: Summary) -> EncodedColumn:
     (low,), (high,), (mean,) = moments.low, moments.high, moments.means
     # As in memory: the origin is a round number near the mean, the remainder is a float.
     half = float(Fraction(high) / 2 - Fraction(low) / 2)
-    exponent = 0 if isinstance(low, int) else _exponent(half)
+    exponent = 0 if isinstance(low, int) else scale_exponent(half)
     unit_of = Fraction(2) ** exponent
     deviation = _root(moments.variance * unit_of**2)
     grid = (
@@ -393,13 +391,6 @@ def _fit_moments(column: Column, summary: Summary) -> EncodedColumn:
         centre=np.array([float(mean * unit_of - origin)]),
         scale=np.array([deviation]),
     )
-
-
-def _exponent(half: float) -> int:
-    """Return the power of two that keeps values of this range away from the limits of floats."""
-    if half > 2.0**1000:
-        return -100
-    return 600 if half < 2.0**-900 else 0
 
 
 def _root(square: Fraction) -> float:
@@ -431,10 +422,10 @@ def _fit_counts(column: Column, summary: Summary, *, confidential: bool) -> Enco
     counted = fitted if fitted.counts is None else replace(fitted, counts=counts)
     if fitted.constant:
         return counted
-    if column.kind == "nominal":
+    if kind_of(column).layout == "indicators":
         marked = counts[len(counts) - fitted.dimensions :]
-        indicator = 1.0 if fitted.dimensions == 1 else 1.0 / sqrt(2.0)
-        return replace(counted, centre=marked * indicator / counts.sum())
+        height = indicator_height(fitted.dimensions)
+        return replace(counted, centre=marked * height / counts.sum())
     return _recentre(counted, counts / counts.sum())
 
 

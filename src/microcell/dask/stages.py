@@ -47,6 +47,7 @@ from microcell.dask.tasks import (
     summarize,
 )
 from microcell.errors import GuaranteeError, OptionError, SchemaError, TooFewRecordsError
+from microcell.kinds import kind_of
 from microcell.model import Schema
 from microcell.release import prepare
 from microcell.schema import resolve
@@ -278,7 +279,11 @@ def _convert(read_options: Mapping[str, Any], paths: tuple[Path, Path]) -> None:
 
 def _check_orders(schema: Schema, ordered: set[str]) -> None:
     for column in schema.quasi:
-        if column.name in ordered and column.kind in (None, "ordinal") and column.order is None:
+        if (
+            column.name in ordered
+            and (column.kind is None or kind_of(column).takes_order)
+            and column.order is None
+        ):
             raise SchemaError(
                 f"Column {column.name!r} has ordered categories, but their order is not read from "
                 "the files of a data set. Give the order in the schema, or another kind.",

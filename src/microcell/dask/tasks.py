@@ -31,7 +31,8 @@ from microcell.dask.sources import Part, in_file
 from microcell.encoding import sampling_weights
 from microcell.errors import GuaranteeError, MicrocellError
 from microcell.kernels.arrays import centroids, unit_vectors
-from microcell.kinds.losses import Loss, lose_changes, lose_characters
+from microcell.kinds import CategoricalKind, kind_of
+from microcell.kinds.losses import Loss
 from microcell.measures.pairs import ColumnPairs
 from microcell.measures.utility import ColumnLoss
 from microcell.methods.search import refine_labels
@@ -86,7 +87,7 @@ def measure_losses(
     ranked = replace(
         schema,
         quasi=tuple(
-            replace(column, order=fitted.names) if column.kind == "ordinal" else column
+            replace(column, order=fitted.names) if kind_of(column).takes_order else column
             for column, fitted in zip(schema.quasi, encoding.columns, strict=True)
         ),
     )
@@ -94,9 +95,9 @@ def measure_losses(
     losses = auditing.column_losses(pairs)
     result = []
     for item, fitted in zip(losses, encoding.columns, strict=True):
-        if item.column.kind in ("nominal", "code"):
+        if isinstance(kind_of(item.column), CategoricalKind):
             result.append(_category_loss(item, table, each))
-        elif item.column.kind == "location":
+        elif kind_of(item.column).layout == "sphere":
             result.append(_location_loss(item, table, each))
         else:
             coordinates = points[:, fitted.first : fitted.last] / np.sqrt(fitted.weight)
@@ -154,7 +155,7 @@ def _maximum_squared_loss(column: Column, parts: Sequence[PartialLoss]) -> float
     sums = [fsum(axis) for axis in zip(*(part.sums for part in parts), strict=True)]
     if weight == 0:
         return 0.0
-    if column.kind == "location":  # unit vectors, to the unit vector of their mean direction
+    if kind_of(column).layout == "sphere":  # distances to the mean direction
         return max(0.0, 2 * (weight - float(np.linalg.norm(sums))))
     return max(0.0, fsum(part.squares for part in parts) - sums[0] ** 2 / weight)
 
@@ -163,9 +164,9 @@ def _maximum_category_loss(column: Column, parts: Sequence[PartialLoss]) -> floa
     totals: Counter[str] = sum((part.names or Counter() for part in parts), Counter())
     names = sorted(totals)
     codes, weights = np.arange(len(names)), np.array([totals[name] for name in names])
-    if column.kind == "nominal":
-        return lose_changes(codes, codes, weights).whole
-    return lose_characters(codes, codes, weights, names=names).whole
+    kind = kind_of(column)
+    assert isinstance(kind, CategoricalKind)
+    return kind.lose(codes, codes, weights, names=names).whole
 
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
