@@ -49,7 +49,7 @@ def discriminant(sigma: float) -> float:
 def plan_for(sigma: float) -> mc.increments.Plan:
     """Our plan where collecting takes sigma times as long as the whole job, found numerically."""
     return mc.increments.plan(
-        1_000_000, collection=sigma * HOUR, whole=HOUR, strategy="separate", least_gain=0.0
+        1_000_000, collection=sigma * HOUR, whole=HOUR, strategy="separate", min_gain=0.0
     )
 
 
