@@ -134,10 +134,10 @@ def on_workers(folder: Path, rows: int, columns: int, given: argparse.Namespace)
         "memory": given.memory,
         "macrocell": given.macrocell,
         "k": release.k,
-        "records": release.manifest["records"]["out"],
+        "records": release.manifest["records"]["released"],
         "classes": release.manifest["cells"]["classes"],
         "macrocells": release.manifest["cells"]["macrocells"],
-        "distortion": release.manifest["cells"]["distortion"],
+        "distortion": release.manifest["cells"]["sse_ratio"],
         "seconds": perf_counter() - started,
         "processor_seconds": processor_seconds() - before,
         "worker_peak_mb": max(watch.peaks.values()) / 1e6,
@@ -155,7 +155,7 @@ def in_memory(source: Path) -> dict[str, Any]:
     before, started = processor_seconds(), perf_counter()
     release = mc.anonymize(table, mc.Schema(quasi=table.column_names), k=K)
     return {
-        "distortion": release.manifest["cells"]["distortion"],
+        "distortion": release.manifest["cells"]["sse_ratio"],
         "seconds": perf_counter() - started,
         "processor_seconds": processor_seconds() - before,
         "peak_mb": _peak(os.getpid()) / 1e6,

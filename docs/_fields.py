@@ -1,154 +1,115 @@
-"""The keys of schema and run files and the fields of the manifest, with what each means; just those of the code."""
+"""Reference tables of schema files, run files and the manifest, and their JSON Schemas."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import fields
+from typing import get_args
 
 from _pages import table
+from pydantic import BaseModel
 
 from microcell.kinds import KINDS
-from microcell.model import Manifest
+from microcell.model.manifest import Manifest, Section
 from microcell.schema.files import (
-    _COLUMN_KEYS,
-    _FIELD_OF_ROLE,
-    _READ_KEYS,
-    _RUN_KEYS,
-    _SCHEMA_KEYS,
-    Type,
+    ColumnEntry,
+    ReadOptions,
+    Role,
+    RunFile,
+    SchemaFile,
+    describe_type,
 )
 
 ROLES: Mapping[str, str] = {
-    "identifier": "dropped",
-    "quasi": "cells are made of it; replaced by the cell's representative",
-    "confidential": "published unchanged; the audit says what classes tell of it",
-    "strata": "cells stay within its values; published unchanged, and counted as known to the outsider",
+    "identifier": "removed from the release",
+    "quasi": "a quasi-identifier: replaced by the representative of the record's cell",
+    "confidential": "published unchanged; the audit measures what classes reveal about it",
+    "strata": "published unchanged; cells never mix its values, and outsiders are assumed to know it",
     "keep": "published unchanged",
-    "drop": "left out",
-    "weight": "a sampling weight: weighs representatives and distortion; published unchanged; one column at most",
-}
-
-SCHEMA: Mapping[str, str] = {
-    "schema_version": "1",
-    "rest": 'what becomes of columns that are not named: `"error"` (the default), `"keep"` or `"drop"`',
-    "columns": "a table for each column, `[columns.NAME]`, with the keys below",
-}
-
-COLUMN: Mapping[str, str] = {
-    "role": "one of the roles above; always needed",
-    "kind": "`numeric`, `ordinal`, `nominal`, `code`, `datetime` or `location`; follows from the type if left out",
-    "publish": "what a cell publishes, as the kinds above allow",
-    "weight": "factor on the column's squared distances, above 0; 1 if left out",
-    "order": "the categories of an ordinal column, lowest first",
-    "latitude": "of a location: the name of the column with degrees north",
-    "longitude": "of a location: the name of the column with degrees east",
-}
-
-RUN: Mapping[str, str] = {
-    "config_version": "1",
-    "input": "the table to anonymize; paths are taken from the folder of the run file",
-    "output": "where to write",
-    "schema": "the path of a schema file, or the schema itself as a table `[schema]`",
-    "k": "the least number of records in a cell",
-    "method": "how to make cells",
-    "seed": "for what chance decides",
-    "missing": '`"error"`, `"drop"` or `"impute"`',
-    "report": "a page to write",
-    "cells": "a file to write the cells to, as a function",
-    "dependence": "lambda, from 0 to 1",
-    "blocks": 'so many columns a block, or names: `"age,sex;home"`',
-    "keep_order": "true to leave rows in their order",
-    "options": "a table `[options]` of the method's own options",
-    "require": "a table `[require]` of limits by measure",
-    "read": "a table `[read]`: how to read the input, with the keys below",
-}
-
-READ: Mapping[str, str] = {
-    "delimiter": "what separates fields",
-    "encoding": "such as utf-8 or latin-1",
-    "quote": "what encloses fields",
-    "decimal": "the decimal mark",
-    "na": "a word, or several, for a missing value",
-}
-
-MANIFEST: Mapping[str, str] = {
-    "manifest_version": "1",
-    "microcell": "the version that made the release",
-    "created": "when, in UTC",
-    "k": "the k asked for; with blocks, that of all columns together",
-    "method": "how cells were made: `asked`, `used`, `why`, `options`; of a session with batches also `base` and "
-    "`batches`, each with `records`, `seconds`, `strategy` and `inertial`",
-    "seed": "for what chance decided",
-    "missing": "what became of records that lack a quasi-identifier",
-    "columns": "by column of the original: `role`, and for quasi-identifiers `kind`, `publish` and `weight`",
-    "input": 'the original: `rows`, `columns`, `sha256` and `sha256_of` ("file" or "contents")',
-    "records": "`in`, `out` and `dropped`: in = out + dropped; if `missing` is impute, `imputed`: how many values were",
-    "cells": "`count`, `smallest`, `largest`, `sizes` (cells of each size) and `distortion`, that of the points "
-    "(SSE / SST); `function`, the kind of cells, if the release has them as a function; where something was required, "
-    "`merged`: `require` (the limits), `cells_before`, `merged_cells` (how many fewer there are now), "
-    "`distortion_before` and `rounds`",
-    "distortion": "that of the published table, as the audit finds it",
-    "seconds": "how long it took",
-    "dependence": "null, or of the points `lambda`, `distortion` (D_X), `dependence_loss` (D_Y) and `weighted`, what "
-    "was minimized",
-    "blocks": "null, or `k`, `columns`, `cells` (how many in each block) and `jointly_k_anonymous`",
-    "row_order": '"kept" or "shuffled"',
-    "output": "null, or the file that was written, as `input`",
+    "drop": "removed from the release",
+    "weight": "sampling weight, used in representatives and information loss; published unchanged; "
+    "at most one column",
 }
 
 TOP = """# Schema files and run files
 
-Made from the code by `docs/make_reference.py`. Both are TOML, in UTF-8. A key that is not listed is refused, with where
-it stands.
+Generated by `docs/make_reference.py` from the models in `microcell.schema.files`. Both files are
+TOML, encoded in UTF-8. Unknown keys are errors. Editors that support JSON Schema can check the
+files with [schema.schema.json](schema.schema.json) and [run.schema.json](run.schema.json).
 
 """
 
 
 def files_page() -> str:
-    """The keys of schema files and run files."""
+    """The reference page of schema files and run files."""
     return "\n".join(
         (
-            TOP + "## The schema\n",
-            "Drafted by `microcell inspect TABLE -o schema.toml`, read by `-s schema.toml` and `load_schema`.\n",
-            _keys("a schema", SCHEMA, _SCHEMA_KEYS),
+            TOP + "## Schema files\n",
+            "Draft one with `microcell inspect TABLE -o schema.toml`; use it with `-s schema.toml` "
+            "or `load_schema`.\n",
+            _keys(SchemaFile),
             "\n### Roles\n",
             table(
-                ["role", "what becomes of the column"], _described("roles", ROLES, _FIELD_OF_ROLE)
+                ["role", "meaning"],
+                _described("roles", ROLES, dict.fromkeys(get_args(Role))),
             ),
             "\n### Kinds\n",
-            table(["kind", "what may be published; the first is the default"], _kinds()),
-            "\n[How each measures distance](../howto/schema.md#kinds-and-what-a-cell-publishes).\n",
+            table(["kind", "representatives (the first is the default)"], _kinds()),
+            "\n[How each kind measures distance]"
+            "(../howto/schema.md#kinds-and-what-a-cell-publishes).\n",
             "### Keys of a column\n",
-            "All but `role` are for the roles `quasi` and `confidential`.\n",
-            _keys("a column", COLUMN, _COLUMN_KEYS),
-            "\n## The run\n",
-            "A whole run of `microcell anonymize --config run.toml`; flags on the command line override it.\n",
-            _keys("a run", RUN, _RUN_KEYS),
-            "\n### How to read the input\n",
-            _keys("reading", READ, _READ_KEYS),
+            "Only the roles `quasi` and `confidential` allow keys other than `role`.\n",
+            _keys(ColumnEntry),
+            "\n## Run files\n",
+            "All options of a run, for `microcell anonymize --config run.toml`. Options on the "
+            "command line take precedence.\n",
+            _keys(RunFile),
+            "\n### Reading the input\n",
+            _keys(ReadOptions),
             "",
         )
     )
 
 
 def manifest_table() -> str:
-    """The fields of the manifest."""
-    known = {"manifest_version", *(item.name for item in fields(Manifest))}
-    return table(
-        ["field", "what it is"], _described("the manifest", MANIFEST, dict.fromkeys(known))
-    )
+    """Return the entries of the manifest, with those of its sections."""
+    rows = []
+    for name, field in Manifest.model_fields.items():
+        rows.append((f"`{name}`", str(field.description)))
+        section = _section_of(field.annotation)
+        for inner, item in section.model_fields.items() if section else ():
+            rows.append((f"`{name}.{inner}`", str(item.description)))
+    return table(["entry", "meaning"], rows)
 
 
-def _keys(what: str, described: Mapping[str, str], known: Mapping[str, Type]) -> str:
+def _section_of(annotation: object) -> type[Section] | None:
+    """Return the section that an entry holds, if any; of ``columns``, that of each column."""
+    candidates = (annotation, *get_args(annotation))
+    sections = (item for item in candidates if isinstance(item, type) and issubclass(item, Section))
+    return next(sections, None)
+
+
+def _keys(model: type[BaseModel]) -> str:
+    """The keys of a file, with the documentation of its model."""
     rows = [
-        (key, known[name].words, meaning)
-        for (key, meaning), name in zip(_described(what, described, known), described, strict=True)
+        (f"`{field.alias or name}`", describe_type(field.annotation), field.description or "")
+        for name, field in model.model_fields.items()
     ]
-    return table(["key", "holds", "what it is"], rows)
+    return table(["key", "type", "meaning"], rows)
+
+
+def json_schemas() -> dict[str, str]:
+    """Return the JSON Schemas of schema files, run files and manifests, by file name."""
+    schemas = {
+        "schema.schema.json": SchemaFile.model_json_schema(),
+        "run.schema.json": RunFile.model_json_schema(),
+        "manifest.schema.json": Manifest.json_schema(),
+    }
+    return {name: json.dumps(schema, indent=2) + "\n" for name, schema in schemas.items()}
 
 
 def _described(
     what: str, described: Mapping[str, str], known: Mapping[str, object]
 ) -> list[tuple[str, str]]:
-    """Rows of keys and meanings; refused unless they are just those that the code knows."""
+    """Rows of keys and meanings; raises ValueError unless they match the keys in the code."""
     if set(described) != set(known):
         raise ValueError(
             f"Of {what}, described and known differ: {sorted(set(described) ^ set(known))}."

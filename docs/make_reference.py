@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from _commands import commands_page, commands_table
-from _fields import files_page, manifest_table
+from _fields import files_page, json_schemas, manifest_table
 from _pages import DOCS, fill, table, write_or_check
 from threadpoolctl import threadpool_limits
 
@@ -68,6 +68,7 @@ def reference_pages() -> dict[Path, str]:
         DOCS / "reference" / "commands.md": commands_page(),
         DOCS / "reference" / "python.md": python_page(),
         DOCS / "reference" / "files.md": files_page(),
+        **{DOCS / "reference" / name: text for name, text in json_schemas().items()},
     }
 
 

@@ -1,7 +1,8 @@
-"""From a table to a release: the guarantee, the types, the files, and every kind of bad input."""
+"""From a table to a release: the guarantee, types, files and invalid input."""
 
 import hashlib
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 import microcell as mc
 from microcell import api, auditing, tables
+from tests.raising import raises
 
 SECRET = "S3CR3T"
 
@@ -37,12 +39,12 @@ SCHEMA = mc.Schema(
 
 
 def smallest_class(table, names):
-    """k by plain counting, apart from the code under test."""
+    """Count k independently of the code under test."""
     frame = pl.DataFrame({name: list(table[name]) for name in names})
     return frame.group_by(names).len()["len"].min()
 
 
-# ---------------------------------------------------------------------------------------------- what comes back
+# ------------------------------------------------------------------------------- results
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def smallest_class(table, names):
         "dict",
     ],
 )
-def test_the_same_kind_of_frame_comes_back(make):
+def test_the_result_has_the_type_of_the_source(make):
     frame = make(people())
     release = mc.anonymize(frame, SCHEMA, k=5, method="mdav")
     expected = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
@@ -89,7 +91,7 @@ def test_the_same_kind_of_frame_comes_back(make):
         assert release.table.schema == frame.drop_columns(["name"]).schema
 
 
-def test_cells_share_the_very_same_values():
+def test_all_records_of_a_cell_publish_the_same_values():
     release = mc.anonymize(people(), SCHEMA, k=4)
     for cell in range(len(release.partition)):
         members = release.partition.labels == cell
@@ -98,7 +100,7 @@ def test_cells_share_the_very_same_values():
 
 
 @pytest.mark.parametrize("kind", ["pandas", "pyarrow", "polars"])
-def test_names_of_categories_that_no_record_has_any_more_are_not_published(kind):
+def test_unused_categories_are_not_published(kind):
     rng = np.random.default_rng(0)
     sexes = pd.Categorical([SECRET, *rng.choice(["f", "m"], 99)])
     frame = pd.DataFrame({"age": rng.normal(size=100), "sex": sexes})
@@ -117,7 +119,7 @@ def test_names_of_categories_that_no_record_has_any_more_are_not_published(kind)
         assert SECRET.encode() not in release.table.write_ipc(None).getvalue()
 
 
-def test_the_callers_table_is_not_changed():
+def test_the_source_is_not_modified():
     frame = pd.DataFrame(people())
     before = frame.copy(deep=True)
     mc.anonymize(frame, SCHEMA, k=5)
@@ -139,35 +141,35 @@ def test_the_worked_example():
 @pytest.mark.parametrize(
     ("name", "k", "loss"), [("census", 3, 5.6922), ("census", 5, 9.0884), ("tarragona", 3, 16.9326)]
 )
-def test_known_losses_from_file_to_audit(data_folder, name, k, loss):
+def test_known_information_losses(data_folder, name, k, loss):
     frame = pl.read_csv(data_folder / f"{name}.csv")
     schema = mc.Schema(quasi=frame.columns)
     release = mc.anonymize(frame, schema, k=k, method="mdav")
-    assert round(100 * release.manifest.distortion, 4) == loss
-    # the audit sees published values, rounded to whole numbers as the data are
+    assert round(100 * release.manifest.information_loss, 4) == loss
+    # The audit sees published values, which are rounded to integers like the data.
     assert 100 * mc.audit(frame, release.table, schema)["distortion"] == pytest.approx(
         loss, rel=1e-3
     )
 
 
-def test_the_manifest_tells_all_but_no_value():
+def test_the_manifest_is_complete_and_contains_no_value():
     columns = people()
     release = mc.anonymize(columns, SCHEMA, k=5, method="vmdav", gamma=0.3, seed=4)
     manifest = release.manifest.as_dict()
     assert manifest["k"] == 5
     assert manifest["method"] == {
-        "asked": "vmdav",
+        "requested": "vmdav",
         "used": "vmdav",
-        "why": "asked for",
+        "reason": release.partition.reason,
         "options": {"gamma": 0.3},
     }
     assert manifest["seed"] == 4
-    assert manifest["records"] == {"in": 60, "out": 60, "dropped": 0}
+    assert manifest["records"] == {"read": 60, "released": 60, "dropped": 0}
     assert manifest["cells"]["smallest"] >= 5
     assert sum(int(size) * count for size, count in manifest["cells"]["sizes"].items()) == 60
     assert manifest["microcell"] == mc.__version__
-    assert release.manifest["distortion"] == mc.audit(columns, release.table, SCHEMA)["distortion"]
-    assert 0 < manifest["cells"]["distortion"] < 1
+    assert manifest["information_loss"] == mc.audit(columns, release.table, SCHEMA)["distortion"]
+    assert 0 < manifest["cells"]["sse_ratio"] < 1
     assert len(manifest["input"]["sha256"]) == 64
     text = json.dumps(manifest)
     assert SECRET not in text
@@ -182,15 +184,15 @@ def test_the_same_input_and_seed_give_the_same_release():
     assert not (first.row_order == other.row_order).all()
 
 
-def test_the_order_of_rows_depends_on_the_data_and_not_on_the_seed_alone():
-    """Whoever knows the seed, from a published manifest, must not be able to undo the shuffle."""
+def test_row_order_depends_on_the_data_as_well_as_the_seed():
+    """Knowing the seed, from a published manifest, must not be enough to undo the shuffle."""
     columns = people()
     changed = {**columns, "tsh": columns["tsh"] + 0.01}
     first, second = (mc.anonymize(table, SCHEMA, k=5, seed=1) for table in (columns, changed))
     assert not (first.row_order == second.row_order).all()
 
 
-# ---------------------------------------------------------------------------------------------- roles and strata
+# --------------------------------------------------------------------- roles and strata
 
 
 def test_cells_stay_within_strata():
@@ -209,29 +211,29 @@ def test_cells_stay_within_strata():
         assert len(set(columns["region"][release.partition.labels == cell])) == 1
 
 
-def test_a_missing_stratum_is_a_stratum():
+def test_missing_values_of_a_stratum_form_a_stratum():
     columns = {"age": np.arange(12), "region": ["a"] * 6 + [None] * 6}
     release = mc.anonymize(pl.DataFrame(columns), mc.Schema(quasi=["age"], strata=["region"]), k=3)
     assert len(release.partition) == 4
 
 
-def test_a_stratum_smaller_than_k_is_refused():
+def test_a_stratum_smaller_than_k_is_rejected():
     columns = {"age": np.arange(12), "region": ["a"] * 10 + [SECRET] * 2}
-    with pytest.raises(
-        mc.errors.TooFewRecordsError, match=r"1 of 2 strata \(by 'region'\) have fewer than k = 3"
+    with raises(
+        mc.errors.TooFewRecordsError, "guarantee.stratum_too_small", k=3, strata=1, smallest=2
     ) as error:
         mc.anonymize(columns, mc.Schema(quasi=["age"], strata=["region"]), k=3)
     assert SECRET not in str(error.value)
 
 
-def test_sampling_weights_weigh_the_representatives():
+def test_representatives_use_sampling_weights():
     columns = {"age": [10.0, 20.0, 80.0, 90.0], "w": [3.0, 1.0, 1.0, 1.0]}
     release = mc.anonymize(columns, mc.Schema(quasi=["age"], weight="w"), k=2)
     assert release.table["age"].tolist() == [12.0, 12.0, 85.0, 85.0]
     assert release.table["w"].tolist() == columns["w"]
 
 
-def test_sampling_weights_reach_the_cells():
+def test_partitions_use_sampling_weights():
     rng = np.random.default_rng(0)
     columns = {"a": rng.normal(size=80), "b": rng.normal(size=80), "w": rng.uniform(1, 50, 80) ** 2}
     X = np.column_stack(
@@ -244,7 +246,7 @@ def test_sampling_weights_reach_the_cells():
     assert not (labels == mc.partition(X, 4, method="mdav").labels).all()
 
 
-def test_column_weights_change_what_is_near():
+def test_a_larger_column_weight_preserves_the_column_better():
     rng = np.random.default_rng(0)
     columns = {"a": rng.normal(size=200), "b": rng.normal(size=200)}
     light, heavy = (
@@ -257,7 +259,7 @@ def test_column_weights_change_what_is_near():
     assert heavy < light / 3
 
 
-def test_every_kind_at_once():
+def test_all_kinds_of_columns_together():
     n = 40
     rng = np.random.default_rng(0)
     frame = pl.DataFrame(
@@ -292,7 +294,7 @@ def test_every_kind_at_once():
     )
 
 
-# ---------------------------------------------------------------------------------------------- missing values
+# ----------------------------------------------------------------------- missing values
 
 
 def with_gaps():
@@ -304,25 +306,25 @@ def with_gaps():
     )
 
 
-def test_missing_values_are_refused_by_default():
-    with pytest.raises(mc.errors.DataError, match=r"Missing values in 'age' \(6\), 'sex' \(4\)"):
+def test_missing_values_are_rejected_by_default():
+    with pytest.raises(mc.errors.DataError, match=r"'age' \(6\), 'sex' \(4\)"):
         mc.anonymize(with_gaps(), SCHEMA, k=5)
 
 
-def test_missing_drop_reports_the_rows():
+def test_missing_drop_counts_the_dropped_records():
     release = mc.anonymize(with_gaps(), SCHEMA, k=5, missing="drop")
-    assert release.manifest.records == {"in": 60, "out": 50, "dropped": 10}
+    assert release.manifest.as_dict()["records"] == {"read": 60, "released": 50, "dropped": 10}
     assert release.table.height == 50
     found = mc.audit(with_gaps(), release.table, SCHEMA).require(k=5)
     assert found["records_dropped"] == 10
     assert "distortion" in found.measures
 
 
-def test_missing_impute_publishes_the_representative_for_all():
+def test_missing_impute_publishes_representatives():
     release = mc.anonymize(with_gaps(), SCHEMA, k=5, missing="impute")
     assert release.table.height == 60
     assert release.table["age"].null_count() == 0
-    assert release.manifest.records == {"in": 60, "out": 60, "dropped": 0, "imputed": 10}
+    assert release.manifest.records.imputed == 10
     mc.audit(with_gaps(), release.table, SCHEMA).require(k=5)
 
 
@@ -348,7 +350,7 @@ def test_missing_confidential_values_are_left_alone():
 def test_all_rows_equal():
     release = mc.anonymize({"a": [7] * 9, "b": ["x"] * 9}, mc.Schema(quasi=["a", "b"]), k=4)
     assert release.table["a"].tolist() == [7] * 9
-    assert release.manifest.distortion == 0
+    assert release.manifest.information_loss == 0
 
 
 def test_n_equal_to_k_is_one_cell():
@@ -357,74 +359,61 @@ def test_n_equal_to_k_is_one_cell():
 
 
 @pytest.mark.parametrize("rows", [0, 1, 4])
-def test_too_few_rows_are_refused(rows):
-    with pytest.raises(
-        mc.errors.TooFewRecordsError, match=f"{rows} records cannot make a cell of k = 5"
-    ):
+def test_too_few_records_are_rejected(rows):
+    with raises(mc.errors.TooFewRecordsError, "guarantee.too_few_records", k=5, records=rows):
         mc.anonymize(
             pl.DataFrame({"a": pl.Series(range(rows), dtype=pl.Int64)}), mc.Schema(quasi=["a"]), k=5
         )
 
 
 @pytest.mark.parametrize("k", [1, 0, 2.0, "3", None, True])
-def test_a_wrong_k_is_refused(k):
-    with pytest.raises(mc.errors.OptionError, match="k must be"):
+def test_an_invalid_k_is_rejected(k):
+    with pytest.raises(mc.errors.OptionError):
         mc.anonymize(people(), SCHEMA, k=k)
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "0", None])
-def test_a_wrong_seed_is_refused(seed):
-    with pytest.raises(mc.errors.OptionError, match="seed must be a whole number"):
+def test_an_invalid_seed_is_rejected(seed):
+    with raises(mc.errors.OptionError, "option.out_of_range", option="seed"):
         mc.anonymize(people(), SCHEMA, k=5, seed=seed)
 
 
-def test_wrong_options_are_refused():
-    with pytest.raises(mc.errors.OptionError, match="missing must be one of error, drop, impute"):
+def test_invalid_options_are_rejected():
+    with raises(mc.errors.OptionError, "option.unknown", option="missing"):
         mc.anonymize(people(), SCHEMA, k=5, missing="ignore")
-    with pytest.raises(mc.errors.OptionError, match="Method 'mdav' has no option 'gamma'"):
+    with pytest.raises(mc.errors.OptionError, match="gamma"):
         mc.anonymize(people(), SCHEMA, k=5, method="mdav", gamma=0.2)
-    with pytest.raises(mc.errors.OptionError, match="No method"):
+    with pytest.raises(mc.errors.OptionError, match="magic"):
         mc.anonymize(people(), SCHEMA, k=5, method="magic")
 
 
 @pytest.mark.parametrize(
-    ("schema", "message"),
+    "schema",
     [
-        (mc.Schema(quasi=["age"]), "No role for columns 'name', 'bmi', 'sex', 'tsh'"),
-        (
-            mc.Schema(quasi=["agee", "bmi"], rest="keep"),
-            "column 'agee', but the table has no such column. Did you mean 'age' by 'agee'?",
-        ),
-        (mc.Schema(identifiers=["name"], rest="keep"), "declares no quasi-identifier"),
-        (
-            mc.Schema(quasi=[mc.Column("sex", kind="numeric")], rest="drop"),
-            "'sex' is declared numeric but contains text",
-        ),
-        (
-            mc.Schema(quasi=[mc.Column("age", kind="datetime")], rest="drop"),
-            "'age' is declared datetime but contains integer",
-        ),
-        (
-            mc.Schema(quasi=[mc.Column("sex", kind="ordinal")], rest="drop"),
-            "List its categories, lowest first",
-        ),
+        mc.Schema(quasi=["age"]),
+        mc.Schema(quasi=["agee", "bmi"], rest="keep"),
+        mc.Schema(identifiers=["name"], rest="keep"),
+        mc.Schema(quasi=[mc.Column("sex", kind="numeric")], rest="drop"),
+        mc.Schema(quasi=[mc.Column("age", kind="datetime")], rest="drop"),
+        mc.Schema(quasi=[mc.Column("sex", kind="ordinal")], rest="drop"),
     ],
+    ids=["no role", "unknown column", "no quasi-identifier", "text", "numbers", "no order"],
 )
-def test_schemas_that_do_not_fit_are_refused(schema, message):
-    with pytest.raises(mc.errors.SchemaError, match=message):
+def test_schemas_that_do_not_fit_the_table_are_rejected(schema):
+    with pytest.raises(mc.errors.SchemaError):
         mc.anonymize(people(), schema, k=5)
 
 
-def test_a_table_without_a_header_does_not_show_its_first_record(tmp_path):
+def test_an_error_about_a_missing_header_does_not_quote_the_first_record(tmp_path):
     path = tmp_path / "no_header.csv"
     path.write_text(f"{SECRET},31,{SECRET}2\nB,32,x\nC,33,y\n")
-    with pytest.raises(mc.errors.SchemaError, match="column names in the first row") as error:
+    with pytest.raises(mc.errors.SchemaError) as error:
         mc.anonymize(path, mc.Schema(quasi=["age"], identifiers=["name"], rest="keep"), k=2)
     assert SECRET not in str(error.value)
 
 
-def test_text_among_numbers_is_refused_with_the_row():
-    with pytest.raises(mc.errors.SchemaError, match="2 not numbers, first in row 2") as error:
+def test_text_among_numbers_is_rejected_with_its_row():
+    with pytest.raises(mc.errors.MicrocellError, match="row 2") as error:
         mc.anonymize(
             {"a": ["1", SECRET, "3", SECRET]},
             mc.Schema(quasi=[mc.Column("a", kind="numeric")]),
@@ -433,20 +422,16 @@ def test_text_among_numbers_is_refused_with_the_row():
     assert SECRET not in str(error.value)
 
 
-def test_a_date_is_no_code():
+def test_dates_and_booleans_cannot_be_codes():
     frame = pl.DataFrame({"d": pl.Series([1, 2, 3, 4]).cast(pl.Date)})
-    with pytest.raises(mc.errors.SchemaError, match="declared code but contains date values"):
+    with pytest.raises(mc.errors.SchemaError):
         mc.anonymize(frame, mc.Schema(quasi=[mc.Column("d", kind="code")]), k=2)
-    with pytest.raises(
-        mc.errors.SchemaError, match=r"code but contains boolean values\. Declare it nominal"
-    ):
+    with pytest.raises(mc.errors.SchemaError):
         mc.anonymize({"d": [True, False] * 2}, mc.Schema(quasi=[mc.Column("d", kind="code")]), k=2)
 
 
-def test_infinities_are_refused():
-    with pytest.raises(
-        mc.errors.DataError, match=r"Column 'a' contains 1 infinite value, first in row 3"
-    ):
+def test_infinities_are_rejected():
+    with pytest.raises(mc.errors.DataError, match=r"'a'.*row 3"):
         mc.anonymize({"a": [1.0, 2.0, np.inf, 4.0]}, mc.Schema(quasi=["a"]), k=2)
 
 
@@ -457,13 +442,13 @@ def test_large_numbers_with_a_small_spread():
     assert mc.audit({"t": x}, release.table, mc.Schema(quasi=["t"]))["distortion"] < 0.02
 
 
-def test_minus_999_is_a_value():
+def test_minus_999_is_not_a_missing_value():
     release = mc.anonymize({"a": [-999, -997, 1, 3]}, mc.Schema(quasi=["a"]), k=2)
     assert release.table["a"].tolist() == [-998, -998, 2, 2]
 
 
-def test_a_release_that_breaks_the_promise_never_leaves(monkeypatch):
-    """Should a defect slip in anywhere before, the count on the finished table stops it."""
+def test_a_table_without_the_guarantee_is_never_returned(monkeypatch):
+    """If a defect slips in anywhere before, the count on the finished table stops it."""
 
     def broken(table, labels, representatives, drop):
         return tables.read(
@@ -471,21 +456,20 @@ def test_a_release_that_breaks_the_promise_never_leaves(monkeypatch):
         )
 
     monkeypatch.setattr(api.tables, "publish", broken)
-    with pytest.raises(mc.GuaranteeError, match="a class of 1 records, fewer than k = 5"):
+    with raises(mc.GuaranteeError, "guarantee.failed", k=5, smallest=1):
         mc.anonymize(people(), SCHEMA, k=5)
 
 
 @pytest.mark.parametrize("lost", ["row", "identifier"])
-def test_lost_rows_and_kept_identifiers_never_leave(monkeypatch, lost):
+def test_a_table_with_lost_rows_or_identifiers_is_never_returned(monkeypatch, lost):
     table = {
         name: column[: 59 if lost == "row" else 60]
         for name, column in people().items()
         if lost != "row" or name != "name"
     }
     monkeypatch.setattr(api.tables, "publish", lambda *_: tables.read(table))
-    with pytest.raises(
-        mc.GuaranteeError, match=r"59 records instead of 60|Columns \['name'\] are not as"
-    ):
+    details = {"records": 59} if lost == "row" else {"columns": ["name"]}
+    with raises(mc.GuaranteeError, "guarantee.failed", **details):
         mc.anonymize(people(), SCHEMA, k=5)
 
 
@@ -504,7 +488,7 @@ def test_lost_rows_and_kept_identifiers_never_leave(monkeypatch, lost):
     k=st.integers(2, 6),
     missing=st.sampled_from(["drop", "impute"]),
 )
-def test_any_table_gives_a_proved_release_or_a_refusal(rows, k, missing):
+def test_any_table_is_released_with_k_or_rejected(rows, k, missing):
     frame = pl.DataFrame(
         rows, schema={"a": pl.Int64, "b": pl.Float64, "c": pl.String, "d": pl.Boolean}, orient="row"
     )
@@ -520,7 +504,7 @@ def test_any_table_gives_a_proved_release_or_a_refusal(rows, k, missing):
     assert release.table.schema == frame.schema
 
 
-# ---------------------------------------------------------------------------------------------- files
+# -------------------------------------------------------------------------------- files
 
 
 @pytest.fixture
@@ -552,7 +536,7 @@ def test_publishing_writes_the_table_and_its_manifest(csv_file, suffix):
     )
 
 
-def test_rows_are_shuffled_unless_asked_not_to(csv_file):
+def test_rows_are_shuffled_by_default(csv_file):
     release = mc.anonymize(csv_file, SCHEMA, k=5)
     mc.publish(release, csv_file.with_name("a.csv"))
     mc.publish(release, csv_file.with_name("b.csv"), keep_order=True)
@@ -563,7 +547,7 @@ def test_rows_are_shuffled_unless_asked_not_to(csv_file):
 
 
 @pytest.mark.parametrize("missing", ["drop", "impute"])
-def test_a_shuffled_file_is_audited_with_its_manifest(tmp_path, missing):
+def test_the_manifest_restores_the_row_order_for_the_audit(tmp_path, missing):
     source, output = tmp_path / "in.csv", tmp_path / "out.csv"
     with_gaps().write_csv(source)
     release = mc.anonymize(source, SCHEMA, k=5, missing=missing)
@@ -584,7 +568,7 @@ def test_a_shuffled_file_is_audited_with_its_manifest(tmp_path, missing):
 
 @pytest.mark.parametrize("role", ["quasi", "nominal", "confidential", "strata"])
 @pytest.mark.parametrize("made_of", ["file", "pandas", "polars"])
-def test_dates_are_dates_in_files_and_in_frames(tmp_path, made_of, role):
+def test_dates_are_equal_in_files_and_dataframes(tmp_path, made_of, role):
     source, output = tmp_path / "in.csv", tmp_path / "out.csv"
     days = np.datetime64("1998-12-02") + np.random.default_rng(0).integers(
         0, 2 if role == "strata" else 25, 60
@@ -608,19 +592,20 @@ def test_dates_are_dates_in_files_and_in_frames(tmp_path, made_of, role):
     assert len({audit["distortion"] for audit in found.values()}) == 1
 
 
-def test_an_audit_with_the_wrong_original_says_so(csv_file):
+def test_an_audit_against_the_wrong_original_reports_a_contradiction(csv_file):
     release = mc.anonymize(csv_file, SCHEMA, k=5)
     mc.publish(release, csv_file.with_name("out.csv"))
     manifest = json.loads(csv_file.with_name("out.csv.manifest.json").read_text())
     other = people(seed=1)
     pl.DataFrame(other).write_csv(csv_file)
     found = mc.audit(csv_file, csv_file.with_name("out.csv"), SCHEMA, manifest=manifest)
-    assert any("its digest is not the manifest's" in note for note in found.notes)
-    with pytest.raises(mc.RequirementError, match="manifest_contradictions is 1"):
+    assert found["manifest_contradictions"] == 1
+    assert "digests differ" in found.notes[0]
+    with pytest.raises(mc.RequirementError):
         found.require(k=5)
 
 
-def test_an_audit_with_a_weaker_schema_or_another_file_says_so(csv_file):
+def test_an_audit_with_a_weaker_schema_or_altered_file_reports_contradictions(csv_file):
     output = csv_file.with_name("out.csv")
     mc.publish(mc.anonymize(csv_file, SCHEMA, k=5), output)
     weaker = mc.Schema(identifiers=["name"], quasi=["sex"], rest="keep")
@@ -629,57 +614,47 @@ def test_an_audit_with_a_weaker_schema_or_another_file_says_so(csv_file):
     lines = output.read_text().splitlines(keepends=True)
     output.write_text("".join(lines[:-1]))
     found = mc.audit(csv_file, output, SCHEMA)
-    assert any("not the file that was written" in note for note in found.notes)
-    assert any("another number of released records" in note for note in found.notes)
-    with pytest.raises(mc.RequirementError, match="manifest_contradictions is 3"):
-        found.require(k=2)  # k is 4 now, too
+    assert found["manifest_contradictions"] == 3  # digest, number of records, and k, now 4
+    with pytest.raises(mc.RequirementError):
+        found.require(k=2)
+
+
+def altered_manifest(manifest, section, **entries):
+    data = manifest.as_dict()
+    if section is None:
+        return data | entries
+    return data | {section: data[section] | entries}
 
 
 @pytest.mark.parametrize(
-    ("altered", "words"),
+    ("section", "entries"),
     [
-        ({"k": 6}, "smaller class than the k of the manifest"),
-        ({"records": {"in": 201, "out": 200, "dropped": 1}}, "another number of original records"),
-        (
-            {"cells": {"merged": {"require": {"k": 5.0, "l_diversity": 6.0}}}},
-            "l_diversity is 5, required at least 6.",
-        ),
-        ({"cells": {"merged": {"require": {"t_closeness.tsh": 0}}}}, "t_closeness.tsh is"),
+        (None, {"k": 6}),
+        ("records", {"read": 201, "dropped": 1}),
+        ("requirements", {"limits": {"k": 5.0, "l_diversity": 6.0}}),
+        ("requirements", {"limits": {"t_closeness.tsh": 0}}),
     ],
     ids=["k", "records", "limit", "limit of a column"],
 )
-def test_an_untrue_statement_of_a_manifest_is_a_contradiction(altered, words):
+def test_a_false_statement_in_a_manifest_is_a_contradiction(section, entries):
     table = {"age": np.arange(200), "tsh": np.arange(200) % 7}
     schema = mc.Schema(quasi=["age"], confidential=["tsh"])
     release = mc.anonymize(table, schema, k=5, method="mdav", require={"l_diversity": 5})
     assert mc.audit(table, release.table, schema, manifest=release.manifest).require(k=5)["k"] == 5
-    found = mc.audit(
-        table, release.table, schema, manifest={**release.manifest.as_dict(), **altered}
-    )
-    assert found["manifest_contradictions"] == 1
-    assert words in found.notes[0]
+    manifest = altered_manifest(release.manifest, section, **entries)
+    assert mc.audit(table, release.table, schema, manifest=manifest)["manifest_contradictions"] == 1
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [
-        {"nonsense": 3},
-        {"l_diversity": "x"},
-        {"l_diversity.age": 3},
-        {"l_diversity": True},
-        [],
-        None,
-    ],
-)
-def test_limits_that_a_damaged_manifest_tells_are_passed_over(limits):
+@pytest.mark.parametrize("limits", [{"nonsense": 3}, {"l_diversity.age": 3}])
+def test_limits_in_a_manifest_that_cannot_be_measured_are_ignored(limits):
     table = {"age": np.arange(20), "tsh": np.arange(20) % 7}
     schema = mc.Schema(quasi=["age"], confidential=["tsh"])
-    release = mc.anonymize(table, schema, k=5)
-    manifest = {**release.manifest.as_dict(), "cells": {"merged": {"require": limits}}}
+    release = mc.anonymize(table, schema, k=5, require={"l_diversity": 2})
+    manifest = altered_manifest(release.manifest, "requirements", limits=limits)
     assert mc.audit(table, release.table, schema, manifest=manifest)["manifest_contradictions"] == 0
 
 
-def test_two_releases_of_a_table_cannot_be_laid_side_by_side():
+def test_two_releases_of_a_table_have_unrelated_row_orders():
     first, second, third = (
         mc.anonymize(people(), schema, k=k)
         for k, schema in ((5, SCHEMA), (6, SCHEMA), (5, mc.Schema(quasi=["age"], rest="drop")))
@@ -689,7 +664,7 @@ def test_two_releases_of_a_table_cannot_be_laid_side_by_side():
 
 
 @pytest.mark.parametrize("values", [[0.0, -0.0], [None, float("nan")]])
-def test_strata_that_count_as_one_are_published_as_one(tmp_path, values):
+def test_equal_strata_are_published_alike(tmp_path, values):
     frame = pl.DataFrame(
         {"age": range(6), "s": pl.Series(values * 3, dtype=pl.Float64, strict=False)}
     )
@@ -700,14 +675,14 @@ def test_strata_that_count_as_one_are_published_as_one(tmp_path, values):
         assert len(set(map(str, pl.read_csv(tmp_path / "out.csv")["s"]))) == 1
 
 
-def test_a_column_slipped_into_the_release_does_not_leave(tmp_path):
+def test_a_column_added_to_the_release_is_not_published(tmp_path):
     release = mc.anonymize(pd.DataFrame(people()), SCHEMA, k=5)
     release.table["name"] = people()["name"]
-    with pytest.raises(mc.GuaranteeError, match="not as the schema wants them"):
+    with raises(mc.GuaranteeError, "guarantee.failed", columns=["name"]):
         mc.publish(release, tmp_path / "out.csv")
 
 
-def test_natural_arguments_are_understood(csv_file):
+def test_paths_and_manifests_are_accepted_in_every_form(csv_file):
     schema_file = csv_file.with_name("schema.toml")
     schema_file.write_text(mc.schema.schema_to_toml(SCHEMA))
     output = csv_file.with_name("out.csv")
@@ -725,58 +700,76 @@ def test_natural_arguments_are_understood(csv_file):
     assert mc.inspect(csv_file).rows == mc.inspect(pl.read_csv(csv_file)).rows == 60
     mc.write(release.table, csv_file.with_name("again.parquet"))
     assert pl.read_parquet(csv_file.with_name("again.parquet")).equals(release.table)
-    with pytest.raises(
-        mc.errors.SchemaError, match="must be a Schema or the path of its file, not dict"
-    ):
+    with raises(mc.errors.SchemaError, "schema.invalid"):
         mc.anonymize(csv_file, {"quasi": ["age"]}, k=5)
 
 
-def test_output_equal_to_input_is_refused(csv_file):
+def test_an_input_is_never_overwritten(csv_file):
     before = csv_file.read_bytes()
     release = mc.anonymize(csv_file, SCHEMA, k=5)
-    with pytest.raises(mc.errors.TableError, match="is also an input"):
+    with raises(mc.errors.TableError, "table.exists"):
         mc.publish(release, csv_file)
     assert csv_file.read_bytes() == before
 
 
-def test_outputs_that_could_not_be_written_are_refused(csv_file):
+def test_invalid_outputs_are_rejected_before_anything_is_written(csv_file):
     release = mc.anonymize(csv_file, SCHEMA, k=5)
     folder = csv_file.parent
-    for output, beside, message in [
-        (folder / "out.nonsense", {}, "Tables cannot be written as '.nonsense'"),
-        (folder, {}, "is a folder"),
-        (folder / "out.csv", {folder / "out.csv": "report"}, "would be written twice"),
-        (
-            folder / "out.csv",
-            {folder / "out.csv.manifest.json": "report"},
-            "would be written twice",
-        ),
-        (folder / "out.csv", {csv_file: "report"}, "is also an input"),
+    for output, report, code in [
+        (folder / "out.nonsense", None, "table.unknown_format"),
+        (folder, None, "table.unwritable"),
+        (folder / "out.csv", folder / "out.csv", "table.exists"),
+        (folder / "out.csv", folder / "out.csv.manifest.json", "table.exists"),
+        (folder / "out.csv", csv_file, "table.exists"),
     ]:
-        with pytest.raises(mc.errors.TableError, match=message):
-            mc.publish(release, output, beside=beside)
+        with pytest.raises(mc.errors.TableError) as error:
+            release.publish(output, report=report)
+        assert error.value.code in (code, "table.unreadable")
     assert [path.name for path in folder.iterdir()] == ["people.csv"]
 
 
+def test_existing_files_can_be_protected(csv_file):
+    release = mc.anonymize(csv_file, SCHEMA, k=5)
+    output = csv_file.with_name("out.csv")
+    release.publish(output)
+    release.publish(output)
+    with raises(mc.errors.TableError, "table.exists", path=str(output)):
+        release.publish(output, overwrite=False)
+
+
 @pytest.mark.parametrize(
-    "manifest",
+    ("damage", "entry"),
     [
-        {"row_order": "shuffled"},
-        {"row_order": "shuffled", "missing": "error", "seed": None},
-        {"row_order": 3},
+        ({"row_order": 3}, "row_order"),
+        ({"k": SECRET}, "k"),
+        ({SECRET: 1}, None),
+        ({"columns": {SECRET: SECRET}}, "columns"),
+        ({"requirements": {"limits": {"l_diversity": SECRET}}}, "requirements"),
+        ({"manifest_version": 2}, "manifest_version"),
     ],
 )
-def test_a_damaged_manifest_tells_nothing(csv_file, manifest):
+def test_a_damaged_manifest_is_an_error_that_quotes_nothing(csv_file, damage, entry):
     release = mc.anonymize(csv_file, SCHEMA, k=5)
-    mc.publish(release, csv_file.with_name("out.csv"))
-    found = mc.audit(csv_file, csv_file.with_name("out.csv"), SCHEMA, manifest=manifest)
-    assert found["k"] >= 5
-    assert "distortion" not in found.measures
+    manifest = release.manifest.as_dict() | damage
+    with raises(mc.errors.TableError, "table.malformed", entry=entry) as error:
+        mc.audit(csv_file, release.table, SCHEMA, manifest=manifest)
+    assert SECRET not in str(error.value)
 
 
-def test_a_missing_folder_is_refused(csv_file):
+@pytest.mark.parametrize("content", ["", "{", "[]", "3", "[" * 100_000, SECRET, "{}"])
+def test_a_file_that_is_not_a_manifest_is_an_error(csv_file, content):
+    path = csv_file.with_name("out.csv.manifest.json")
+    path.write_text(content)
+    with raises(mc.errors.TableError, "table.malformed") as error:
+        mc.Manifest.load(path)
+    assert SECRET not in str(error.value)
+    with raises(mc.errors.TableError, "table.not_found"):
+        mc.Manifest.load(csv_file.with_name("none.json"))
+
+
+def test_a_missing_output_folder_is_rejected(csv_file):
     release = mc.anonymize(csv_file, SCHEMA, k=5)
-    with pytest.raises(mc.errors.TableError, match=r"folder of .* does not exist"):
+    with raises(mc.errors.TableError, "table.unwritable"):
         mc.publish(release, csv_file.parent / "none" / "out.csv")
 
 
@@ -792,30 +785,31 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(csv_file, monkeypat
     monkeypatch.setattr(api.tables, "write", fail)
     release = mc.anonymize(csv_file, SCHEMA, k=5)
     with pytest.raises(type(error)):
-        mc.publish(release, output, beside={csv_file.with_name("report.html"): "report"})
+        mc.publish(release, output, report=csv_file.with_name("report.html"))
     assert output.read_text() == "old"
     assert sorted(path.name for path in csv_file.parent.iterdir()) == ["out.csv", "people.csv"]
 
 
-def test_a_file_that_lost_the_promise_on_the_way_is_not_released(csv_file, monkeypatch):
+def test_a_written_file_without_the_guarantee_is_not_published(csv_file, monkeypatch):
     def lossy(table, path, **_):
         Path(path).write_text("age,bmi,sex,tsh\n" + "".join(f"{i},1.0,x,1\n" for i in range(60)))
 
     monkeypatch.setattr(api.tables, "write", lossy)
     release = mc.anonymize(csv_file, SCHEMA, k=5)
-    with pytest.raises(mc.GuaranteeError, match="a class of 1 records"):
+    with raises(mc.GuaranteeError, "guarantee.failed", smallest=1):
         mc.publish(release, csv_file.with_name("out.csv"))
     assert not csv_file.with_name("out.csv").exists()
 
 
-def test_progress_is_told(csv_file):
-    told = []
-    with mc.listen(lambda task, *_: told.append(task)):
+def test_progress_is_reported(csv_file):
+    tasks = []
+    with mc.listen(lambda task, *_: tasks.append(task)):
         mc.anonymize(csv_file, SCHEMA, k=5)
-    assert {"reading", "encoding", "grouping records", "aggregating", "checking"} <= set(told)
+    assert {"reading", "encoding", "aggregating", "checking"} <= set(tasks)
+    assert len(set(tasks)) > 4
 
 
-# ---------------------------------------------------------------------------------------------- exactness
+# ---------------------------------------------------------------------------- exactness
 
 
 @pytest.mark.parametrize(
@@ -826,17 +820,17 @@ def test_progress_is_told(csv_file):
     ],
     ids=["unsigned", "decimal"],
 )
-def test_numbers_that_floats_cannot_tell_apart_stay_apart(values):
+def test_numbers_beyond_float_precision_stay_distinct(values):
     frame = pl.DataFrame({"age": range(6), "s": pl.concat([values] * 3)})
     assert mc.audit(frame, frame, mc.Schema(quasi=["s"], rest="keep"))["k"] == 3
-    with pytest.raises(mc.errors.TooFewRecordsError, match="2 of 2 strata"):
+    with raises(mc.errors.TooFewRecordsError, "guarantee.stratum_too_small", strata=2):
         mc.anonymize(frame, mc.Schema(quasi=["age"], strata=["s"]), k=5)
 
 
-def test_a_file_cut_within_a_character_is_refused(tmp_path):
+def test_a_file_truncated_within_a_character_is_rejected(tmp_path):
     path = tmp_path / "cut.csv"
     path.write_bytes("name,age\nJosé,31\nRené".encode()[:-1])
-    with pytest.raises(mc.errors.TableError, match="ends within a character"):
+    with pytest.raises(mc.errors.TableError):
         mc.read(path)
 
 
@@ -849,7 +843,7 @@ def test_long_addresses_survive_a_spreadsheet(tmp_path):
     assert pl.read_excel(tmp_path / "out.xlsx")["link"].to_list() == links
 
 
-# ---------------------------------------------------------------------------------------------- cells as a function
+# ------------------------------------------------------------ cells for further records
 
 METHODS = ["auto", "mdav", "vmdav", "bisect", "anneal", "pcl"]
 KINDS = {True: "power", "power": "power", "balls": "balls", "lookup": "lookup"}
@@ -861,11 +855,11 @@ def distinct_people(n=120, seed=0):
     return {**people(n, seed), "age": rng.uniform(18, 90, n), "bmi": rng.normal(25, 4, n)}
 
 
-def test_a_release_has_no_cells_unless_asked():
+def test_a_release_has_no_cells_by_default():
     for cells in (False, None):
         release = mc.anonymize(people(), SCHEMA, k=5, cells=cells)
         assert release.cells is None
-        assert "function" not in release.manifest.cells
+        assert release.manifest.cells.function is None
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -873,7 +867,7 @@ def test_a_release_has_no_cells_unless_asked():
 def test_k_holds_with_cells_of_every_kind(cells, method):
     table = distinct_people()
     release = mc.anonymize(table, SCHEMA, k=5, method=method, cells=cells)
-    assert release.cells.kind == release.manifest.cells["function"] == KINDS[cells]
+    assert release.cells.kind == release.manifest.cells.function == KINDS[cells]
     assert smallest_class(release.table, ["age", "bmi", "sex"]) >= 5
     assert (release.cells.k, len(release.cells)) == (5, len(release.partition))
     np.testing.assert_array_equal(release.cells.sizes, release.partition.sizes)
@@ -884,22 +878,23 @@ def test_k_holds_with_cells_of_every_kind(cells, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_power_cells_never_raise_the_distortion(method):
+def test_power_cells_do_not_increase_the_information_loss(method):
     plain, power = (
         mc.anonymize(distinct_people(), SCHEMA, k=5, method=method, cells=cells).manifest
         for cells in (False, True)
     )
-    assert power.cells["distortion"] <= plain.cells["distortion"] * (1 + 1e-12)
-    assert power.cells["sizes"] == plain.cells["sizes"]
-    polished = "" if method == "pcl" else ", then polished into power cells"
-    assert power.method["why"] == plain.method["why"] + polished
-    assert power.method["used"] == plain.method["used"]
+    assert power.cells.sse_ratio <= plain.cells.sse_ratio * (1 + 1e-12)
+    assert power.cells.sizes == plain.cells.sizes
+    assert power.method.used == plain.method.used
+    if method != "pcl":
+        assert power.method.reason.startswith(plain.method.reason)
+        assert power.method.reason.endswith("power cells")
 
 
-def test_power_cells_of_a_refined_pcl_are_polished_too():
+def test_power_cells_of_refined_pcl_do_not_increase_the_information_loss():
     release = mc.anonymize(distinct_people(), SCHEMA, k=5, method="pcl", refine=True, cells=True)
     plain = mc.anonymize(distinct_people(), SCHEMA, k=5, method="pcl", refine=True)
-    assert release.manifest.cells["distortion"] <= plain.manifest.cells["distortion"] * (1 + 1e-12)
+    assert release.manifest.cells.sse_ratio <= plain.manifest.cells.sse_ratio * (1 + 1e-12)
     assert smallest_class(release.table, ["age", "bmi", "sex"]) >= 5
 
 
@@ -912,7 +907,7 @@ def test_balls_and_lookup_keep_the_cells_of_mdav():
 
 @pytest.mark.parametrize("cells", [True, "balls"])
 @pytest.mark.parametrize("method", ["auto", "mdav", "pcl"])
-def test_k_holds_where_records_are_alike(method, cells):
+def test_k_holds_with_duplicate_records(method, cells):
     rng = np.random.default_rng(1)
     table = {"a": rng.integers(0, 4, 100), "b": rng.integers(0, 3, 100)}
     release = mc.anonymize(table, mc.Schema(quasi=["a", "b"]), k=5, method=method, cells=cells)
@@ -924,7 +919,7 @@ def test_one_dimension_and_one_cell():
     release = mc.anonymize(
         {"a": np.random.default_rng(0).normal(size=50)}, mc.Schema(quasi=["a"]), k=4, cells=True
     )
-    assert release.manifest.method["used"] == "univariate"
+    assert release.manifest.method.used == "univariate"
     assert smallest_class(release.table, ["a"]) >= 4
     assert mc.anonymize({"a": [1, 2, 6]}, mc.Schema(quasi=["a"]), k=3, cells=True).cells.assign(
         [0.0]
@@ -945,19 +940,17 @@ def test_imputed_records_have_cells_too(cells):
 
 
 @pytest.mark.parametrize("cells", ["hexagons", "Power", "", 1, 0, ["power"]])
-def test_a_kind_of_cells_that_is_none_is_refused(cells):
-    with pytest.raises(
-        mc.errors.OptionError, match="cells must be true, false or one of power, balls, lookup"
-    ):
+def test_an_unknown_kind_of_cells_is_rejected(cells):
+    with raises(mc.errors.OptionError, "option.unknown", option="cells"):
         mc.anonymize(people(), SCHEMA, k=5, cells=cells)
 
 
 @pytest.mark.parametrize("cells", [True, "balls", "lookup"])
-def test_cells_with_strata_are_refused_by_name(cells):
+def test_cells_with_strata_are_rejected(cells):
     schema = mc.Schema(
         identifiers=["name"], quasi=["age", "bmi"], strata=["sex"], confidential=["tsh"]
     )
-    with pytest.raises(mc.errors.OptionError, match="do not go with strata"):
+    with raises(mc.errors.OptionError, "option.unsupported", option="cells"):
         mc.anonymize(people(), schema, k=5, cells=cells)
 
 
@@ -970,8 +963,8 @@ def test_a_single_stratum_has_cells():
 
 
 @pytest.mark.parametrize("cells", [True, "balls", "lookup"])
-def test_cells_of_what_does_not_vary_are_refused(cells):
-    with pytest.raises(mc.errors.OptionError, match="No quasi-identifier varies"):
+def test_cells_of_constant_columns_are_rejected(cells):
+    with raises(mc.errors.OptionError, "option.conflict", option="cells"):
         mc.anonymize({"a": [7] * 9, "b": ["x"] * 9}, mc.Schema(quasi=["a", "b"]), k=4, cells=cells)
 
 
@@ -1019,23 +1012,57 @@ def test_a_cells_file_has_no_value_of_fewer_than_k_records(cells, tmp_path):
 
 def test_a_release_with_cells_is_published_like_any_other(csv_file):
     release = mc.anonymize(csv_file, SCHEMA, k=5, cells=True)
-    output, beside = csv_file.with_name("out.csv"), csv_file.with_name("cells.json")
-    mc.publish(release, output, beside={beside: release.cells.to_json()})
-    assert mc.load_cells(beside).sizes.tolist() == release.partition.sizes.tolist()
+    output = csv_file.with_name("out.csv")
+    cells = csv_file.with_name("cells.json")
+    release.publish(output, cells=cells)
+    assert mc.load_cells(cells).sizes.tolist() == release.partition.sizes.tolist()
     assert json.loads(mc.release.manifest_path(output).read_text())["cells"]["function"] == "power"
     mc.audit(csv_file, output, SCHEMA).require(k=5)
 
 
-def test_lookup_cells_are_not_made_into_text():
+def test_lookup_cells_have_no_json_text():
     release = mc.anonymize(distinct_people(), SCHEMA, k=5, method="mdav", cells="lookup")
-    with pytest.raises(mc.errors.OptionError, match="hold the records"):
+    with pytest.raises(mc.errors.OptionError):
         release.cells.to_json()
+
+
+def test_cells_that_cannot_be_published_are_rejected(tmp_path):
+    lookup = mc.anonymize(distinct_people(), SCHEMA, k=5, method="mdav", cells="lookup")
+    with raises(mc.errors.OptionError, "option.unsupported", option="cells"):
+        lookup.publish(tmp_path / "out.csv", cells=tmp_path / "cells.json")
+    plain = mc.anonymize(distinct_people(), SCHEMA, k=5, method="mdav")
+    with raises(mc.errors.OptionError, "option.conflict", option="cells"):
+        plain.publish(tmp_path / "out.csv", cells=tmp_path / "cells.json")
+    assert not any(tmp_path.iterdir())
+
+
+def test_publishing_writes_report_and_certificate_in_one_step(csv_file):
+    output, report, certificate = (
+        csv_file.with_name(name) for name in ("out.csv", "out.html", "out.pdf")
+    )
+    release = mc.anonymize(csv_file, SCHEMA, k=5, require={"l_diversity": 2})
+    written = release.publish(output, report=report, certificate=certificate, audience="public")
+    assert written.manifest.output.rows == 60
+    assert mc.Manifest.load(mc.release.manifest_path(output)) == written.manifest
+    assert "5-anonymous" in report.read_text()
+    assert certificate.read_bytes().startswith(b"%PDF-")
+    assert SECRET not in report.read_text()
+
+
+def test_a_pickled_release_has_no_original_records(csv_file, tmp_path):
+    release = mc.anonymize(csv_file, SCHEMA, k=5, method="mdav")
+    pickled = pickle.dumps(release)
+    assert SECRET.encode() not in pickled
+    again = pickle.loads(pickled)
+    again.publish(tmp_path / "out.csv")
+    with raises(mc.errors.OptionError, "option.invalid", option="original"):
+        again.publish(tmp_path / "out.csv", report=tmp_path / "out.html")
 
 
 @pytest.mark.parametrize(
     ("quasi", "drawn"), [(["age", "bmi"], True), (["age", "bmi", "tsh"], False)]
 )
-def test_a_report_has_a_picture_of_cells_in_two_dimensions(quasi, drawn):
+def test_a_report_maps_cells_in_two_dimensions(quasi, drawn):
     schema = mc.Schema(quasi=quasi, rest="drop")
     release = mc.anonymize(people(), schema, k=5, method="mdav")
     picture = mc.plot.release(people(), release)

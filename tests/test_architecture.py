@@ -49,11 +49,12 @@ HOMES = {
     "distributed": ("dask.cluster",),
     "dask": ("dask.cluster",),
     "sqlalchemy": ("locations.store",),
-    "cryptography": ("locations.store",),
+    "cryptography": ("locations.vault",),
     "fastapi": ("locations.web",),
     "starlette": ("locations.web",),
     "uvicorn": ("locations.web",),
-    "pydantic": ("locations.web",),
+    "pydantic": ("model.manifest", "schema.files", "locations.web"),
+    "tomlkit": ("schema.files",),
     "prometheus_client": ("locations.web",),
     "httpx": ("locations.client",),
 }
@@ -184,7 +185,7 @@ def test_functions_stay_short():
     """At most 60 lines of body, 80 in kernels."""
     long = []
     for module, path in source_files().items():
-        limit = 80 if ".kernels." in module else 78
+        limit = 80 if ".kernels." in module else 62
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 start = node.body[0].end_lineno if ast.get_docstring(node) else node.lineno

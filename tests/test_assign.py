@@ -53,8 +53,8 @@ def test_the_records_of_the_release_get_its_cells_again(method):
     np.testing.assert_array_equal(done.labels, release.partition.labels)
     assert published(done.table).equals(published(release.table))
     assert done.table["cell"].tolist() == done.labels.tolist()
-    assert done.smallest == release.manifest.cells["smallest"]
-    assert done.strange == {}
+    assert done.smallest == release.manifest.cells.smallest
+    assert done.unknown == {}
 
 
 @pytest.mark.parametrize("kind", ["balls", "lookup"])
@@ -78,7 +78,7 @@ def test_a_file_and_its_path_serve_as_well(release, tmp_path):
     release.cells.save(path)
     for cells in (path, str(path), mc.load_cells(path)):
         done = mc.assign(cells, people())
-        assert done.strange == {}
+        assert done.unknown == {}
         np.testing.assert_array_equal(done.labels, release.partition.labels)
 
 
@@ -171,7 +171,7 @@ def test_values_that_the_cells_do_not_know_are_counted(release):
     table["sex"][:3] = "other"
     table["zip"][0] = "10001"
     done = mc.assign(release.cells, table)
-    assert done.strange == {"sex": 3, "zip": 1}
+    assert done.unknown == {"sex": 3, "zip": 1}
     assert done.assigned.rows == 20
     assert set(done.table["sex"]) <= {"female", "male"}
 
@@ -181,9 +181,9 @@ def test_rare_categories_are_strange_to_a_file_and_known_in_memory(tmp_path):
     table["sex"][7] = "nonbinary"
     release = mc.anonymize(table, SCHEMA, k=K, method="mdav", cells=True)
     release.cells.save(tmp_path / "cells.json")
-    assert mc.assign(release.cells, table).strange == {}
+    assert mc.assign(release.cells, table).unknown == {}
     from_file = mc.assign(tmp_path / "cells.json", table)
-    assert from_file.strange == {"sex": 1}
+    assert from_file.unknown == {"sex": 1}
     others = np.arange(150) != 7
     np.testing.assert_array_equal(from_file.labels[others], release.partition.labels[others])
 

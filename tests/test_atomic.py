@@ -1,4 +1,4 @@
-"""Files appear whole and together, or not at all."""
+"""A set of files appears completely or not at all."""
 
 import os
 
@@ -6,6 +6,7 @@ import pytest
 
 from microcell._atomic import Staging, check_target
 from microcell.errors import TableError
+from tests.raising import raises
 
 
 def test_files_appear_together_at_the_end(tmp_path):
@@ -19,7 +20,7 @@ def test_files_appear_together_at_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError])
-def test_a_failure_leaves_what_was_there(tmp_path, error):
+def test_a_failure_leaves_the_old_file(tmp_path, error):
     target = tmp_path / "a.csv"
     target.write_text("old")
 
@@ -34,9 +35,7 @@ def test_a_failure_leaves_what_was_there(tmp_path, error):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_an_interrupt_between_two_renames_does_not_part_what_belongs_together(
-    tmp_path, monkeypatch
-):
+def test_an_interrupt_while_renaming_does_not_leave_a_partial_set(tmp_path, monkeypatch):
     targets = [tmp_path / name for name in ("a", "b", "c")]
     rename, calls = os.replace, []
 
@@ -62,18 +61,18 @@ def test_the_temporary_name_keeps_the_suffix_and_is_hidden(tmp_path):
         assert path.parent == tmp_path
 
 
-def test_targets_are_checked(tmp_path):
+def test_invalid_targets_are_rejected(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("")
     link = tmp_path / "link.csv"
     link.symlink_to(source)
     check_target(tmp_path / "out.csv", sources=[source])
-    for target, message in [
-        (tmp_path / "none" / "out.csv", "does not exist"),
-        (source / "out.csv", "does not exist"),
-        (tmp_path, "is a folder"),
-        (source, "is also an input"),
-        (link, "is also an input"),
+    for target, code in [
+        (tmp_path / "none" / "out.csv", "table.unwritable"),
+        (source / "out.csv", "table.unwritable"),
+        (tmp_path, "table.unwritable"),
+        (source, "table.exists"),
+        (link, "table.exists"),
     ]:
-        with pytest.raises(TableError, match=message):
+        with raises(TableError, code, path=str(target)):
             check_target(target, sources=[source])

@@ -9,7 +9,7 @@ import pytest
 import microcell as mc
 from microcell import tables
 from microcell.errors import DataError, OptionError, TooFewRecordsError
-from microcell.release import prepare
+from microcell.release import partition, prepare
 from microcell.sweeps import Trial
 
 PEOPLE = mc.sample_survey(120)
@@ -64,7 +64,7 @@ def test_a_trial_is_what_a_release_would_be(method, schema):
         cells["count"],
         cells["smallest"],
     )
-    assert (trial.used, trial.why) == (manifest.method["used"], manifest.method["why"])
+    assert (trial.used, trial.why) == (manifest.method.used, manifest.method.reason)
     assert trial.seconds > 0
     assert not trial.skipped
 
@@ -77,7 +77,7 @@ def test_distortion_is_that_of_plain_sums_with_weights_within_strata():
     schema = mc.Schema(quasi=["x0", "x1"], weight="w", strata=["part"])
     (trial,) = mc.compare(table, schema, k=4, methods="mdav")
     prepared = prepare.prepare(table, schema, k=4, missing="error")
-    labels = prepare.make_cells(prepared, prepare.Request(4, "mdav", 0, {})).labels
+    labels = partition.partition_records(prepared, partition.Request(4, "mdav", 0, {})).labels
     assert not set(labels[:30]) & set(labels[30:])
     assert trial.distortion == pytest.approx(
         plain_distortion(prepared.encoded.matrix, labels, table["w"])
@@ -116,7 +116,7 @@ def test_options_go_to_the_methods_that_have_them():
     assert set_["mdav"].distortion == plain["mdav"].distortion
     assert (
         set_["vmdav"].distortion
-        == mc.anonymize(PEOPLE, SCHEMA, k=3, method="vmdav", gamma=1.5).manifest.cells["distortion"]
+        == mc.anonymize(PEOPLE, SCHEMA, k=3, method="vmdav", gamma=1.5).manifest.cells.sse_ratio
     )
     assert set_["vmdav"].distortion != plain["vmdav"].distortion
 
@@ -154,7 +154,7 @@ def test_wrong_use_is_refused(given, words):
 
 
 def test_the_largest_k_is_refused_before_any_trial(monkeypatch):
-    monkeypatch.setattr(prepare, "make_cells", lambda *_: pytest.fail("a trial was made"))
+    monkeypatch.setattr(partition, "partition_records", lambda *_: pytest.fail("a trial was made"))
     with pytest.raises(TooFewRecordsError, match="120 records cannot make a cell of k = 121"):
         mc.compare(PEOPLE, SCHEMA, k=[3, 121])
     strata = mc.Schema(quasi=["x0"], strata=["part"])
@@ -170,7 +170,7 @@ def test_missing_values_are_handled_as_in_a_release():
     for missing in ("drop", "impute"):
         (trial,) = mc.compare(table, schema, k=3, methods="mdav", missing=missing)
         release = mc.anonymize(table, schema, k=3, method="mdav", missing=missing)
-        assert trial.distortion == release.manifest.cells["distortion"]
+        assert trial.distortion == release.manifest.cells.sse_ratio
 
 
 def test_the_table_is_read_once_and_not_changed(monkeypatch):

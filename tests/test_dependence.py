@@ -290,7 +290,7 @@ def test_results_do_not_depend_on_what_runs_beside():
     sweep = mc.dependence_sweep(table, schema, k=[5, 10], lambdas=[0, 0.5], effort="fast")
     for point in sweep.points:
         alone = mc.anonymize(table, schema, k=point.k, dependence=point.dependence, effort="fast")
-        assert alone.manifest.cells["count"] == point.cells
+        assert alone.manifest.cells.count == point.cells
         X = standardized(table["x0"][:, None])
         assert point.distortion == pytest.approx(
             mc.distortion(X, alone.partition.labels), rel=1e-12
@@ -379,7 +379,7 @@ def test_the_distortion_of_blocks_is_that_of_all_columns_with_weights_too():
         points, published = (side[name] / table[name].std() for side in (table, release.table))
         lost += table["w"] @ np.square(points - published)
         whole += table["w"] @ np.square(points - np.average(points, weights=table["w"]))
-    assert release.manifest.cells["distortion"] == pytest.approx(lost / whole, rel=1e-12)
+    assert release.manifest.cells.sse_ratio == pytest.approx(lost / whole, rel=1e-12)
 
 
 def test_blocks_are_labelled_as_what_they_are():
@@ -402,9 +402,9 @@ def test_one_block_of_all_columns_is_the_plain_release():
     table, schema, release = blocked(2)
     plain = mc.anonymize(table, schema, k=6, method="mdav")
     np.testing.assert_array_equal(release.table["age"], plain.table["age"])
-    assert release.manifest.blocks["jointly_k_anonymous"] is True
-    assert release.manifest.cells["distortion"] == pytest.approx(
-        plain.manifest.cells["distortion"], rel=1e-12
+    assert release.manifest.blocks.jointly_k_anonymous is True
+    assert release.manifest.cells.sse_ratio == pytest.approx(
+        plain.manifest.cells.sse_ratio, rel=1e-12
     )
 
 
@@ -413,7 +413,7 @@ def test_a_file_of_blocks_is_proved_and_audited_as_such(tmp_path):
     mc.publish(release, tmp_path / "out.csv")
     found = mc.audit(table, tmp_path / "out.csv", schema)
     assert found["manifest_contradictions"] == 0
-    assert found["distortion"] == pytest.approx(release.manifest.distortion, rel=1e-9)
+    assert found["distortion"] == pytest.approx(release.manifest.information_loss, rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,7 @@ def test_a_saved_encoding_places_the_fitted_records_where_they_were(made):
     again = saved(points.encoding)
     placed = place(made, again)
     assert placed.matrix.tobytes() == points.matrix.tobytes()
-    assert not placed.strange
+    assert not placed.unknown
     assert again.as_dict() == points.encoding.published(1).as_dict()
     assert place(made, fit(made, resolve(MIXED, made))).matrix.tobytes() == points.matrix.tobytes()
 
@@ -306,7 +306,7 @@ def placed(fitted, new, column="a"):
     """Place new records by a saved encoding of one column; return points and unknown counts."""
     made = table(a=fitted)
     points = place(table(a=new), saved(fit(made, resolve(Schema(quasi=[column]), made))))
-    return points.matrix, points.strange
+    return points.matrix, points.unknown
 
 
 def test_whole_numbers_and_floats_are_interchangeable():
@@ -370,7 +370,7 @@ def test_an_unknown_category_has_no_indicator():
     made = table(a=["x", "y", "z", "z"])
     encoding = fit(made, resolve(Schema(quasi=["a"]), made))
     points = place(table(a=["new", None, "x", "newer"]), encoding)
-    assert points.strange == {"a": 2}
+    assert points.unknown == {"a": 2}
     assert points.matrix[0].tolist() == (-encoding.columns[0].centre).tolist()
     assert points.matrix[1].tolist() == [0, 0, 0]
     assert (
@@ -535,13 +535,13 @@ def test_withheld_names_are_unknown_afterwards():
     made = rare_table()
     encoding = fit(made, resolve(RARE, made))
     points = place(made, saved(encoding, k=3))
-    assert points.strange == {"n": 1, "z": 1, "o": 1}
+    assert points.unknown == {"n": 1, "z": 1, "o": 1}
     whole = place(made, encoding).matrix
     assert points.matrix[:7].tobytes() == whole[:7].tobytes()
     assert points.matrix[7, encoding.columns[0].first : encoding.columns[0].last] == pytest.approx(
         -encoding.columns[0].centre
     )
-    assert place(made, saved(encoding, k=9)).strange == {"n": 8, "z": 8, "o": 8}
+    assert place(made, saved(encoding, k=9)).unknown == {"n": 8, "z": 8, "o": 8}
 
 
 def test_only_published_encodings_can_be_saved():

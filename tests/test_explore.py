@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import microcell as mc
 from microcell import sweeps, tables
 from microcell.errors import DataError, GuaranteeError, OptionError, TooFewRecordsError
-from microcell.release import prepare
+from microcell.release import partition
 
 PEOPLE = mc.sample_survey(120)
 SCHEMA = mc.sample_schema()
@@ -41,10 +41,10 @@ def test_a_point_is_what_a_release_and_its_audit_give(method, schema):
         assert values(point.measures) == measures
         assert (point.method, point.k, point.found) == (method, k, measures["k"])
         assert (point.used, point.why) == (
-            release.manifest.method["used"],
-            release.manifest.method["why"],
+            release.manifest.method.used,
+            release.manifest.method.reason,
         )
-        assert point["distortion"] == release.manifest.distortion
+        assert point["distortion"] == release.manifest.information_loss
         assert point.seconds > 0
 
 
@@ -172,7 +172,7 @@ def test_wrong_use_is_refused(given_, words):
 
 
 def test_the_largest_k_is_refused_before_any_point(monkeypatch):
-    monkeypatch.setattr(prepare, "make_cells", lambda *_: pytest.fail("cells were made"))
+    monkeypatch.setattr(partition, "partition_records", lambda *_: pytest.fail("cells were made"))
     with pytest.raises(TooFewRecordsError, match="120 records cannot make a cell of k = 121"):
         mc.explore(PEOPLE, SCHEMA, k=[3, 121])
 
@@ -181,8 +181,10 @@ def test_the_largest_k_is_refused_before_any_point(monkeypatch):
     ("given", "points"), [({"require": {"nonsense": 1}}, 0), ({"risk": "nonsense"}, 1)]
 )
 def test_a_wrong_measure_is_refused_before_any_point_or_at_the_first(monkeypatch, given, points):
-    made, make = [], prepare.make_cells
-    monkeypatch.setattr(prepare, "make_cells", lambda *given_: made.append(1) or make(*given_))
+    made, make = [], partition.partition_records
+    monkeypatch.setattr(
+        partition, "partition_records", lambda *given_: made.append(1) or make(*given_)
+    )
     with pytest.raises(OptionError, match="No measure 'nonsense'"):
         mc.explore(PEOPLE, SCHEMA, k=[3, 5, 7], methods="mdav", **given)
     assert len(made) == points

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from microcell.cells import Cells, load_cells
     from microcell.errors import GuaranteeError, MicrocellError, RequirementError
     from microcell.methods import distortion, partition, pcl, refine
-    from microcell.model import Audit, Column, Manifest, Measure, Partition, Release, Schema
+    from microcell.model import Audit, Column, Measure, Partition, Schema
+    from microcell.model.manifest import Manifest
     from microcell.progress import listen
     from microcell.release import find_manifest
+    from microcell.release.publish import Release
     from microcell.report import render
     from microcell.sample import sample_schema, sample_survey
     from microcell.schema import draft_schema, load_run, load_schema
@@ -47,9 +49,11 @@ _MODULES = {
     "cells": ("Cells", "load_cells"),
     "errors": ("GuaranteeError", "MicrocellError", "RequirementError"),
     "methods": ("distortion", "partition", "pcl", "refine"),
-    "model": ("Audit", "Column", "Manifest", "Measure", "Partition", "Release", "Schema"),
+    "model": ("Audit", "Column", "Measure", "Partition", "Schema"),
+    "model.manifest": ("Manifest",),
     "progress": ("listen",),
     "release": ("find_manifest",),
+    "release.publish": ("Release",),
     "report": ("render",),
     "sample": ("sample_schema", "sample_survey"),
     "schema": ("draft_schema", "load_run", "load_schema"),

@@ -1,4 +1,4 @@
-"""Files written beside their place and renamed when all are whole: never half a file, never half a set."""
+"""Atomic writes: files are written under temporary names and renamed once all are complete."""
 
 import os
 from collections.abc import Iterable
@@ -12,7 +12,10 @@ __all__ = ["Staging", "check_target"]
 
 
 class Staging:
-    """Temporary paths beside their targets; renamed in order on leaving the block, removed if it fails.
+    """A set of files that appear together, or not at all.
+
+    Temporary files are created next to their targets. They are renamed in order when the block
+    ends, and removed if it raises.
 
     Examples
     --------
@@ -20,10 +23,10 @@ class Staging:
     >>> with TemporaryDirectory() as folder:
     ...     target = Path(folder) / "note.txt"
     ...     with Staging() as staging:
-    ...         _ = staging.path(target).write_text("whole")
-    ...         before = target.exists()
-    ...     before, target.read_text()
-    (False, 'whole')
+    ...         _ = staging.path(target).write_text("complete")
+    ...         existed = target.exists()
+    ...     existed, target.read_text()
+    (False, 'complete')
     """
 
     def __init__(self) -> None:
@@ -33,7 +36,7 @@ class Staging:
         return self
 
     def path(self, target: Path) -> Path:
-        """Where to write what shall become ``target``."""
+        """Return the temporary path to write the content of ``target`` to."""
         temporary = target.with_name(f".{target.stem}.{token_hex(4)}.partial{target.suffix}")
         self._staged.append((temporary, target))
         return temporary
@@ -59,27 +62,48 @@ class Staging:
             while temporary.exists():
                 try:
                     os.replace(temporary, target)
-                except (
-                    KeyboardInterrupt
-                ):  # too late to stop: all files are whole, and belong together
+                except KeyboardInterrupt:
+                    # Stopping now would leave a partial set, so finish renaming.
                     continue
 
 
 def check_target(target: Path, *, sources: Iterable[Path] = ()) -> None:
-    """Refuse, before any work, a target that could not be written or that would overwrite one of the sources."""
+    """Check that a file can be written and is not one of the sources.
+
+    Raises
+    ------
+    TableError
+        The folder does not exist or is not writable, the target is a folder, or it is a source.
+    """
     folder = target.parent
     if not folder.is_dir():
         raise TableError(
-            f"The folder of {target} does not exist. Make it first, or choose another output."
+            f"The folder of {target} does not exist. Create it or choose another output.",
+            code="table.unwritable",
+            path=str(target),
         )
     if target.is_dir():
-        raise TableError(f"{target} is a folder. Give the name of a file.")
+        raise TableError(
+            f"{target} is a folder. Give the name of a file.",
+            code="table.unwritable",
+            path=str(target),
+        )
     if not os.access(folder, os.W_OK):
-        raise TableError(f"The folder of {target} is not writable. Choose another output.")
+        raise TableError(
+            f"The folder of {target} is not writable. Choose another output.",
+            code="table.unwritable",
+            path=str(target),
+        )
     for source in sources:
-        if target.resolve() == source.resolve() or (
-            target.exists() and source.exists() and target.samefile(source)
-        ):
+        if _is_same_file(target, source):
             raise TableError(
-                f"The output {target} is also an input. Choose another output, so that nothing is lost."
+                f"The output {target} is also an input. Choose another output.",
+                code="table.exists",
+                path=str(target),
             )
+
+
+def _is_same_file(target: Path, source: Path) -> bool:
+    if target.resolve() == source.resolve():
+        return True
+    return target.exists() and source.exists() and target.samefile(source)

@@ -1,22 +1,32 @@
-"""Further records to the cells of an earlier release: each gets its cell, and what that publishes."""
+"""The main functions: anonymize, audit, publish, assign, inspect, read and write."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from itertools import chain
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from microcell import __version__, auditing, dask, encoding, methods, progress, tables
+from microcell import auditing, encoding, methods, progress, tables
 from microcell._atomic import Staging, check_target
 from microcell.cells import Cells, load_cells
-from microcell.errors import DataError, GuaranteeError, OptionError, RequirementError, TableError
-from microcell.model import Audit, Integers, Manifest, Partition, Release, Schema, Table
+from microcell.errors import DataError, OptionError
+from microcell.model import Audit, Integers, Partition, Schema, Table
+from microcell.model._display import count, short_repr
+from microcell.model.manifest import (
+    BlocksSection,
+    CellsSection,
+    DependenceSection,
+    Manifest,
+    RecordsSection,
+)
 from microcell.release import enforce, prepare
 from microcell.release import manifest as manifests
+from microcell.release import partition as partitioning
+from microcell.release.prove import check_audited_limits, measure_information_loss, prove
+from microcell.release.publish import Release, check_outputs, write_reports
 from microcell.schema import draft, resolve
 
 __all__ = [
@@ -29,6 +39,7 @@ __all__ = [
     "publish",
     "read",
     "write",
+    "write_reports",
 ]
 
 read = tables.read
@@ -49,55 +60,63 @@ def anonymize(
     engine: str | None = None,
     **options: Any,
 ) -> Release | Any:
-    """A k-anonymous release of a table: cells of k or more records that share the very same quasi-identifiers.
+    """Make a table k-anonymous by microaggregation.
+
+    Records are grouped into cells of at least k, and the quasi-identifiers of each record are
+    replaced by the representative of its cell.
 
     Parameters
     ----------
     source
-        A pandas, polars or pyarrow table, a dict of arrays, the path of a file, or what :func:`read` gave; or a Dask
-        dataframe.
+        A pandas, polars, pyarrow or Dask dataframe, a dict of arrays, the path of a file, or the
+        result of :func:`read`.
     schema
-        The role of each column: a :class:`Schema`, or the path of its file.
+        The role of each column: a :class:`Schema` or the path of a schema file.
     k
-        The least number of records in a cell, 2 or more.
+        Minimum number of records in a cell, at least 2.
     method
-        "auto" or a registered method (``microcell methods``); ``options`` are the method's own.
+        "auto" or the name of a method (``microcell methods`` lists them). Options of the method
+        are passed as further keyword arguments.
     seed
-        For methods that use chance, and for the order of rows in a file.
+        Random seed.
     missing
-        "error" refuses records without a quasi-identifier, "drop" leaves them out and reports how many, "impute"
-        places them at the mean and publishes their cell's representative.
+        How to handle records with a missing quasi-identifier: "error" rejects the table, "drop"
+        leaves the records out and counts them, "impute" keeps them and publishes their cell's
+        representative.
     cells
-        True to have the cells as a function in the release too, which assigns further records and can be saved: power
-        cells, to which the method's cells are polished at the same sizes. "balls" suit MDAV and V-MDAV; "lookup" holds
-        the records themselves.
+        True to also return cells that assign further records and can be saved: power cells of the
+        same sizes as the method's cells. "balls" suits MDAV and V-MDAV; "lookup" cells contain the
+        original records.
     require
-        Limits that the release is to meet, by measure of the audit: ``{"l_diversity": 3, "t_closeness.income": 0.3}``.
-        Cells that break one are merged with the neighbour (of the same stratum) at which it costs least distortion.
-        That mends sizes and what classes tell of confidential columns; other measures (``distortion``, ``linkage``,
-        ...) are checked on the finished release.
+        Limits that the release must meet, by measure, such as
+        ``{"l_diversity": 3, "t_closeness.income": 0.3}``. Cells that violate one are merged with
+        the neighbour in the same stratum that costs the least information. Measures that merging
+        cannot improve (``distortion``, ``linkage``, ...) are checked on the finished release.
     dependence
-        How much cells are to preserve of what the confidential columns have to do with the quasi-identifiers: cells
-        minimize (1 - lambda) D_X + lambda D_Y, from 0 (the default), D_X alone, to 1, D_Y alone. Confidential values
-        are published unchanged all the same. :func:`dependence_sweep` shows what to choose.
+        Weight (lambda) of preserving the association between confidential columns and
+        quasi-identifiers: the partition minimizes (1 - lambda) D_X + lambda D_Y. From 0, the
+        default, to 1. Confidential values are published unchanged in any case.
+        :func:`dependence_sweep` helps to choose a value.
     blocks
-        Make cells of blocks of quasi-identifiers, each on its own: of so many columns, or as named in lists. It lowers
-        the distortion, but the release is k-anonymous in each block only, and not as a whole: its k is what all
-        columns together come to, and the manifest says so.
+        Partition blocks of quasi-identifiers independently: a number of columns per block, or
+        lists of names. This lowers the information loss, but the release is k-anonymous only
+        within each block. The manifest reports k over all columns combined.
     engine
-        "dask" for a data set of many files, which need not fit in memory: ``options`` are then those of
-        :func:`anonymize_dataset` too, such as ``output``. A Dask dataframe goes there by itself.
+        "dask" for a data set of many files that may exceed memory; ``options`` then include those
+        of :func:`microcell.dask.anonymize_dataset`, such as ``output``. Used automatically for a
+        Dask dataframe.
 
     Returns
     -------
     Release
-        The table in the frame type that came in, its partition and manifest. k was counted again on that table, and
-        so was what is required. On an engine, a :class:`DatasetRelease`.
+        The table, in the type of the source, with its partition and manifest. k and the limits
+        have been verified on that table. With an engine, a
+        :class:`microcell.dask.DatasetRelease`.
 
     Raises
     ------
     RequirementError
-        What is required cannot be met; the error says which measure, what was reached and what was asked for.
+        A limit cannot be met; the error names the measure, its best value and the limit.
 
     Examples
     --------
@@ -107,140 +126,72 @@ def anonymize(
     >>> release.table["age"]
     array([33, 33, 33, 62, 62, 62])
     """
-    if engine is not None or dask.is_dask(source):
-        dask.check_engine(engine)
-        given = {"cells": cells, "require": require, "blocks": blocks}
-        options |= {"method": method, "seed": seed, "missing": missing, "dependence": dependence}
-        asked = {name: value for name, value in given.items() if value}
-        return dask.anonymize_dataset(source, schema, k=k, **asked, **options)
+    if engine is not None or _is_dask(source):
+        settings = {"k": k, "method": method, "seed": seed, "missing": missing}
+        extras = {"cells": cells, "require": require, "blocks": blocks}
+        settings |= {"dependence": dependence} | {name: on for name, on in extras.items() if on}
+        return _anonymize_on_engine(source, schema, engine, settings | options)
     started = perf_counter()
-    _check_request(k, method, missing, seed, options)
-    methods.check_dependence(dependence)
-    limits, function = enforce.check_limits(require), prepare.check_function(cells)
-    enforce.check_function(limits, function)
-    _check_together(function, limits, dependence, blocks)
+    limits, kind = _check_options(
+        k, method, missing, seed, options, dependence, require, cells, blocks
+    )
+    request = partitioning.Request(k, method, seed, options, float(dependence))
     prepared = prepare.prepare(source, schema, k=k, missing=missing)
-    original, table, schema, encoded = (
-        prepared.original,
-        prepared.table,
-        prepared.schema,
-        prepared.encoded,
-    )
-    demands = enforce.read_demands(limits, table, schema, prepared.strata)
-    made = _make(
-        prepared, prepare.Request(k, method, seed, options, float(dependence)), function, blocks
-    )
+    demands = enforce.read_demands(limits, prepared.table, prepared.schema, prepared.strata)
+    grouping = partitioning.make_grouping(prepared, request, kind, blocks)
     merged = enforce.enforce(
         demands,
-        made.partition,
-        encoded,
-        schema,
-        lambda cells: prepare.publish_cells(prepared, replace(made, partition=cells)),
+        grouping.partition,
+        prepared.encoded,
+        prepared.schema,
+        lambda cells: partitioning.aggregate_table(prepared, replace(grouping, partition=cells)),
     )
-    before, made, published = (
-        made.partition,
-        replace(made, partition=merged.partition),
-        merged.published,
-    )
-    partition, account = made.partition, _account_of(made, schema, k)
+    final = replace(grouping, partition=merged.partition)
+    final_blocks = _describe_blocks(final, prepared.schema, k)
     progress.report("checking")
-    _prove(published, schema, partition.k, table.rows, limits)
-    _prove_blocks(published, schema, account)
-    _check_audit(prepared, published, missing, demands.checked)
-    manifest = Manifest(
-        microcell=__version__,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        k=partition.k,
-        method={
-            "asked": method,
-            "used": partition.method,
-            "why": partition.why,
-            "options": dict(options),
-        },
+    class_sizes = prove(
+        merged.published,
+        prepared.schema,
+        k=final.partition.k,
+        n_rows=prepared.table.rows,
+        limits=limits,
+        blocks=final_blocks,
+    )
+    check_audited_limits(prepared, merged.published, demands.checked)
+    manifest = manifests.build_manifest(
+        prepared.schema,
+        prepared.original.names,
+        k=final.partition.k,
+        input=manifests.describe_table(prepared.original),
+        records=_describe_records(prepared, missing),
+        method=manifests.describe_method(method, final.partition, options),
         seed=int(seed),
         missing=missing,
-        columns=manifests.describe_columns(schema, original),
-        input=manifests.describe_table(original),
-        records=manifests.describe_records(original.rows, table.rows, missing, prepared.gaps),
-        cells={
-            **manifests.describe_cells(partition, encoded),
-            **(
-                {"distortion": prepare.find_distortion(prepared, made.blocks)}
-                if made.blocks
-                else {}
-            ),
-            **({"function": function} if function else {}),
-            **manifests.describe_merging(limits, before, partition, merged.rounds, encoded),
-        },
-        distortion=auditing.average(
-            auditing.distort_columns(table, published, schema, pairs=np.arange(table.rows))
+        cells=_describe_cells(prepared, final, kind),
+        requirements=manifests.describe_requirements(
+            limits, grouping.partition, final.partition, merged.rounds, prepared.encoded
+        ),
+        dependence=_describe_dependence(prepared, final, request.dependence),
+        blocks=final_blocks,
+        information_loss=measure_information_loss(
+            prepared.table, merged.published, prepared.schema
         ),
         seconds=round(perf_counter() - started, 3),
-        dependence=_account_of_dependence(prepared, made, float(dependence)),
-        blocks=account,
     )
-    order = manifests.row_order(table, manifest.as_dict())
-    told = _with_representatives(made.cells, published, partition, schema)
-    return Release(
-        published.native, partition, manifest, schema, published, order, original.origin.path, told
-    )
+    return _make_release(prepared, final, merged.published, manifest, class_sizes)
 
 
-def publish(
-    release: Release,
-    output: str | Path,
-    *,
-    keep_order: bool = False,
-    beside: Mapping[Path, str] | None = None,
-) -> Release:
-    """Write the release and its manifest; the release as written, its manifest telling of the file.
+def publish(release: Release, path: str | Path, **options: Any) -> Release:
+    """Write a release and its manifest; the function form of :meth:`Release.publish`.
 
-    Rows are shuffled, so that their places tell nothing, unless ``keep_order``. The file is read back and k counted
-    once more before it takes its name. ``beside`` are further texts to write in the same step (a report). Either
-    all files appear, whole, or none.
+    ``options`` are those of the method: ``report``, ``certificate``, ``cells``, ``audience``,
+    ``keep_order`` and ``overwrite``.
     """
-    target, texts = Path(output), {Path(path): text for path, text in (beside or {}).items()}
-    check_outputs(target, beside=texts, sources=[] if release.source is None else [release.source])
-    tables.check_writable(release.published, target.suffix)
-    table = release.published if keep_order else tables.take(release.published, release.row_order)
-    with Staging() as staging:
-        for path, text in texts.items():
-            staging.path(path).write_text(text, encoding="utf-8")
-        account, temporary = staging.path(manifests.manifest_path(target)), staging.path(target)
-        progress.report("writing")
-        tables.write(table, temporary)
-        progress.report("checking the file")
-        written = tables.read_back(table, temporary)
-        limits = manifests.limits_of(release.manifest.as_dict())
-        _prove(written, release.schema, release.partition.k, table.rows, limits)
-        _prove_blocks(written, release.schema, release.manifest.blocks)
-        order = "kept" if keep_order else "shuffled"
-        manifest = replace(
-            release.manifest, row_order=order, output=manifests.describe_table(written)
-        )
-        account.write_text(manifests.to_json(manifest), encoding="utf-8")
-    return replace(release, manifest=manifest)
-
-
-def check_outputs(
-    output: str | Path, *, beside: Iterable[str | Path] = (), sources: Iterable[Path] = ()
-) -> None:
-    """Refuse, before any work, what :func:`publish` could not write, or what would overwrite a source or another."""
-    target, sources = Path(output), list(sources)
-    check_target(target, sources=sources)
-    tables.check_suffix(target.suffix)
-    outputs = [target, manifests.manifest_path(target), *map(Path, beside)]
-    places = [path.resolve() for path in outputs]
-    for path, place in zip(outputs, places, strict=True):
-        check_target(path, sources=sources)
-        if places.count(place) > 1:
-            raise TableError(
-                f"{path} would be written twice: table, manifest and report must be different files."
-            )
+    return release.publish(path, **options)
 
 
 def write(table: Any, path: str | Path) -> None:
-    """Write a table (a frame, or what :func:`read` gave) to a file, whole or not at all."""
+    """Write a table (a dataframe or the result of :func:`read`) to a file, atomically."""
     target = Path(path)
     check_target(target)
     with Staging() as staging:
@@ -248,7 +199,7 @@ def write(table: Any, path: str | Path) -> None:
 
 
 def inspect(source: Any) -> draft.Inspection:
-    """The facts of each column of a table (a frame, a path, or what :func:`read` gave), with a drafted role and kind.
+    """Inspect the columns of a table and suggest a role and kind for each.
 
     Examples
     --------
@@ -269,41 +220,51 @@ def audit(
     target: str | None = None,
     brief: bool = False,
 ) -> Audit:
-    """What an outsider finds who compares the original table with the released one under the schema.
+    """Measure risk and utility of a released table by comparing it with the original.
+
+    The audit uses only the two tables and the schema, as an outsider could, and verifies what the
+    manifest states.
 
     Parameters
     ----------
+    original, released
+        Tables, in any form that :func:`anonymize` accepts.
+    schema
+        The role of each column: a :class:`Schema` or the path of a schema file.
     manifest
-        A record, a mapping or a path; for a released file, the one beside it if left out. It tells the order of
-        shuffled rows, without which distortion cannot be measured. What it says is checked against the tables.
+        A :class:`Manifest`, plain data or a path. For a released file, the manifest next to it is
+        used if this is omitted. It determines the order of shuffled rows, without which the
+        information loss cannot be measured. Its statements are checked against the tables.
     key
-        A column of both tables, different and known in every row, by which rows are matched whatever their order and
-        number. An identifier may serve before it is removed, and counts in ``identifiers_left`` all the same.
+        A column of both tables, unique and complete, that matches rows regardless of their order.
+        An identifier can be used before it is removed; it still counts in ``identifiers_left``.
     population
-        The number of people that the released records were sampled from, for the risks of a journalist.
+        Size of the population that the records were sampled from, for the journalist risk.
     target
-        A column published unchanged to learn from the others, on the release and on the original; needs scikit-learn.
+        A column published unchanged to predict from the others, on both tables. Needs
+        scikit-learn.
     brief
-        Leave out what takes long and needs both tables: linkage, distortion and other utility, and pictures.
+        Skip the slow comparison of records: linkage, information loss, other utility measures and
+        figures.
 
     Examples
     --------
     >>> from microcell import Schema
     >>> before = {"age": [31, 33, 35, 60, 62, 64], "income": [10, 20, 30, 40, 50, 60]}
     >>> after = {"age": [33, 33, 33, 62, 62, 62], "income": [10, 20, 30, 40, 50, 60]}
-    >>> found = audit(before, after, Schema(quasi=["age"], confidential=["income"]))
-    >>> found["k"], round(found["distortion"], 4)
+    >>> result = audit(before, after, Schema(quasi=["age"], confidential=["income"]))
+    >>> result["k"], round(result["distortion"], 4)
     (3, 0.0125)
     """
-    before, after = tables.read(original), tables.read(released)
+    before = tables.read(original)
+    after = tables.read(released)
     resolved = resolve.resolve(prepare.as_schema(schema), before)
-    account = manifests.find_manifest(manifest, after.origin.path)
-    if account is None:
-        return auditing.audit(
-            before, after, resolved, key=key, population=population, target=target, brief=brief
-        )
-    contradictions = _contradictions(account, before, after, resolved)
-    pairs = _pairs(before, after, resolved, account) if key is None else None
+    statement = manifests.find_manifest(manifest, after.origin.path)
+    pairs = None
+    contradictions = None
+    if statement is not None:
+        contradictions = _find_contradictions(statement, before, after, resolved)
+        pairs = _match_rows(before, after, resolved, statement) if key is None else None
     return auditing.audit(
         before,
         after,
@@ -317,186 +278,63 @@ def audit(
     )
 
 
-# ---------------------------------------------------------------------------------------------- steps of anonymize
-
-
-def _check_request(
-    k: int, method: str, missing: str, seed: int, options: Mapping[str, Any]
-) -> None:
-    methods.check_k(k)
-    methods.check_method(method, options)
-    prepare.check_handling(missing, seed)
-
-
-def _check_together(
-    function: str | None, limits: Mapping[str, float], dependence: float, blocks: Any
-) -> None:
-    """Refuse what does not go together."""
-    if function is not None and (dependence > 0 or blocks is not None):
-        raise OptionError(
-            "Cells as a function are a function of the quasi-identifiers: they do not go with dependence, for which "
-            "cells depend on confidential values, nor with blocks, which have cells of their own."
-        )
-    if limits and blocks is not None:
-        raise OptionError(
-            "require does not go with blocks: they have no cells in common that could be merged. Audit the release."
-        )
-
-
-def _make(
-    prepared: prepare.Prepared, request: prepare.Request, function: str | None, blocks: Any
-) -> prepare.Made:
-    if blocks is not None:
-        return prepare.make_blocks(prepared, request, blocks)
-    if function is None:
-        return prepare.Made(prepare.make_cells(prepared, request))
-    return prepare.make_function(prepared, request, function)
-
-
-def _account_of(made: prepare.Made, schema: Schema, k: int) -> dict[str, Any] | None:
-    names = [[schema.quasi[place].name for place in block.columns] for block in made.blocks]
-    return manifests.describe_blocks(
-        names, [len(block.partition) for block in made.blocks], int(k), made.partition.k
-    )
-
-
-def _account_of_dependence(
-    prepared: prepare.Prepared, made: prepare.Made, dependence: float
-) -> dict[str, Any] | None:
-    if dependence == 0:
-        return None
-    parts = made.parts(prepared)
-    lost, unpredicted = (
-        prepare.find_distortion(prepared, parts),
-        prepare.find_dependence_loss(prepared, parts),
-    )
-    return manifests.describe_dependence(dependence, lost, unpredicted)
-
-
-def _check_audit(
-    prepared: prepare.Prepared, published: Table, missing: str, limits: Mapping[str, float]
-) -> None:
-    """Refuse a release that misses a limit which only its audit can judge."""
-    if not limits:
-        return
-    rows = prepare.released_rows(prepared.original, prepared.schema, missing)
-    found = auditing.audit(prepared.original, published, prepared.schema, pairs=rows)
-    missed = [str(item) for item in found.check(limits) if not item.met]
-    if missed:
-        raise RequirementError(
-            f"{' '.join(missed)} Merging cells does not mend this. Nothing was released."
-        )
-
-
-def _with_representatives(
-    cells: Cells | None, published: Table, partition: Partition, schema: Schema
-) -> Cells | None:
-    """The cells with what each publishes, so that they can tell it to further records."""
-    if cells is None:
-        return None
-    names = [name for name in published.names if name in schema.keys]
-    return replace(
-        cells, representatives=tables.values_of_cells(published, partition.labels, names)
-    )
-
-
-def _prove(
-    published: Table, schema: Schema, k: int, rows: int, limits: Mapping[str, float]
-) -> None:
-    """Measure k, the columns, the records and the limits on the table about to be published, as an outsider would."""
-    prepare.prove(published, schema, k, rows)
-    missed = enforce.find_missed(published, schema, limits)
-    if missed:
-        raise RequirementError(
-            f"{' '.join(map(str, missed))} This is of the finished table. Nothing was released."
-        )
-
-
-def _prove_blocks(published: Table, schema: Schema, blocks: Mapping[str, Any] | None) -> None:
-    """Count the k of each block, which the release promises in place of a k of all columns."""
-    parts = {column.name: column.parts for column in schema.quasi}
-    for names in blocks["columns"] if blocks else ():
-        keys = (*chain.from_iterable(parts[name] for name in names), *schema.strata)
-        smallest = int(auditing.class_sizes(published, keys).min(initial=published.rows))
-        if blocks and smallest < blocks["k"]:
-            raise GuaranteeError(
-                f"The finished table has a class of {smallest} records in a block of columns, fewer than "
-                f"k = {blocks['k']}. Nothing was released; please report this as a defect."
-            )
-
-
-def _contradictions(
-    manifest: Mapping[str, Any], before: Table, after: Table, schema: Schema
-) -> tuple[str, ...]:
-    """What the manifest says that does not hold, a sentence each."""
-    told = manifests.find_contradictions(manifest, before, after, schema)
-    if not set(schema.keys) <= set(after.columns):
-        return told
-    unkept = enforce.find_unkept(after, schema, manifests.limits_of(manifest))
-    return *told, *(f"The manifest says that a limit was met: {item}" for item in unkept)
-
-
-def _pairs(
-    before: Table, after: Table, schema: Schema, manifest: Mapping[str, Any]
-) -> Integers | None:
-    """The row of the original that each released row comes from, if the manifest tells."""
-    if manifest.get("row_order") != "shuffled":
-        return None
-    try:
-        rows = prepare.released_rows(before, schema, str(manifest["missing"]))
-        order = manifests.row_order(prepare.take_rows(before, rows), manifest)
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        DataError,
-    ):  # a manifest of another table, or a damaged one
-        return None
-    return rows[order] if len(order) == after.rows else None
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Assigned:
-    """Records with their cells.
+    """Further records with the cells of an earlier release.
 
-    ``table`` is in the frame type that came in, rows in their order: the representatives of the cells in place of the
-    quasi-identifiers, the columns that were to be kept, and ``cell``. It is not k-anonymous by itself: ``smallest`` is
-    the least number of its records in a cell that has any. ``strange`` counts, by column, values that the cells do not
-    know; these records were placed as near as can be told.
+    The table is not k-anonymous by itself.
+
+    Attributes
+    ----------
+    table
+        In the type of the source, with rows in order: the representatives in place of the
+        quasi-identifiers, the columns to keep, and ``cell``.
+    labels
+        Cell of each record.
+    unknown
+        Number of values, per column, that the cells do not contain. Their records are placed as
+        close as possible.
+    assigned
+        The same table as a :class:`~microcell.model.Table`.
     """
 
     table: Any
     labels: Integers
-    strange: Mapping[str, int]
+    unknown: Mapping[str, int]
     assigned: Table
 
     @property
     def used(self) -> int:
-        """How many cells have records."""
+        """Number of cells with at least one record."""
         return len(np.unique(self.labels))
 
     @property
     def smallest(self) -> int:
-        """The least number of records in a cell that has any."""
+        """Number of records in the smallest cell that has any."""
         sizes = np.bincount(self.labels)
         return int(sizes[sizes > 0].min(initial=len(self.labels)))
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self, count(len(self.labels), "record"), cells=self.used, smallest=self.smallest
+        )
 
 
 def assign(
     cells: Cells | str | Path, source: Any, *, keep: Sequence[str] = (), missing: str = "error"
 ) -> Assigned:
-    """The records of a table with the cells that an earlier release has for them, and what these publish.
+    """Assign further records to the cells of an earlier release.
 
     Parameters
     ----------
     cells
-        Cells of a release (``anonymize(..., cells=True).cells``), or the path of their file.
+        Cells of a release (``anonymize(..., cells=True).cells``) or the path of their file.
     source
-        A table, as :func:`anonymize` takes it; it needs the quasi-identifiers alone.
+        A table, as for :func:`anonymize`; only the quasi-identifiers are needed.
     keep
-        Further columns to keep. Others are left out: they might tell who is who.
+        Further columns to keep. Others are left out because they could identify someone.
     missing
-        "error" refuses records without a quasi-identifier, "impute" places them at the mean.
+        "error" rejects records with a missing quasi-identifier; "impute" places them at the mean.
 
     Examples
     --------
@@ -506,36 +344,217 @@ def assign(
     >>> assign(release.cells, {"age": [40, 70]}).table
     {'age': array([33, 62]), 'cell': array([0, 1])}
     """
-    found = load_cells(cells) if isinstance(cells, (str, Path)) else cells
-    if not isinstance(found, Cells):
-        raise OptionError(
-            f"cells must be Cells or the path of their file, not {type(cells).__name__}."
-        )
-    if found.encoding is None or found.representatives is None:
-        raise OptionError(
-            "These cells were made of points, not of records. Use their own assign for points."
-        )
-    if missing not in ("error", "impute"):
-        raise OptionError(f"missing must be error or impute, not {missing!r}.")
-    if isinstance(keep, str) or not isinstance(keep, Sequence):
-        raise OptionError("keep must be a list of column names.")
+    function = load_cells(cells) if isinstance(cells, (str, Path)) else cells
+    _check_assignment(function, keep, missing)
+    assert function.encoding is not None
+    assert function.representatives is not None
     progress.report("reading")
     table = tables.read(source)
     if table.rows == 0:
-        raise DataError("The table has no records.")
-    placed = encoding.place(table, found.encoding)
+        raise DataError("The table has no records.", code="data.invalid")
+    placed = encoding.place(table, function.encoding)
     if missing == "error":
-        _check_missing(table, [part for column in found.encoding.columns for part in column.parts])
+        parts = [part for column in function.encoding.columns for part in column.parts]
+        _check_complete(table, parts)
     progress.report("assigning")
-    labels = found.assign(placed.matrix)
-    out = tables.replace_by_cells(table, labels, found.representatives, keep)
-    return Assigned(out.native, labels, placed.strange, out)
+    labels = function.assign(placed.matrix)
+    out = tables.replace_by_cells(table, labels, function.representatives, keep)
+    return Assigned(out.native, labels, placed.unknown, out)
 
 
-def _check_missing(table: Table, names: Sequence[str]) -> None:
+# ------------------------------------------------------------------------ steps of anonymize
+
+
+def _is_dask(source: Any) -> bool:
+    """Return True for a Dask dataframe, without importing Dask."""
+    return type(source).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+def _anonymize_on_engine(
+    source: Any, schema: Any, engine: str | None, settings: Mapping[str, Any]
+) -> Any:
+    # Imported by name: the engine is optional and slow to import.
+    dask = import_module("microcell.dask")
+    dask.check_engine(engine)
+    return dask.anonymize_dataset(source, schema, **settings)
+
+
+def _check_options(
+    k: int,
+    method: str,
+    missing: str,
+    seed: int,
+    options: Mapping[str, Any],
+    dependence: float,
+    require: Mapping[str, float] | None,
+    cells: bool | str,
+    blocks: Any,
+) -> tuple[Mapping[str, float], str | None]:
+    """Check all options before the table is read; return the limits and the kind of cells."""
+    methods.check_k(k)
+    methods.check_method(method, options)
+    prepare.check_handling(missing, seed)
+    methods.check_dependence(dependence)
+    limits = enforce.check_limits(require)
+    kind = partitioning.check_cells_option(cells)
+    enforce.check_function(limits, kind)
+    if kind is not None and (dependence > 0 or blocks is not None):
+        other = "dependence" if dependence > 0 else "blocks"
+        raise OptionError(
+            f"cells cannot be combined with {other}: the cells must depend on all "
+            "quasi-identifiers and on nothing else. Leave out one of the two.",
+            code="option.conflict",
+            option="cells",
+            other=other,
+        )
+    if limits and blocks is not None:
+        raise OptionError(
+            "require cannot be combined with blocks: blocks have no common cells to merge. "
+            "Audit the release instead.",
+            code="option.conflict",
+            option="require",
+            other="blocks",
+        )
+    return limits, kind
+
+
+def _describe_records(prepared: prepare.Prepared, missing: str) -> RecordsSection:
+    return manifests.describe_records(
+        prepared.original.rows, prepared.table.rows, missing, prepared.n_missing
+    )
+
+
+def _describe_cells(
+    prepared: prepare.Prepared, grouping: partitioning.Grouping, kind: str | None
+) -> CellsSection:
+    encoded = prepared.encoded
+    if grouping.blocks:
+        loss = partitioning.quasi_identifier_loss(prepared, grouping.blocks)
+    else:
+        labels = grouping.partition.labels
+        loss = methods.distortion(encoded.matrix, labels, weights=encoded.weights)
+    return manifests.describe_cells(grouping.partition, loss, function=kind)
+
+
+def _describe_blocks(
+    grouping: partitioning.Grouping, schema: Schema, k: int
+) -> BlocksSection | None:
+    if not grouping.blocks:
+        return None
+    names = [tuple(schema.quasi[i].name for i in block.columns) for block in grouping.blocks]
+    return BlocksSection(
+        k=int(k),
+        columns=tuple(names),
+        cells=tuple(len(block.partition) for block in grouping.blocks),
+        jointly_k_anonymous=grouping.partition.k >= k,
+    )
+
+
+def _describe_dependence(
+    prepared: prepare.Prepared, grouping: partitioning.Grouping, weight: float
+) -> DependenceSection | None:
+    if weight == 0:
+        return None
+    parts = grouping.parts(prepared)
+    return manifests.describe_dependence(
+        weight,
+        partitioning.quasi_identifier_loss(prepared, parts),
+        partitioning.confidential_loss(prepared, parts),
+    )
+
+
+def _make_release(
+    prepared: prepare.Prepared,
+    grouping: partitioning.Grouping,
+    published: Table,
+    manifest: Manifest,
+    class_sizes: Integers,
+) -> Release:
+    path = prepared.original.origin.path
+    return Release(
+        table=published.native,
+        partition=grouping.partition,
+        manifest=manifest,
+        schema=prepared.schema,
+        published=published,
+        row_order=manifests.row_order(prepared.table, manifest),
+        original=prepared.original,
+        class_sizes=class_sizes,
+        sources=() if path is None else (path,),
+        cells=_with_representatives(grouping.cells, published, grouping.partition, prepared.schema),
+    )
+
+
+def _with_representatives(
+    cells: Cells | None, published: Table, partition: Partition, schema: Schema
+) -> Cells | None:
+    """Attach what each cell publishes, so that the cells can publish further records."""
+    if cells is None:
+        return None
+    names = [name for name in published.names if name in schema.keys]
+    values = tables.values_of_cells(published, partition.labels, names)
+    return replace(cells, representatives=values)
+
+
+# ---------------------------------------------------------------- steps of audit and assign
+
+
+def _find_contradictions(
+    manifest: Manifest, before: Table, after: Table, schema: Schema
+) -> tuple[str, ...]:
+    contradictions = manifests.find_contradictions(manifest, before, after, schema)
+    if not set(schema.keys) <= set(after.columns):
+        return contradictions
+    unkept = enforce.find_unkept(after, schema, manifest.limits)
+    missed = (f"A limit in the manifest is not met: {item}" for item in unkept)
+    return (*contradictions, *missed)
+
+
+def _match_rows(before: Table, after: Table, schema: Schema, manifest: Manifest) -> Integers | None:
+    """Return the original row of each released row, if the manifest determines it."""
+    if manifest.row_order != "shuffled":
+        return None
+    try:
+        rows = prepare.released_rows(before, schema, manifest.missing or "error")
+    except DataError:  # the manifest belongs to another table
+        return None
+    order = manifests.row_order(prepare.take_rows(before, rows), manifest)
+    return rows[order] if len(order) == after.rows else None
+
+
+def _check_assignment(cells: Any, keep: Any, missing: str) -> None:
+    if not isinstance(cells, Cells):
+        raise OptionError(
+            f"cells must be Cells or the path of a cells file, not {type(cells).__name__}.",
+            code="option.wrong_type",
+            option="cells",
+        )
+    if cells.encoding is None or cells.representatives is None:
+        raise OptionError(
+            "These cells were fitted on points, not on a table. Use cells.assign(points).",
+            code="option.unsupported",
+            option="cells",
+        )
+    if missing not in ("error", "impute"):
+        raise OptionError(
+            f"missing must be 'error' or 'impute', not {missing!r}.",
+            code="option.unknown",
+            option="missing",
+        )
+    if isinstance(keep, str) or not isinstance(keep, Sequence):
+        raise OptionError(
+            "keep must be a list of column names.", code="option.wrong_type", option="keep"
+        )
+
+
+def _check_complete(table: Table, names: Sequence[str]) -> None:
     counts = {name: int(table.columns[name].missing.sum()) for name in names}
-    if any(counts.values()):
-        listing = ", ".join(f"{name!r} ({count})" for name, count in counts.items() if count)
+    incomplete = {name: number for name, number in counts.items() if number}
+    if incomplete:
+        listing = ", ".join(f"{name!r} ({number})" for name, number in incomplete.items())
         raise DataError(
-            f"Missing values in {listing}. Complete them, or say missing='impute' to place them at the mean."
+            f"Missing values in {listing}. Complete them, or use missing='impute' to place these "
+            "records at the mean.",
+            code="data.missing_values",
+            columns=list(incomplete),
         )

@@ -84,6 +84,11 @@ CODES: Mapping[str, str] = {
     # Services.
     "service.unavailable": "The service cannot be reached or cannot answer now.",
     "service.unknown_device": "No device has this pseudonym and token.",
+    "service.unauthorized": "The token is missing or not accepted.",
+    "service.bad_request": "The request is malformed, too large, too slow or for an unknown path.",
+    "service.invalid_field": "A field of the request is missing, unknown or out of range.",
+    "service.rate_limited": "Too many requests; try again after the time in Retry-After.",
+    "service.failed": "The service failed while handling the request; its log says where.",
     # The machine (reported by the command line).
     "system.io_error": "The operating system could not read or write a file.",
     "system.out_of_memory": "There is not enough memory for the table.",

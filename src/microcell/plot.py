@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from microcell import methods as partitioning
-from microcell import progress
+from microcell import progress, tables
 from microcell.allocation import EARTH
 from microcell.cells import PowerCells
 from microcell.errors import OptionError
-from microcell.kernels.arrays import centroids
-from microcell.kernels.diagram import clip_diagram, hulls
-from microcell.model import Floats, Integers, Release, Schema
-from microcell.release import prepare
+from microcell.model import Schema
+from microcell.release import partition, picture, prepare
+from microcell.release.publish import Release
 from microcell.report import check_figure_format, figures
 from microcell.surveys.sizes import effective_anonymity
 
@@ -102,8 +101,8 @@ def cells(
     panels: list[figures.Panel] = []
     for name in names:
         progress.report(f"{name}, k = {k}", len(panels), len(names))
-        panels.append(_panel_of_method(prepared, prepare.Request(k, name, seed, {})))
-    return figures.draw_panels(panels, format, axis_labels=_axis_labels(prepared))
+        panels.append(_panel_of_method(prepared, partition.Request(k, name, seed, {})))
+    return figures.draw_panels(panels, format, axis_labels=picture.axis_labels(prepared))
 
 
 def release(source: Any, release: Release, *, format: str = "svg") -> bytes | None:
@@ -121,16 +120,7 @@ def release(source: Any, release: Release, *, format: str = "svg") -> bytes | No
         File format of the result.
     """
     check_figure_format(format)
-    if len(release.schema.quasi) > 2:
-        return None
-    prepared = prepare.prepare(
-        source, release.schema, k=release.partition.k, missing=release.manifest.missing
-    )
-    if prepared.encoded.matrix.shape[1] != 2:
-        return None
-    power_cells = release.cells if isinstance(release.cells, PowerCells) else None
-    panel = _panel(release.partition.method, prepared, release.partition.labels, power_cells)
-    return figures.draw_panels([panel], format, axis_labels=_axis_labels(prepared))
+    return picture.draw_release(replace(release, original=tables.read(source)), format)
 
 
 def comparison(trials: "Iterable[Trial]", *, format: str = "svg") -> bytes:
@@ -214,43 +204,12 @@ def _select_columns(schema: Schema, names: list[str]) -> Schema:
     return replace(Schema(quasi=[available[name] for name in names]), rest="drop")
 
 
-def _axis_labels(prepared: prepare.Prepared) -> tuple[str, str]:
-    names = [
-        column.name
-        for column in prepared.encoded.encoding.columns
-        for _ in range(column.dimensions)
-    ]
-    return f"{names[0]} (standardized)", f"{names[1]} (standardized)"
-
-
-def _panel_of_method(prepared: prepare.Prepared, request: prepare.Request) -> "figures.Panel":
+def _panel_of_method(prepared: prepare.Prepared, request: partition.Request) -> "figures.Panel":
     one_stratum = len(np.unique(prepared.strata)) == 1
     if request.method == "pcl" and one_stratum:
-        made = prepare.make_function(prepared, request, "power")
-        power_cells = made.cells if isinstance(made.cells, PowerCells) else None
-        return _panel("pcl", prepared, made.partition.labels, power_cells)
-    return _panel(request.method, prepared, prepare.make_cells(prepared, request).labels, None)
-
-
-def _panel(
-    method: str, prepared: prepare.Prepared, labels: Integers, power_cells: PowerCells | None
-) -> "figures.Panel":
-    points, weights = prepared.encoded.matrix, prepared.encoded.weights
-    means = centroids(points, labels, np.ones(len(points)) if weights is None else weights)
-    distortion = partitioning.distortion(points, labels, weights=weights)
-    if power_cells is not None and power_cells.chooser is None:
-        polygons = clip_diagram(
-            power_cells.centroids.copy(), power_cells.costs.copy(), _bounding_box(points)
-        )
-    else:
-        polygons = hulls(points, labels)
-    count = f"{len(means):,} cell{'s' * (len(means) != 1)}"
-    return figures.Panel(
-        method.upper(), points, labels, means, polygons, f"distortion {distortion:.4g}, {count}"
+        grouping = partition.fit_cells(prepared, request, "power")
+        power_cells = grouping.cells if isinstance(grouping.cells, PowerCells) else None
+        return picture.make_panel("pcl", prepared, grouping.partition.labels, power_cells)
+    return picture.make_panel(
+        request.method, prepared, partition.partition_records(prepared, request).labels, None
     )
-
-
-def _bounding_box(points: Floats) -> Floats:
-    low, high = points.min(axis=0), points.max(axis=0)
-    margin = _MARGIN * (high - low)
-    return np.concatenate([low - margin, high + margin])

@@ -20,6 +20,7 @@ from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
 from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, Schema
 from microcell.release import enforce, prepare
+from microcell.release import partition as groupings
 from microcell.schema import resolve
 
 __all__ = [
@@ -91,7 +92,7 @@ def run(prepared: prepare.Prepared, sweep: Sweep) -> Iterator[Attempt]:
     total = len(sweep.methods) * len(sweep.sizes)
     for done, (name, size) in enumerate(product(sweep.methods, sweep.sizes)):
         progress.report(f"{name}, k = {size}", done, total)
-        yield _try(prepared, prepare.Request(size, name, sweep.seed, sweep.options[name]))
+        yield _try(prepared, groupings.Request(size, name, sweep.seed, sweep.options[name]))
 
 
 def as_sizes(k: int | Iterable[int]) -> tuple[int, ...]:
@@ -153,16 +154,16 @@ def _warm_up(sweep: Sweep) -> None:
             partitioning.partition(chosen, 3, method=name, refine=refine)
 
 
-def _try(prepared: prepare.Prepared, request: prepare.Request) -> Attempt:
+def _try(prepared: prepare.Prepared, request: groupings.Request) -> Attempt:
     started = perf_counter()
     try:
-        partition = prepare.make_cells(prepared, request)
+        partition = groupings.partition_records(prepared, request)
     except OptionError as error:
         method = partitioning.METHODS.get(request.method)
         if method is None or method.dimensions == "any":
             raise
         return Attempt(request.method, request.k, why=str(error))
-    return Attempt(request.method, request.k, partition.why, partition, perf_counter() - started)
+    return Attempt(request.method, request.k, partition.reason, partition, perf_counter() - started)
 
 
 @dataclass(frozen=True)
@@ -406,7 +407,7 @@ def _as_points(
 
 def _audit(prepared: prepare.Prepared, partition: Partition) -> Audit:
     """The audit of the table that a release of these cells would be."""
-    published = prepare.publish_cells(prepared, prepare.Made(partition))
+    published = groupings.aggregate_table(prepared, groupings.Grouping(partition))
     progress.report("auditing")
     return auditing.audit(prepared.original, published, prepared.schema)
 
@@ -595,7 +596,7 @@ def dependence_sweep(
     given = len(columns) if blocks is None else blocks
     places = resolve.as_blocks(given, columns)
     requests = [
-        prepare.Request(size, method, seed, options, weight)
+        groupings.Request(size, method, seed, options, weight)
         for size, weight in product(sizes, weights)
     ]
     runs = _side_by_side(partial(_make, prepared, given), requests)
@@ -608,19 +609,19 @@ def dependence_sweep(
 class _Run:
     """The cells made for one k and one weight of dependence, and the seconds that they took."""
 
-    request: prepare.Request
-    made: prepare.Made
+    request: groupings.Request
+    made: groupings.Grouping
     seconds: float
 
 
-def _make(prepared: prepare.Prepared, blocks: Any, request: prepare.Request) -> _Run:
+def _make(prepared: prepare.Prepared, blocks: Any, request: groupings.Request) -> _Run:
     started = perf_counter()
-    made = prepare.make_blocks(prepared, request, blocks)
+    made = groupings.partition_blocks(prepared, request, blocks)
     return _Run(request, made, perf_counter() - started)
 
 
 def _side_by_side(
-    work: Callable[[prepare.Request], _Run], requests: Sequence[prepare.Request]
+    work: Callable[[groupings.Request], _Run], requests: Sequence[groupings.Request]
 ) -> list[_Run]:
     """What ``work`` makes of each request, one on each thread; Ctrl-C ends them at their next report of progress."""
     stop = Event()
@@ -629,7 +630,7 @@ def _side_by_side(
         if stop.is_set():
             raise KeyboardInterrupt
 
-    def alone(request: prepare.Request) -> _Run:
+    def alone(request: groupings.Request) -> _Run:
         with one_thread(), progress.listen(heed):
             return work(request)
 
@@ -657,8 +658,8 @@ def _measure(prepared: prepare.Prepared, run: _Run) -> DependencePoint:
         prepared.schema,
     )
     lost, unpredicted = (
-        prepare.find_distortion(prepared, blocks),
-        prepare.find_dependence_loss(prepared, blocks),
+        groupings.quasi_identifier_loss(prepared, blocks),
+        groupings.confidential_loss(prepared, blocks),
     )
     found = [auditing.measure_dependence(table, schema, block.partition.labels) for block in blocks]
     linked = auditing.find_originals(
@@ -680,7 +681,7 @@ def _measure(prepared: prepare.Prepared, run: _Run) -> DependencePoint:
     )
 
 
-def _published(prepared: prepare.Prepared, blocks: Sequence[prepare.Block]) -> Floats:
+def _published(prepared: prepare.Prepared, blocks: Sequence[groupings.Block]) -> Floats:
     """The centroids that records are published at."""
     weights, published = prepared.encoded.weights, np.empty_like(prepared.encoded.matrix)
     each = np.ones(prepared.table.rows) if weights is None else weights

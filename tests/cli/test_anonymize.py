@@ -58,7 +58,7 @@ def test_the_summary_tells_guarantee_cells_distortion_and_files(folder, run):
     manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
     assert "shares its values of sex, age, bmi, home and postal_code with at least 4 others" in told
     assert "cells 40 of 5 records" in told
-    assert f"distortion {manifest['distortion']:.4f}" in told
+    assert f"distortion {manifest['information_loss']:.4f}" in told
     assert "table out.csv manifest out.csv.manifest.json report out.html" in told
     assert "dropped" not in told
 
@@ -90,10 +90,10 @@ def test_method_options_and_seed_reach_the_library(folder, run):
     assert manifest["method"]["options"] == {"gamma": 0.7}
     assert manifest["seed"] == 9
     assert (
-        manifest["distortion"]
+        manifest["information_loss"]
         == mc.anonymize(
             "people.csv", mc.load_schema("schema.toml"), k=3, method="vmdav", gamma=0.7
-        ).manifest.distortion
+        ).manifest.information_loss
     )
 
 
@@ -202,7 +202,7 @@ def test_reading_options_reach_the_reader(folder, run):
     manifest = json.loads(outcome.stdout)
     plain = json.loads(run(*BASE, "-k", 5, "--dry-run", "--json").stdout)
     assert manifest["cells"] == plain["cells"]
-    assert manifest["distortion"] == pytest.approx(plain["distortion"])
+    assert manifest["information_loss"] == pytest.approx(plain["distortion"])
 
 
 def test_another_format_comes_out_by_its_suffix(folder, run):
@@ -328,7 +328,7 @@ def test_effort_goes_to_auto_and_is_refused_where_it_is_wrong(folder, run):
     assert manifest["method"]["used"] == "mdav"
     run(*BASE, "-k", 5, "--effort", "0.5", "-o", "timed.csv")
     manifest = json.loads((folder / "timed.csv.manifest.json").read_text(encoding="utf-8"))
-    assert "another run may differ" in manifest["method"]["why"]
+    assert "another run may differ" in manifest["method"]["reason"]
     wrong = run(*BASE, "-k", 5, "--effort", "much", "-o", "x.csv")
     assert (wrong.code, "effort must be fast, balanced, best or a number" in wrong.stderr) == (
         2,
@@ -483,7 +483,7 @@ def test_requirements_are_met_and_told(folder, run):
     outcome = run(*BASE, "-k", 5, "--method", "mdav", "-o", "out.csv", *LIMITS)
     assert outcome.code == 0, outcome.stderr
     manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
-    cells, merged = manifest["cells"], manifest["cells"]["merged"]
+    cells, merged = manifest["cells"], manifest["requirements"]
     assert merged["require"] == {"l_diversity.anti_tpo_grade": 3, "t_closeness": 0.4}
     assert 0 < merged["merged_cells"] == 40 - cells["count"]
     told = " ".join(outcome.stderr.split())
@@ -546,7 +546,7 @@ def test_a_configuration_may_hold_requirements_and_flags_override_them(folder, r
         "l_diversity=2",
     )
     manifest = json.loads(outcome.stdout)
-    assert manifest["cells"]["merged"]["require"] == {
+    assert manifest["requirements"]["require"] == {
         "k": 9,
         "t_closeness.tsh": 0.5,
         "l_diversity": 2,
@@ -583,7 +583,7 @@ def test_dependence_and_blocks_stand_in_a_run_file(folder, run):
     outcome = run("anonymize", "--config", "run.toml")
     assert outcome.code == 0, outcome.stderr
     manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
-    assert manifest["dependence"]["lambda"] == 0.5
+    assert manifest["dependence"]["weight"] == 0.5
     assert all(len(names) == 1 for names in manifest["blocks"]["columns"])
 
 

@@ -58,7 +58,7 @@ def test_a_pattern_becomes_a_folder(folder, run):
         in words
     )
     assert f"cells {manifest['cells']['count']} of 5" in words
-    assert f"distortion {manifest['distortion']:.4f}" in words
+    assert f"distortion {manifest['information_loss']:.4f}" in words
     assert "left out name" in words
     assert "folder out manifest out/_manifest.json report out.html" in words
     assert {path.name for path in folder.iterdir()} == {"in", "schema.toml", "out", "out.html"}
@@ -207,7 +207,7 @@ def test_a_release_is_audited_on_the_engine(folder, run):
     found = {name: item["value"] for name, item in json.loads(outcome.stdout)["measures"].items()}
     assert found["k"] == 5
     assert found["records"] == 900
-    assert found["distortion"] == manifest["distortion"]
+    assert found["distortion"] == manifest["information_loss"]
     assert "5-anonymous" in (folder / "audit.html").read_text(encoding="utf-8")
 
 

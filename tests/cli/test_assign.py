@@ -102,8 +102,8 @@ def test_json_has_the_facts_and_nothing_else_is_on_stdout(folder, run):
         "records": 30,
         "cells": 40,
         "cells_used": len(np.unique(done.labels)),
-        "fewest": done.smallest,
-        "strange": dict(done.strange),
+        "smallest": done.smallest,
+        "unknown_categories": dict(done.unknown),
     }
 
 

@@ -283,7 +283,7 @@ def test_ctrl_c_while_cells_are_made_writes_nothing(folder, run, monkeypatch):
         raise KeyboardInterrupt
 
     before = contents(folder)
-    monkeypatch.setattr("microcell.release.prepare.make_cells", interrupt)
+    monkeypatch.setattr("microcell.release.partition.partition_records", interrupt)
     outcome = run(*BASE, "-k", 5, "--methods", "mdav", "--figure", "map.svg")
     assert (outcome.code, outcome.stdout) == (130, "")
     assert outcome.stderr.splitlines()[-1] == "Interrupted: nothing was written."

@@ -53,7 +53,7 @@ def test_compile_runs_every_method(run, monkeypatch):
 
     def spy(*arguments, **options):
         release = original(*arguments, **options)
-        used.append(release.manifest.method["used"])
+        used.append(release.manifest.method.used)
         kinds.extend([options["cells"]] if "cells" in options else [])
         return release
 

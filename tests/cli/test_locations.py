@@ -1,4 +1,4 @@
-"""``microcell locations``: a service that starts, answers and stops, and what its operator does beside it."""
+"""``microcell locations``: serving, importing, exporting and simulating."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ import sys
 import httpx
 import pytest
 
-from microcell.cli.locations import COMMANDS, KEY, OPERATOR
+from microcell.cli.locations import COMMANDS, KEY_VARIABLE, OPERATOR_VARIABLE
 from tests.locations.serving import scatter
 
 SECRET = base64.b64encode(bytes(range(32))).decode()
@@ -23,8 +23,8 @@ DATABASE = ("--database", "sqlite:///places.db")
 @pytest.fixture
 def people(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(KEY, SECRET)
-    monkeypatch.setenv(OPERATOR, TOKEN)
+    monkeypatch.setenv(KEY_VARIABLE, SECRET)
+    monkeypatch.setenv(OPERATOR_VARIABLE, TOKEN)
     rows = [f"{latitude},{longitude}" for latitude, longitude in scatter(30)]
     (tmp_path / "people.csv").write_text(
         "\n".join(["latitude,longitude", *rows, ""]), encoding="utf-8"
@@ -36,21 +36,21 @@ def plain(text):
     return re.sub(r"[\s│]+", " ", text)
 
 
-# ---------------------------------------------------------------------------------------------- help
+# -------------------------------------------------------------------------------- help
 
 
 def test_the_group_is_in_the_help(run):
     assert " locations " in run("--help").stdout
-    told = run("locations", "--help").stdout
-    assert all(f" {name} " in told for name in COMMANDS)
+    output = run("locations", "--help").stdout
+    assert all(f" {name} " in output for name in COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_has_summary_and_examples(run, name):
     command, examples = COMMANDS[name]
-    told = plain(run("locations", name, "--help").stdout)
-    assert plain(command.__doc__) in told
-    assert all(plain(example) in told for example in examples)
+    output = plain(run("locations", name, "--help").stdout)
+    assert plain(command.__doc__) in output
+    assert all(plain(example) in output for example in examples)
 
 
 def test_help_loads_nothing_of_the_service():
@@ -58,14 +58,14 @@ def test_help_loads_nothing_of_the_service():
         "import sys; from typer.testing import CliRunner; from microcell.cli import app\n"
         "for words in (['--help'], ['locations', 'serve', '--help']):\n"
         "    assert CliRunner().invoke(app, words).exit_code == 0\n"
-        "heavy = {'fastapi', 'starlette', 'uvicorn', 'sqlalchemy', 'httpx', 'cryptography', 'numpy'}\n"
-        "print(sorted((heavy | {'prometheus_client'}) & set(sys.modules)))"
+        "heavy = {'fastapi', 'starlette', 'uvicorn', 'sqlalchemy', 'httpx', 'cryptography'}\n"
+        "print(sorted((heavy | {'numpy', 'prometheus_client'}) & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-# ---------------------------------------------------------------------------------------------- the key
+# -------------------------------------------------------------------------------- the key
 
 
 def test_a_key_is_32_bytes_and_new_each_time(run):
@@ -79,8 +79,8 @@ def test_a_key_is_32_bytes_and_new_each_time(run):
     "command",
     [("serve",), ("import", "people.csv", "-o", "a.csv", "-k", 3), ("export", "-o", "a.csv")],
 )
-def test_without_a_key_nothing_is_done(people, run, monkeypatch, command):
-    monkeypatch.delenv(KEY)
+def test_nothing_is_done_without_a_key(people, run, monkeypatch, command):
+    monkeypatch.delenv(KEY_VARIABLE)
     outcome = run("locations", *command, *DATABASE)
     assert outcome.code == 2
     assert "MICROCELL_LOCATIONS_KEY is not set" in outcome.stderr
@@ -89,23 +89,23 @@ def test_without_a_key_nothing_is_done(people, run, monkeypatch, command):
 
 
 @pytest.mark.parametrize("key", ["x", "c2hvcnQ=", "ü", "=" * 44])
-def test_a_wrong_key_is_refused_and_not_repeated(people, run, monkeypatch, key):
-    monkeypatch.setenv(KEY, key)
+def test_an_invalid_key_is_rejected_and_not_repeated(people, run, monkeypatch, key):
+    monkeypatch.setenv(KEY_VARIABLE, key)
     outcome = run("locations", "import", "people.csv", "-o", "a.csv", "-k", 3, *DATABASE)
     assert outcome.code == 2
     assert "32 random bytes" in outcome.stderr
     assert key == "x" or key not in outcome.stderr
 
 
-def test_another_key_than_the_databases_is_refused(people, run, monkeypatch):
+def test_the_key_of_another_database_is_rejected(people, run, monkeypatch):
     assert run("locations", "import", "people.csv", "-o", "a.csv", "-k", 3, *DATABASE).code == 0
-    monkeypatch.setenv(KEY, base64.b64encode(bytes(32)).decode())
+    monkeypatch.setenv(KEY_VARIABLE, base64.b64encode(bytes(32)).decode())
     outcome = run("locations", "export", "-o", "places.csv", *DATABASE)
     assert outcome.code == 2
     assert "another key" in outcome.stderr
 
 
-# ---------------------------------------------------------------------------------------------- import and export
+# -------------------------------------------------------------------------------- import and export
 
 
 def test_import_and_export(people, run):
@@ -115,7 +115,7 @@ def test_import_and_export(people, run):
     assert outcome.code == 0, outcome.stderr
     assert json.loads(outcome.stdout) == {"signed_up": 30, "waiting": 0, "accounts": "accounts.csv"}
     assert stat.S_IMODE((people / "accounts.csv").stat().st_mode) == 0o600
-    assert "cannot be had again" in plain(outcome.stderr)
+    assert "cannot be recovered" in plain(outcome.stderr)
     outcome = run("locations", "export", "-o", "places.csv", *DATABASE)
     assert outcome.code == 0, outcome.stderr
     rows = (people / "places.csv").read_text(encoding="utf-8").splitlines()[1:]
@@ -124,7 +124,7 @@ def test_import_and_export(people, run):
     assert all(places.count(place) >= 5 for place in places)
 
 
-def test_import_takes_the_columns_and_the_form_that_are_named(people, run):
+def test_import_with_column_names_and_reading_options(people, run):
     (people / "other.csv").write_text("wo;hin\n41,5;2,5\n41,6;2,6\n", encoding="utf-8")
     words = ("--latitude", "wo", "--longitude", "hin", "--delimiter", ";", "--decimal", ",")
     outcome = run("locations", "import", "other.csv", "-o", "a.csv", "-k", 3, *DATABASE, *words)
@@ -133,7 +133,7 @@ def test_import_takes_the_columns_and_the_form_that_are_named(people, run):
     assert re.search(r"waiting\s+2", outcome.stderr)
 
 
-def test_import_refuses_rows_by_number(people, run):
+def test_import_errors_name_the_row(people, run):
     (people / "people.csv").write_text(
         "latitude,longitude\n41.5,2\n91.987654,2\n", encoding="utf-8"
     )
@@ -144,7 +144,7 @@ def test_import_refuses_rows_by_number(people, run):
     assert not (people / "a.csv").exists()
 
 
-def test_outputs_are_kept_unless_forced(people, run):
+def test_outputs_are_overwritten_only_with_force(people, run):
     (people / "a.csv").write_text("old", encoding="utf-8")
     outcome = run("locations", "import", "people.csv", "-o", "a.csv", "-k", 3, *DATABASE)
     assert outcome.code == 2
@@ -157,28 +157,28 @@ def test_outputs_are_kept_unless_forced(people, run):
     )
 
 
-def test_a_new_database_needs_k(people, run):
+def test_a_new_database_requires_k(people, run):
     outcome = run("locations", "import", "people.csv", "-o", "a.csv", *DATABASE)
     assert outcome.code == 2
     assert "k" in outcome.stderr
 
 
-# ---------------------------------------------------------------------------------------------- simulate
+# -------------------------------------------------------------------------------- simulate
 
 
-def test_a_simulation_prints_what_happened(run):
+def test_a_simulation_prints_its_result(run):
     outcome = run("locations", "simulate", "--devices", 200, "-k", 10, "--days", 1)
     assert outcome.code == 0, outcome.stderr
-    told = plain(outcome.stdout)
+    output = plain(outcome.stdout)
     for word in (
-        "devices 200 after 1 days",
+        "devices 200 after 1 day",
         "cells",
         "rebuilds",
         "km on average",
-        "by MDAV",
+        "with MDAV",
         "distortion",
     ):
-        assert word in told
+        assert word in output
 
 
 def test_a_simulation_as_json(people, run):
@@ -186,32 +186,32 @@ def test_a_simulation_as_json(people, run):
         "locations", "simulate", "--devices", 200, "-k", 10, "--days", 1, *DATABASE, "--json"
     )
     assert outcome.code == 0, outcome.stderr
-    told = json.loads(outcome.stdout)
-    assert told["devices"] == 200
-    assert told["least_shared"] >= told["k"] == 10
-    assert told["distortion_ratio"] > 0
+    output = json.loads(outcome.stdout)
+    assert output["devices"] == 200
+    assert output["smallest_shared"] >= output["k"] == 10
+    assert output["distortion_ratio"] > 0
     again = run("locations", "simulate", "--devices", 200, "-k", 10, *DATABASE)
     assert again.code == 2
-    assert "has devices already" in again.stderr
+    assert "already contains devices" in again.stderr
 
 
-def test_a_simulation_has_one_service(run):
+def test_url_and_database_cannot_be_combined(run):
     outcome = run("locations", "simulate", "--url", "http://localhost:1", *DATABASE)
     assert outcome.code == 2
-    assert "exclude each other" in outcome.stderr
+    assert "cannot be combined" in outcome.stderr
 
 
-def test_a_service_that_is_not_there_is_told(run):
+def test_an_unreachable_service_is_reported(run):
     outcome = run("locations", "simulate", "--devices", 5, "--url", "http://127.0.0.1:9")
     assert outcome.code == 2
     assert "cannot be reached" in outcome.stderr
 
 
-# ---------------------------------------------------------------------------------------------- serve
+# -------------------------------------------------------------------------------- serve
 
 
 class Service:
-    """The command in a process of its own."""
+    """The command in a separate process."""
 
     def __init__(self, spawn, *words, **environment):
         self.process = spawn(
@@ -241,7 +241,7 @@ class Service:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda item: item.name)
-def test_a_service_starts_answers_and_stops(people, spawn, run, number):
+def test_a_service_starts_responds_and_stops(people, spawn, run, number):
     service = Service(spawn, "-k", 3, *DATABASE)
     with httpx.Client(base_url=service.url, trust_env=False) as http:
         accounts = [
@@ -262,12 +262,12 @@ def test_a_service_starts_answers_and_stops(people, spawn, run, number):
     assert all(account["pseudonym"] in kept for account in accounts)
 
 
-def test_a_demonstration_needs_no_key_and_says_so(people, spawn):
-    environment = dict.fromkeys((KEY, OPERATOR), "")
+def test_a_demo_needs_no_key(people, spawn):
+    environment = dict.fromkeys((KEY_VARIABLE, OPERATOR_VARIABLE), "")
     service = Service(spawn, "--demo", "-k", 3, "--log-requests", **environment)
     said = plain("".join(service.said))
     token = re.search(r"is not set\): (\S+)", said).group(1)
-    assert "the key is thrown away" in said
+    assert "the key is discarded" in said
     with httpx.Client(base_url=service.url, trust_env=False) as http:
         assert http.get("/status", headers={"Authorization": f"Bearer {token}"}).status_code == 200
         assert (
@@ -284,7 +284,7 @@ def test_a_demonstration_needs_no_key_and_says_so(people, spawn):
     assert not list(people.glob("*.db"))
 
 
-def test_a_second_service_on_a_database_is_refused(people, spawn, run):
+def test_a_second_service_on_a_database_is_rejected(people, spawn, run):
     service = Service(spawn, "-k", 3, *DATABASE)
     try:
         outcome = run("locations", "export", "-o", "places.csv", *DATABASE)
@@ -294,7 +294,7 @@ def test_a_second_service_on_a_database_is_refused(people, spawn, run):
         assert service.end()[0] == 0
 
 
-def test_a_port_in_use_is_told_before_the_database_is_made(people, spawn, run):
+def test_a_port_in_use_is_reported_before_the_database_is_created(people, spawn, run):
     service = Service(spawn, "-k", 3, *DATABASE)
     try:
         outcome = run(
@@ -323,18 +323,18 @@ def test_a_port_in_use_is_told_before_the_database_is_made(people, spawn, run):
         ("--share", 2),
     ],
 )
-def test_options_out_of_range_are_refused(people, run, words):
+def test_options_out_of_range_are_rejected(people, run, words):
     assert run("locations", "serve", *DATABASE, *words).code == 2
 
 
-def test_an_operators_token_that_is_too_short_is_refused(people, run, monkeypatch):
-    monkeypatch.setenv(OPERATOR, "short")
+def test_a_short_operator_token_is_rejected(people, run, monkeypatch):
+    monkeypatch.setenv(OPERATOR_VARIABLE, "short")
     outcome = run("locations", "serve", *DATABASE)
     assert outcome.code == 2
     assert "operator's token" in outcome.stderr
 
 
-def test_the_simulator_speaks_to_a_service(people, spawn, run):
+def test_simulating_against_a_running_service(people, spawn, run):
     service = Service(spawn, "-k", 10, *DATABASE)
     try:
         words = (
@@ -350,13 +350,14 @@ def test_the_simulator_speaks_to_a_service(people, spawn, run):
         )
         outcome = run(*words)
         assert outcome.code == 0, outcome.stderr
-        told = json.loads(outcome.stdout)
-        assert told["least_shared"] >= told["k"] == 10
-        assert told["rebuilds"] >= 1
+        output = json.loads(outcome.stdout)
+        assert output["smallest_shared"] >= output["k"] == 10
+        assert output["rebuilds"] >= 1
     finally:
         assert service.end()[0] == 0
 
 
 def test_variables_are_read_from_the_environment():
-    assert (KEY, OPERATOR) == ("MICROCELL_LOCATIONS_KEY", "MICROCELL_LOCATIONS_OPERATOR")
-    assert os.environ.get(OPERATOR) != TOKEN
+    assert KEY_VARIABLE == "MICROCELL_LOCATIONS_KEY"
+    assert OPERATOR_VARIABLE == "MICROCELL_LOCATIONS_OPERATOR"
+    assert os.environ.get(OPERATOR_VARIABLE) != TOKEN

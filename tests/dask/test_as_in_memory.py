@@ -60,10 +60,12 @@ def test_one_macrocell_is_as_in_memory(source, tmp_path, name, missing, dependen
         one, other = found.manifest[item], expected.manifest[item]
         assert (one is None) == (other is None)
         assert one is None or one == pytest.approx(other, rel=1e-9)
-    assert found.manifest["cells"]["distortion"] == pytest.approx(
-        expected.manifest["cells"]["distortion"], rel=1e-9
+    assert found.manifest["cells"]["sse_ratio"] == pytest.approx(
+        expected.manifest["cells"]["sse_ratio"], rel=1e-9
     )
-    assert found.manifest["distortion"] == pytest.approx(expected.manifest["distortion"], rel=1e-9)
+    assert found.manifest["information_loss"] == pytest.approx(
+        expected.manifest["information_loss"], rel=1e-9
+    )
 
 
 def test_dependence_in_many_macrocells(source, tmp_path):
@@ -86,7 +88,7 @@ def test_dependence_in_many_macrocells(source, tmp_path):
         told.append(found.manifest["dependence"])
         assert len(means) == found.manifest["cells"]["count"]
         assert told[-1]["dependence_loss"] == pytest.approx(loss, rel=1e-9)
-        assert told[-1]["distortion"] == found.manifest["cells"]["distortion"]
+        assert told[-1]["distortion"] == found.manifest["cells"]["sse_ratio"]
     assert told[1]["dependence_loss"] < told[0]["dependence_loss"]
     assert told[1]["distortion"] > told[0]["distortion"]
 

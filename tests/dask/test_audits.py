@@ -53,7 +53,7 @@ def test_it_finds_what_an_audit_in_memory_finds(source, release, tmp_path):
         }
         for name in same:
             assert found.measures[name] == expected.measures[name], name
-        assert found["distortion"] == release.manifest["distortion"]
+        assert found["distortion"] == release.manifest["information_loss"]
         assert found.require(k=5) is found
         assert "5-anonymous" in mc.report.guarantee(found)
         assert "5-anonymous" in mc.render(

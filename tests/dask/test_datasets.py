@@ -50,7 +50,7 @@ def test_the_release_is_k_anonymous_and_complete(folder, release):
     assert set(rows[0]) == {"age", "height", "sex", "income", "note"}
     told = {row["income"]: row["note"] for row in before}
     assert {row["income"]: row["note"] for row in rows} == told
-    assert len(rows) == len(told) == release.manifest["records"]["out"] == 1500
+    assert len(rows) == len(told) == release.manifest["records"]["released"] == 1500
 
 
 def test_cells_publish_what_their_records_have(folder, release):
@@ -83,7 +83,7 @@ def test_distortion_is_that_of_the_points(folder, release):
     for members in cells.values():
         sse += ((X[members] - X[members].mean(axis=0)) ** 2).sum()
     assert len(cells) == release.manifest["cells"]["count"]  # so that classes are cells
-    assert release.manifest["cells"]["distortion"] == pytest.approx(
+    assert release.manifest["cells"]["sse_ratio"] == pytest.approx(
         sse / ((X - X.mean(axis=0)) ** 2).sum(), rel=1e-9
     )
 
@@ -117,8 +117,8 @@ def test_one_macrocell_is_as_in_memory(folder, tmp_path):
         for rows in (read_release(found.path), expected.table.to_pylist())
     )
     assert one == other
-    assert found.manifest["cells"]["distortion"] == pytest.approx(
-        expected.manifest["cells"]["distortion"], rel=1e-9
+    assert found.manifest["cells"]["sse_ratio"] == pytest.approx(
+        expected.manifest["cells"]["sse_ratio"], rel=1e-9
     )
 
 
@@ -156,7 +156,7 @@ def test_distortion_of_the_release_is_as_the_audit_finds_it(tmp_path, weight):
     after = pa.concat_tables([pq.read_table(path) for path in sorted(found.path.glob("part-*"))])
     audit = mc.audit(pa.table(table), after, schema, key="income")
     assert audit["k"] == found.k
-    assert found.manifest["distortion"] == pytest.approx(audit["distortion"], rel=1e-9)
+    assert found.manifest["information_loss"] == pytest.approx(audit["distortion"], rel=1e-9)
 
 
 def test_seams_are_mended(tmp_path):
@@ -169,7 +169,7 @@ def test_seams_are_mended(tmp_path):
         run(source, schema, tmp_path / f"out{seams}{macro}", macrocell=macro, seams=seams)
         for seams, macro in ((0, 500), (2, 500), (0, 5000))
     ]
-    apart, mended, whole = (item.manifest["cells"]["distortion"] for item in found)
+    apart, mended, whole = (item.manifest["cells"]["sse_ratio"] for item in found)
     assert mended - whole < (apart - whole) / 2
 
 
@@ -197,7 +197,7 @@ def test_strata_weights_and_missing_values(tmp_path):
     before = {row["income"]: row for row in originals(source)}
     whole = sum(row["height"] is not None for row in before.values())
     assert dropped.manifest["records"] == {"in": 1300, "out": whole, "dropped": 1300 - whole}
-    assert imputed.manifest["records"]["out"] == 1300
+    assert imputed.manifest["records"]["released"] == 1300
     for found in (dropped, imputed):
         rows = read_release(found.path)
         classes = Counter((row["age"], row["height"], row["sex"], row["region"]) for row in rows)
@@ -286,7 +286,7 @@ def test_a_constant_table_and_equal_records(tmp_path):
     )
     found = run(source, Schema(quasi=["a", "b"]), tmp_path / "out", macrocell=300)
     assert found.k == 1200
-    assert found.manifest["cells"]["distortion"] == 0
+    assert found.manifest["cells"]["sse_ratio"] == 0
     assert found.manifest["cells"]["macrocells"] > 1
 
 
@@ -301,7 +301,7 @@ def test_an_empty_file_among_many(folder, tmp_path):
     ]
     tables[1]["sex"] = pa.array([], pa.null())
     source = write_files(tmp_path / "in", tables)
-    assert run(source, SCHEMA, tmp_path / "out").manifest["records"]["in"] == 800
+    assert run(source, SCHEMA, tmp_path / "out").manifest["records"]["read"] == 800
     (source / "file9.parquet").touch()
     with pytest.raises(TableError, match=r"'file9\.parquet'.*empty"):
         run(source, SCHEMA, tmp_path / "out2")

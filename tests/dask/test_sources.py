@@ -42,7 +42,7 @@ def test_a_link_is_a_file_like_any_other(source, tmp_path):
     (tmp_path / "apart").mkdir()
     (source / "file1.parquet").rename(tmp_path / "apart" / "x.parquet")
     (source / "file1.parquet").symlink_to(tmp_path / "apart" / "x.parquet")
-    assert run(source, SCHEMA, tmp_path / "out").manifest["records"]["in"] == 60
+    assert run(source, SCHEMA, tmp_path / "out").manifest["records"]["read"] == 60
 
 
 def test_a_link_to_nothing_is_not_left_out(source):
@@ -149,7 +149,7 @@ def test_text_without_records_says_nothing_of_types(tmp_path):
     source = write_text(tmp_path / "in", "a,b\n", full)
     schema = mc.Schema(quasi=["a", "b"])
     found = run(source, schema, tmp_path / "out")
-    assert found.manifest["records"]["in"] == 60
+    assert found.manifest["records"]["read"] == 60
     assert {found.manifest["columns"][name]["kind"] for name in "ab"} == {"numeric"}
     write_text(
         tmp_path / "more",

@@ -1,4 +1,4 @@
-"""What the tests of the location anonymizer share."""
+"""Shared fixtures of the location anonymizer tests."""
 
 import pytest
 

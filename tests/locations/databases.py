@@ -1,4 +1,4 @@
-"""Databases for the tests: files of SQLite, and a PostgreSQL that is started for them and stopped in the end."""
+"""Test databases: SQLite files, and a temporary PostgreSQL server."""
 
 import os
 import pwd
@@ -11,11 +11,11 @@ import pytest
 
 KINDS = ["sqlite", "postgresql"]
 QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-"""Where files are kept in memory: tests end processes and not the machine, so nothing need reach a disk."""
+"""Memory-backed directory; tests kill processes but not the machine, so no disk is needed."""
 
 
 def find_programs():
-    """The folder of PostgreSQL's programs, or None."""
+    """Return the directory of the PostgreSQL programs, or None."""
     places = [Path("/usr/lib/postgresql") / version / "bin" for version in ("17", "16", "15", "14")]
     found = shutil.which("initdb")
     places += [Path(found).resolve().parent] if found else []
@@ -23,7 +23,7 @@ def find_programs():
 
 
 def other_user():
-    """Who PostgreSQL runs as: it refuses to be root."""
+    """Return the user to run PostgreSQL as; it refuses to run as root."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -31,11 +31,11 @@ def other_user():
             return pwd.getpwnam(name)
         except KeyError:
             continue
-    pytest.skip("PostgreSQL does not run as root, and there is no other user here")
+    pytest.skip("PostgreSQL does not run as root, and there is no other user")
 
 
 class Server:
-    """A PostgreSQL of its own, on a socket in a folder of its own."""
+    """A temporary PostgreSQL server on a socket in a temporary directory."""
 
     def __init__(self, programs):
         self.programs, self.user, self.count = programs, other_user(), 0
@@ -60,7 +60,7 @@ class Server:
         )
 
     def restart(self):
-        """End all connections and begin again."""
+        """Terminate all connections and restart the server."""
         self._run("pg_ctl", "-D", "data", "-l", "log", "-w", "-t", "60", "-m", "fast", "restart")
 
     def _run(self, program, *arguments):
@@ -75,7 +75,7 @@ class Server:
         )
 
     def new_database(self):
-        """The address of an empty database."""
+        """Return the URL of a new empty database."""
         self.count += 1
         name = f"db{self.count}"
         self._run("createdb", "-h", str(self.folder), "-U", "tester", name)
@@ -90,7 +90,7 @@ class Server:
 def postgresql():
     programs = find_programs()
     if programs is None:
-        pytest.skip("PostgreSQL is not installed here")
+        pytest.skip("PostgreSQL is not installed")
     server = Server(programs)
     yield server
     server.stop()
@@ -98,7 +98,7 @@ def postgresql():
 
 @pytest.fixture(params=KINDS)
 def new_database(request):
-    """A function that makes an empty database and gives its address, for each kind of them."""
+    """Function that creates an empty database and returns its URL, for each kind of database."""
     if request.param == "postgresql":
         yield request.getfixturevalue("postgresql").new_database
         return

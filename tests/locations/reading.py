@@ -1,4 +1,4 @@
-"""The database as anyone who has it sees it, read apart from the service."""
+"""Direct access to the database, independent of the service."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 @dataclass(frozen=True)
 class Seen:
-    """Rows as they are: pseudonym to cell (None while waiting), cell to place, k, and pseudonym to sealed bytes."""
+    """Content of the database: cells and sealed bytes by pseudonym, places by cell, and k."""
 
     cell_of: dict
     places: dict

@@ -1,4 +1,4 @@
-"""An app on an anonymizer in memory, and ways to ask it."""
+"""Helpers: an application on an in-memory anonymizer, and clients for it."""
 
 import asyncio
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ import numpy as np
 
 from microcell.locations import Anonymizer
 from microcell.locations.web import Settings, create_app, listen_on
-from microcell.locations.web.serving import make_server
+from microcell.locations.web.server import make_server
 
 OPERATOR = "the operator of these tests"
 KEY = bytes(range(32))
@@ -30,7 +30,7 @@ def bearer(token):
 
 
 class InProcess(httpx.BaseTransport):
-    """Asks an app without a network; one event loop for all requests, since limits are for one."""
+    """Transport without a network, with one event loop for all requests."""
 
     def __init__(self, app, client=("192.0.2.1", 1234)):
         self._transport = httpx.ASGITransport(app, client=client)
@@ -38,11 +38,11 @@ class InProcess(httpx.BaseTransport):
 
     def handle_request(self, request):
         async def ask():
-            answer = await self._transport.handle_async_request(request)
+            response = await self._transport.handle_async_request(request)
             return httpx.Response(
-                answer.status_code,
-                headers=answer.headers,
-                content=b"".join([part async for part in answer.stream]),
+                response.status_code,
+                headers=response.headers,
+                content=b"".join([part async for part in response.stream]),
             )
 
         return self._runner.run(ask())
@@ -52,19 +52,19 @@ class InProcess(httpx.BaseTransport):
 
 
 def asking(app, **options):
-    """An HTTP client of an app in this process."""
+    """Return an HTTP client of an application in this process."""
     return httpx.Client(transport=InProcess(app, **options), base_url="http://service")
 
 
 def scatter(count, seed=0, around=(41.4, 2.2)):
-    """Places near a city, as pairs of degrees."""
+    """Return places near a city as pairs of degrees."""
     rng = np.random.default_rng(seed)
     return (np.array(around) + rng.normal(scale=0.05, size=(count, 2))).round(6).tolist()
 
 
 @contextmanager
 def running(app, **options):
-    """The url of a server that runs the app on a thread."""
+    """Run the application on a server thread and yield its URL."""
     listener = listen_on("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     server = make_server(app, **options)

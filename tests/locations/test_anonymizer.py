@@ -1,4 +1,4 @@
-"""The service: what devices get, when they wait, what rebuilds do, and that no exact place is readable anywhere."""
+"""The anonymizer: sign-up, look-up, waiting, merging, rebuilds and confidentiality."""
 
 import logging
 import struct
@@ -15,8 +15,9 @@ from microcell.errors import DataError, OptionError, ServiceError, UnknownDevice
 from microcell.locations import Anonymizer, Place, new_key
 from microcell.locations import anonymizer as module
 from microcell.locations.clustering import great_circle, to_points
-from microcell.locations.population import WAITS, Served
+from microcell.locations.population import WAITING, ServedCells
 from tests.locations.reading import read_database
+from tests.raising import raises
 
 KEY = bytes(range(32))
 
@@ -48,7 +49,7 @@ def users_of(service):
 def wait_for(condition, seconds=120):
     until = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < until, "it did not come"
+        assert time.monotonic() < until, "timed out"
         time.sleep(0.01)
 
 
@@ -56,7 +57,7 @@ def test_devices_wait_until_there_are_k(service):
     accounts = [service.sign_up(41.0, 2.0 + number / 10) for number in range(3)]
     assert [account.location for account in accounts] == [None] * 3
     assert service.overview().waiting == 3
-    assert (service.overview().cells, service.overview().least_size, service.clustering()) == (
+    assert (service.overview().cells, service.overview().smallest_cell, service.clustering()) == (
         (),
         None,
         None,
@@ -69,7 +70,7 @@ def test_devices_wait_until_there_are_k(service):
     assert service.overview().waiting == 0
 
 
-def test_everyone_waits_again_when_too_few_are_left(service):
+def test_all_devices_wait_when_too_few_are_left(service):
     accounts = sign_up(service, scatter(4))
     service.cancel(accounts[0].pseudonym, accounts[0].token)
     assert service.look_up(accounts[1].pseudonym, accounts[1].token) is None
@@ -77,7 +78,7 @@ def test_everyone_waits_again_when_too_few_are_left(service):
     assert service.sign_up(41.0, 2.0).location is not None
 
 
-def test_newcomers_and_leavers_do_not_move_a_place(service):
+def test_sign_ups_and_cancellations_do_not_move_a_place(service):
     accounts = sign_up(service, scatter(8))
     places = {cell.number: (cell.place, cell.radius) for cell in service.overview().cells}
     assert len(places) == 2
@@ -92,19 +93,19 @@ def test_newcomers_and_leavers_do_not_move_a_place(service):
 
 @pytest.fixture
 def merging_only(service, monkeypatch):
-    """The service without the rebuild that a merge makes due: what it serves is then the merge alone."""
-    monkeypatch.setattr(service, "_is_due", lambda: False)
+    """The service without the rebuild that follows a merge."""
+    monkeypatch.setattr(service, "_is_rebuild_due", lambda: False)
     return service
 
 
-def test_a_cell_that_falls_under_k_is_merged_at_once(merging_only):
+def test_a_cell_below_k_is_merged_immediately(merging_only):
     service = merging_only
     accounts = sign_up(service, [*scatter(4), *(scatter(4) + 20), *(scatter(4) - [60, 90])])
     before = service.status()
     assert before.cells == 3
     service.cancel(accounts[0].pseudonym, accounts[0].token)
     after = service.status()
-    assert (after.cells, after.merges, after.least_size, after.rebuilds) == (2, 1, 4, 1)
+    assert (after.cells, after.merges, after.smallest_cell, after.rebuilds) == (2, 1, 4, 1)
     near, far = accounts[4], accounts[8]
     assert service.look_up(near.pseudonym, near.token) == service.look_up(
         accounts[1].pseudonym, accounts[1].token
@@ -122,7 +123,7 @@ def test_a_rebuild_follows_a_merge(service):
     assert min(users_of(service).values()) >= 4
 
 
-def test_moving_away_merges_too(merging_only):
+def test_moving_away_may_also_merge_cells(merging_only):
     service = merging_only
     accounts = sign_up(service, [*scatter(4), *(scatter(4) + 20), *(scatter(4) - [60, 90])])
     place = service.move(accounts[0].pseudonym, accounts[0].token, *(scatter(1)[0] - [60, 90]))
@@ -131,7 +132,7 @@ def test_moving_away_merges_too(merging_only):
     assert service.status().merges == 1
 
 
-def test_changes_beyond_the_share_rebuild(database):
+def test_changes_beyond_the_share_trigger_a_rebuild(database):
     service = Anonymizer.open(database, 2, key=KEY, share=0.5, background=False)
     sign_up(service, scatter(10))
     for turn in range(5):
@@ -164,9 +165,9 @@ def test_a_place_is_the_mean_of_its_cell_after_a_rebuild(service):
         )
 
 
-def test_unknown_devices_and_wrong_tokens_are_refused_alike(service):
+def test_unknown_devices_and_wrong_tokens_raise_the_same_error(service):
     account = service.sign_up(41.0, 2.0)
-    said = set()
+    messages = set()
     for name, token in [
         (account.pseudonym, "x"),
         ("nobody", account.token),
@@ -176,40 +177,40 @@ def test_unknown_devices_and_wrong_tokens_are_refused_alike(service):
         for action in (service.look_up, service.cancel, lambda *who: service.move(*who, 1.0, 2.0)):
             with pytest.raises(UnknownDeviceError) as caught:
                 action(name, token)
-            said.add(str(caught.value))
-    assert len(said) == 1
+            messages.add(str(caught.value))
+    assert len(messages) == 1
     assert service.look_up(account.pseudonym, account.token) is None
 
 
 @pytest.mark.parametrize(
     "latitude", [np.nan, np.inf, -np.inf, 90.001, -1e300, "41.123", None, 1j, [41.123]]
 )
-def test_what_is_no_latitude_is_refused_without_showing_it(service, latitude):
+def test_invalid_latitudes_are_rejected_without_showing_them(service, latitude):
     account = service.sign_up(0.0, 0.0)
     for action in (
         lambda: service.sign_up(latitude, 2.0),
         lambda: service.move(account.pseudonym, account.token, latitude, 2.0),
         lambda: service.sign_up_many([1.0, latitude], [2.0, 2.0]),
     ):
-        with pytest.raises(
-            DataError, match="latitude must be a number of degrees, from -90 to 90"
-        ) as caught:
+        with pytest.raises(DataError) as caught:
             action()
+        assert caught.value.code in ("data.not_a_number", "data.invalid")
+        assert caught.value.details["column"] == "latitude"
         assert "41.123" not in str(caught.value)
         assert "90.001" not in str(caught.value)
     assert service.status().sign_ups == 1
 
 
-def test_many_places_are_checked_as_a_whole(service):
-    with pytest.raises(DataError, match=r"longitude must be .* in row 2, the first of 2"):
+def test_all_places_are_checked_before_any_sign_up(service):
+    with raises(DataError, "data.invalid", column="longitude", row=2):
         service.sign_up_many([1.0, 2.0, 3.0], [180.0, 180.1, np.nan])
-    with pytest.raises(DataError, match="3 latitudes and 2 longitudes"):
+    with raises(DataError, "data.invalid"):
         service.sign_up_many([1.0, 2.0, 3.0], [1.0, 2.0])
     assert service.sign_up_many([], []) == []
     assert service.overview().devices == 0
 
 
-def test_two_sides_of_the_antimeridian_and_a_pole(service):
+def test_antimeridian_and_pole(service):
     accounts = sign_up(
         service,
         [(0, 180), (0, -180), (0, 179.9), (0, -179.9), (90, 0), (90, 77), (89.9, 180), (89.9, 0)],
@@ -221,7 +222,7 @@ def test_two_sides_of_the_antimeridian_and_a_pole(service):
 
 
 @pytest.mark.parametrize("count", [4, 9, 30])
-def test_all_at_one_spot(service, count):
+def test_all_devices_at_one_location(service, count):
     accounts = sign_up(service, [(41.0, 2.0)] * count)
     service.rebuild(wait=True)
     assert min(users_of(service).values()) >= 4
@@ -238,16 +239,16 @@ def test_k_larger_than_the_population(database):
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_a_raised_k_holds_before_anything_is_served(database, background):
+def test_a_raised_k_is_enforced_before_anything_is_served(database, background):
     service = Anonymizer.open(database, 3, key=KEY, background=False)
     sign_up(service, scatter(30))
     service.close()
     service = Anonymizer.open(database, 7, key=KEY, background=background)
-    assert service.overview().least_size >= 7
+    assert service.overview().smallest_cell >= 7
     assert min(users_of(service).values()) >= 7
     assert service.overview().k == read_database(database).k == 7
     wait_for(lambda: service.status().rebuilds == 2)
-    assert service.overview().least_size >= 7
+    assert service.overview().smallest_cell >= 7
     service.close()
     service = Anonymizer.open(database, 31, key=KEY, background=background)
     assert set(users_of(service)) == {None}
@@ -256,11 +257,11 @@ def test_a_raised_k_holds_before_anything_is_served(database, background):
     assert service.overview().k == 31
     service.close()
     service = Anonymizer.open(database, 2, key=KEY, background=False)
-    assert service.overview().least_size >= 2
+    assert service.overview().smallest_cell >= 2
     service.close()
 
 
-def test_a_restart_serves_the_same(database):
+def test_a_restart_serves_the_same_locations(database):
     service = Anonymizer.open(database, 4, key=KEY, background=False)
     accounts = sign_up(service, scatter(30))
     before, view, status = dict(service.placements()), service.overview(), service.status()
@@ -275,44 +276,45 @@ def test_a_restart_serves_the_same(database):
     service.close()
 
 
-def test_another_key_is_refused_at_the_start(database):
+def test_another_key_is_rejected_when_opening(database):
     Anonymizer.open(database, 4, key=KEY).close()
     for key in (new_key(), None):
-        with pytest.raises(OptionError, match="another key"):
+        with raises(OptionError, "option.invalid", option="key"):
             Anonymizer.open(database, 4, key=key)
     Anonymizer.open(database, 4, key=KEY).close()
 
 
-def test_a_second_service_on_the_database_is_refused(service, database):
-    with pytest.raises(OptionError, match="another process"):
+def test_a_second_service_on_the_database_is_rejected(service, database):
+    with raises(OptionError, "option.conflict", option="database"):
         Anonymizer.open(database, 4, key=KEY)
     assert service.sign_up(1.0, 2.0)
 
 
-@pytest.mark.parametrize("k", [1, 0, -3, 2.5, True, "5"])
-def test_a_k_that_promises_nothing_is_refused(k):
-    with pytest.raises(OptionError, match="k must be a whole number of 2 or more"):
-        Anonymizer.open("sqlite://", k, key=None)
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        *(({"k": k}, "option.out_of_range") for k in (1, 0, -3, 10**20)),
+        *(({"k": k}, "option.wrong_type") for k in (2.5, True, "5")),
+        *(({"share": share}, "option.out_of_range") for share in (0, -1, 1.5, float("nan"))),
+        *(({"share": share}, "option.wrong_type") for share in ("0.1", True)),
+        ({"spare": -0.1}, "option.out_of_range"),
+    ],
+)
+def test_invalid_options_are_rejected(options, code):
+    with raises(OptionError, code, option=next(iter(options))):
+        Anonymizer.open("sqlite://", **{"k": 5, "key": None, **options})
 
 
-def test_a_k_beyond_all_devices_is_refused():
-    with pytest.raises(OptionError, match="k must be at most 1,000,000,000"):
-        Anonymizer.open("sqlite://", 10**20, key=None)
+def test_the_largest_k_is_accepted():
     Anonymizer.open("sqlite://", 10**9, key=None).close()
 
 
-@pytest.mark.parametrize("share", [0, -1, 1.5, float("nan"), "0.1", True])
-def test_a_share_is_a_share(share):
-    with pytest.raises(OptionError, match="share must be"):
-        Anonymizer.open("sqlite://", 5, key=None, share=share)
-
-
-def test_a_new_database_needs_k():
-    with pytest.raises(OptionError, match="is new: give k"):
+def test_a_new_database_requires_k():
+    with raises(OptionError, "option.invalid", option="k"):
         Anonymizer.open("sqlite://", None, key=None)
 
 
-def test_a_closed_service_says_so(database):
+def test_a_closed_service_raises(database):
     service = Anonymizer.open(database, 4, key=KEY)
     account = service.sign_up(1.0, 2.0)
     service.close()
@@ -321,22 +323,22 @@ def test_a_closed_service_says_so(database):
         lambda: service.look_up(account.pseudonym, account.token),
         lambda: service.sign_up(1.0, 2.0),
     ):
-        with pytest.raises(ServiceError, match="closed"):
+        with raises(ServiceError, "service.unavailable"):
             action()
 
 
-# ---------------------------------------------------------------------------------------------- in the background
+# -------------------------------------------------------------------------------- in the background
 
 
-def test_look_ups_and_changes_go_on_during_a_rebuild(database, monkeypatch):
-    """The calculation is held up by hand: whoever asks meanwhile is answered, and what changed is in the new cells."""
-    going, may_end = threading.Event(), threading.Event()
-    true_task = module.task_of
+def test_look_ups_and_changes_continue_during_a_rebuild(database, monkeypatch):
+    """Look-ups work while a rebuild is blocked, and changes made meanwhile enter the new cells."""
+    started, may_end = threading.Event(), threading.Event()
+    true_task = module.load_task
 
     def slow_task(name):
         def run(*arguments, **options):
             out = true_task(name)(*arguments, **options)
-            going.set()
+            started.set()
             assert may_end.wait(120)
             return out
 
@@ -344,9 +346,9 @@ def test_look_ups_and_changes_go_on_during_a_rebuild(database, monkeypatch):
 
     service = Anonymizer.open(database, 4, key=KEY, share=1.0)
     accounts = sign_up(service, scatter(40))
-    monkeypatch.setattr(module, "task_of", slow_task)
+    monkeypatch.setattr(module, "load_task", slow_task)
     service.rebuild()
-    assert going.wait(120)
+    assert started.wait(120)
     assert service.status().rebuilding
     old = {
         account.pseudonym: service.look_up(account.pseudonym, account.token) for account in accounts
@@ -366,8 +368,8 @@ def test_look_ups_and_changes_go_on_during_a_rebuild(database, monkeypatch):
     service.close()
 
 
-def test_a_large_population_is_clustered_in_a_process_of_its_own(database, monkeypatch):
-    monkeypatch.setattr(module, "AT_ONCE", 50)
+def test_a_large_population_is_clustered_in_a_worker_process(database, monkeypatch):
+    monkeypatch.setattr(module, "MAX_INLINE_DEVICES", 50)
     service = Anonymizer.open(database, 20, key=KEY)
     accounts = sign_up(service, scatter(200))
     wait_for(lambda: service.status().rebuilds == 1)
@@ -378,21 +380,21 @@ def test_a_large_population_is_clustered_in_a_process_of_its_own(database, monke
     service.close()
 
 
-def test_a_rebuild_that_fails_is_told_and_the_old_cells_serve_on(database, monkeypatch):
+def test_a_failed_rebuild_is_reported_and_old_cells_are_kept(database, monkeypatch):
     service = Anonymizer.open(database, 4, key=KEY, share=0.05, background=False)
     sign_up(service, scatter(40))
     before = service.overview().cells
 
     def fail(name):
         def run(*_, **__):
-            raise ServiceError("The process that calculates ended with -9: perhaps memory ran out.")
+            raise ServiceError("The worker process exited with status -9.")
 
         return run
 
-    monkeypatch.setattr(module, "task_of", fail)
+    monkeypatch.setattr(module, "load_task", fail)
     with pytest.raises(ServiceError):
         service.rebuild(wait=True)
-    assert "memory" in service.status().last_failure
+    assert "status -9" in service.status().last_failure
     for _ in range(5):
         assert service.sign_up(41.4, 2.2).location is not None
     assert [cell.place for cell in service.overview().cells] == [cell.place for cell in before]
@@ -402,49 +404,49 @@ def test_a_rebuild_that_fails_is_told_and_the_old_cells_serve_on(database, monke
     service.close()
 
 
-def test_many_threads_change_and_look_at_once(database):
+def test_concurrent_changes_and_look_ups(database):
     service = Anonymizer.open(database, 4, key=KEY, share=0.2)
     sign_up(service, scatter(20))
-    wrong, done = [], threading.Event()
+    violations, done = [], threading.Event()
 
-    def live(seed):
-        chance = np.random.default_rng(seed)
+    def use(seed):
+        rng = np.random.default_rng(seed)
         for _ in range(6):
-            account = service.sign_up(*chance.normal([41.4, 2.2], 0.1))
-            service.move(account.pseudonym, account.token, *chance.normal([41.4, 2.2], 0.1))
-            if chance.random() < 0.7:
+            account = service.sign_up(*rng.normal([41.4, 2.2], 0.1))
+            service.move(account.pseudonym, account.token, *rng.normal([41.4, 2.2], 0.1))
+            if rng.random() < 0.7:
                 service.cancel(account.pseudonym, account.token)
 
     def watch():
         while not done.is_set():
             view = service.overview()
-            if view.least_size is None or view.least_size < 4:
-                wrong.append(view)
+            if view.smallest_cell is None or view.smallest_cell < 4:
+                violations.append(view)
 
     watcher = threading.Thread(target=watch)
-    threads = [threading.Thread(target=live, args=(seed,)) for seed in range(4)]
+    threads = [threading.Thread(target=use, args=(seed,)) for seed in range(4)]
     for thread in [watcher, *threads]:
         thread.start()
     for thread in threads:
         thread.join()
     done.set()
     watcher.join()
-    assert not wrong
+    assert not violations
     assert min(users_of(service).values()) >= 4
     names = {name for name, _ in service.placements()}
     service.close()
     assert set(read_database(database).cell_of) == names
 
 
-def test_sizes_can_be_counted_while_devices_come_and_go():
-    """Entries change in place under whoever counts: no moment between two readings of one may matter."""
-    served = Served.of(None, np.empty(0, dtype=np.int64), np.zeros(200_000, dtype=np.int64))
+def test_sizes_can_be_counted_during_changes():
+    """Counting is safe while other threads change entries in place."""
+    served = ServedCells.of(None, np.empty(0, dtype=np.int64), np.zeros(200_000, dtype=np.int64))
     served = replace(served, places=(Place(0.0, 0.0),) * 2)
     done = threading.Event()
 
     def change():
         while not done.is_set():
-            served.cells[:] = WAITS
+            served.cells[:] = WAITING
             served.cells[:] = 1
 
     thread = threading.Thread(target=change)
@@ -457,7 +459,7 @@ def test_sizes_can_be_counted_while_devices_come_and_go():
         thread.join()
 
 
-def test_a_broken_database_is_told_and_all_is_loaded_anew(service, monkeypatch):
+def test_an_unexpected_failure_reloads_the_database(service, monkeypatch):
     accounts = sign_up(service, scatter(10))
     monkeypatch.setattr(service._store, "_write_devices", lambda _: service._run_out_of_paper())
     with pytest.raises(AttributeError):
@@ -468,10 +470,10 @@ def test_a_broken_database_is_told_and_all_is_loaded_anew(service, monkeypatch):
     assert service.sign_up(41.4, 2.2).location is not None
 
 
-# ---------------------------------------------------------------------------------------------- secrecy
+# -------------------------------------------------------------------------------- secrecy
 
 
-def test_exact_places_are_readable_nowhere(tmp_path, caplog):
+def test_exact_places_are_never_readable(tmp_path, caplog):
     path = tmp_path / "devices.db"
     caplog.set_level(logging.DEBUG)
     logging.getLogger("sqlalchemy.engine").setLevel(logging.DEBUG)
@@ -487,7 +489,7 @@ def test_exact_places_are_readable_nowhere(tmp_path, caplog):
     service.move(accounts[0].pseudonym, accounts[0].token, *places[-1])
     service.rebuild(wait=True)
     files = [file for file in Path(tmp_path).iterdir() if file.name.startswith("devices.db")]
-    assert len(files) >= 3  # the log that is written ahead, too
+    assert len(files) >= 3  # including the write-ahead log
     content = b"".join(file.read_bytes() for file in files)
     service.close()
     content += path.read_bytes()

@@ -1,4 +1,4 @@
-"""The client gives what the anonymizer gives, and errors that tell nothing."""
+"""The client returns what the anonymizer returns; errors do not reveal anything."""
 
 import httpx
 import pytest
@@ -13,6 +13,7 @@ from microcell.errors import (
 from microcell.locations import Client, Place
 from microcell.locations.records import WhatIf
 from tests.locations.serving import OPERATOR, InProcess, make_app, open_anonymizer, running, scatter
+from tests.raising import raises
 
 
 @pytest.fixture
@@ -26,29 +27,29 @@ def anonymizer():
 def client(anonymizer):
     with Client(
         "http://service", operator=OPERATOR, transport=InProcess(make_app(anonymizer))
-    ) as made:
-        yield made
+    ) as client:
+        yield client
 
 
-def answering(status, content=b"", **headers):
-    """A client of a service that gives the same answer each time."""
-    asked = []
+def client_with_response(status, content=b"", **headers):
+    """A client of a service that always gives the same response."""
+    requests = []
 
     def handle(request):
-        asked.append(request)
+        requests.append(request)
         return httpx.Response(status, content=content, headers=headers)
 
     pauses = []
-    made = Client(
+    client = Client(
         "http://service",
         operator=OPERATOR,
         transport=httpx.MockTransport(handle),
         pause=pauses.append,
     )
-    return made, asked, pauses
+    return client, requests, pauses
 
 
-def test_a_devices_life(client, anonymizer):
+def test_life_cycle_of_a_device(client, anonymizer):
     assert client.healthy()
     accounts = [client.sign_up(*place) for place in scatter(9)]
     assert accounts[0].location is None
@@ -64,7 +65,7 @@ def test_a_devices_life(client, anonymizer):
     assert client.cells()["devices"] == 8
 
 
-def test_the_operators_part(client, anonymizer, monkeypatch):
+def test_operator_methods(client, anonymizer, monkeypatch):
     for place in scatter(9):
         client.sign_up(*place)
     assert client.status() == anonymizer.status()
@@ -76,20 +77,20 @@ def test_the_operators_part(client, anonymizer, monkeypatch):
     assert client.what_if(4) == expected
 
 
-def test_it_speaks_over_the_network(anonymizer):
+def test_it_works_over_the_network(anonymizer):
     with running(make_app(anonymizer)) as url, Client(url) as client:
         account = client.sign_up(41.4, 2.2)
         assert client.look_up(account.pseudonym, account.token) is None
 
 
 @pytest.mark.parametrize("pseudonym", ["unknown", "", "../status", "a/b", "a?b", "a b", "ä", "%2e"])
-def test_no_such_device(client, pseudonym):
+def test_unknown_device(client, pseudonym):
     for ask in (
         lambda: client.look_up(pseudonym, "token"),
         lambda: client.move(pseudonym, "token", 1.0, 2.0),
         lambda: client.cancel(pseudonym, "token"),
     ):
-        with pytest.raises(UnknownDeviceError, match="No device has this pseudonym and token"):
+        with raises(UnknownDeviceError, "service.unknown_device"):
             ask()
 
 
@@ -97,17 +98,17 @@ def test_no_such_device(client, pseudonym):
     "place",
     [(91.987654, 0), (0, 181), (float("nan"), 0), (0, float("inf")), ("x987654", 0), (None, 0)],
 )
-def test_places_that_are_none_are_refused_without_being_repeated(client, place):
+def test_invalid_places_are_rejected_without_being_repeated(client, place):
     with pytest.raises(DataError) as caught:
         client.sign_up(*place)
     assert "987654" not in str(caught.value)
 
 
-def test_the_operators_token_is_needed(anonymizer):
+def test_the_operator_token_is_required(anonymizer):
     transport = InProcess(make_app(anonymizer))
     with (
         Client("http://service", transport=transport) as client,
-        pytest.raises(OptionError, match="operator"),
+        raises(OptionError, "service.unauthorized", option="operator"),
     ):
         client.status()
     with (
@@ -116,29 +117,29 @@ def test_the_operators_token_is_needed(anonymizer):
             operator="not the operator's",
             transport=InProcess(make_app(anonymizer)),
         ) as client,
-        pytest.raises(OptionError, match="does not take this token"),
+        raises(OptionError, "service.unauthorized", status=401),
     ):
         client.rebuild()
 
 
 def test_too_few_devices():
-    client, _, _ = answering(409, b'{"detail": "few"}')
-    with pytest.raises(TooFewRecordsError):
+    client, _, _ = client_with_response(409, b'{"detail": "few"}')
+    with raises(TooFewRecordsError, "guarantee.too_few_records"):
         client.what_if(5)
 
 
-def test_too_many_requests_are_asked_again_after_the_time_named():
-    client, asked, pauses = answering(429, **{"Retry-After": "7"})
-    with pytest.raises(ServiceError, match="too many requests"):
+def test_rate_limited_requests_are_repeated():
+    client, requests, pauses = client_with_response(429, **{"Retry-After": "7"})
+    with raises(ServiceError, "service.rate_limited"):
         client.cells()
-    assert (len(asked), pauses) == (4, [7.0, 7.0, 7.0])
+    assert (len(requests), pauses) == (4, [7.0, 7.0, 7.0])
 
 
 @pytest.mark.parametrize(
     ("after", "waited"), [("3600", []), ("soon", [1.0] * 3), ("-5", [0.0] * 3)]
 )
-def test_odd_times_to_wait(after, waited):
-    client, _, pauses = answering(429, **{"Retry-After": after})
+def test_unusual_retry_after_values(after, waited):
+    client, _, pauses = client_with_response(429, **{"Retry-After": after})
     with pytest.raises(ServiceError):
         client.cells()
     assert pauses == waited
@@ -148,34 +149,34 @@ def test_odd_times_to_wait(after, waited):
     ("status", "content"),
     [(500, b"41.987654"), (502, b"<html>41.987654"), (200, b"<p>41.987654"), (200, b"[1]")],
 )
-def test_a_service_that_fails_is_told_without_its_words(status, content):
-    client, _, _ = answering(status, content)
+def test_failures_do_not_repeat_the_response(status, content):
+    client, _, _ = client_with_response(status, content)
     with pytest.raises(ServiceError) as caught:
         client.look_up("a", "b")
     assert "987654" not in str(caught.value)
     assert not client.healthy()
 
 
-def test_a_service_that_is_not_there():
+def test_an_unreachable_service():
     def handle(request):
         raise httpx.ConnectError(f"no {request.url}", request=request)
 
     with Client("http://service", transport=httpx.MockTransport(handle)) as client:
         assert not client.healthy()
-        with pytest.raises(ServiceError, match="cannot be reached") as caught:
+        with raises(ServiceError, "service.unavailable") as caught:
             client.look_up("secretname", "secrettoken")
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
 
 
-def test_the_url_must_be_one():
-    with pytest.raises(OptionError, match="http"):
+def test_the_url_needs_a_scheme():
+    with raises(OptionError, "option.invalid", option="url"):
         Client("localhost:8000")
 
 
-def test_tokens_with_odd_letters_do_not_break_the_request():
-    client, _, _ = answering(404)
+def test_tokens_with_unusual_characters():
+    client, _, _ = client_with_response(404)
     for token in ("a\r\nb", "ü" * 3, "\x00"):
         with pytest.raises((UnknownDeviceError, ServiceError)):
             client.look_up("a", token)

@@ -1,4 +1,4 @@
-"""Cells on the Earth: sizes, the rule, places, merging, and the corners of the sphere."""
+"""Clustering on the Earth: sizes, assignment, places, merging, poles and the antimeridian."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import microcell as mc
+from microcell.cells import PowerCells
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.locations import Clustering, cluster, merge
 from microcell.locations.clustering import (
@@ -15,34 +16,41 @@ from microcell.locations.clustering import (
     to_degrees,
     to_points,
 )
+from tests.raising import raises
 
 
 def make_city(n, seed=0):
     """Towns of very different sizes, and some devices in between."""
-    chance = np.random.default_rng(seed)
-    towns, weights = chance.uniform([36, -9], [60, 30], size=(40, 2)), 1 / np.arange(1, 41)
-    town = chance.choice(40, size=n, p=weights / weights.sum())
-    places = towns[town] + chance.normal(scale=0.05, size=(n, 2)) * np.sqrt(
-        chance.exponential(size=(n, 1))
+    rng = np.random.default_rng(seed)
+    towns, weights = rng.uniform([36, -9], [60, 30], size=(40, 2)), 1 / np.arange(1, 41)
+    town = rng.choice(40, size=n, p=weights / weights.sum())
+    places = towns[town] + rng.normal(scale=0.05, size=(n, 2)) * np.sqrt(
+        rng.exponential(size=(n, 1))
     )
-    rural = chance.random(n) < 0.1
-    places[rural] = chance.uniform([36, -9], [60, 30], size=(int(rural.sum()), 2))
+    rural = rng.random(n) < 0.1
+    places[rural] = rng.uniform([36, -9], [60, 30], size=(int(rural.sum()), 2))
     return to_points(*places.T)
 
 
 def distortion(points, labels):
-    """Mean squared kilometres to the mean of the cell, plainly."""
+    """Mean squared distance to the mean of the cell, computed naively."""
     return sum(
         ((points[labels == cell] - points[labels == cell].mean(axis=0)) ** 2).sum()
         for cell in set(labels)
     ) / len(points)
 
 
+def make_sites(centroids, costs=None):
+    count = len(centroids)
+    costs = np.zeros(count) if costs is None else costs
+    return PowerCells(centroids=centroids, sizes=np.full(count, 2), k=2, costs=costs)
+
+
 def plain_cell(clustering, point):
-    """The rule, written out."""
+    """Naive assignment to a cell."""
     totals = [
         sum((point - site) ** 2) + cost
-        for site, cost in zip(clustering.sites, clustering.costs, strict=True)
+        for site, cost in zip(clustering.sites.centroids, clustering.sites.costs, strict=True)
     ]
     return clustering.cell_of[totals.index(min(totals))]
 
@@ -66,7 +74,7 @@ def check(clustering, labels, points, k):
     assert (np.abs(clustering.places) <= [90, 180]).all()
 
 
-def test_cells_have_their_sizes_and_are_a_rule():
+def test_cells_have_equal_sizes_and_assign_any_point():
     points = make_city(2_000)
     clustering, labels = cluster(points, 40)
     check(clustering, labels, points, 40)
@@ -75,7 +83,7 @@ def test_cells_have_their_sizes_and_are_a_rule():
     assert clustering.assign(others).tolist() == [plain_cell(clustering, point) for point in others]
 
 
-def test_distortion_is_at_least_15_percent_under_mdav():
+def test_distortion_is_at_least_15_percent_below_mdav():
     points = make_city(4_000)
     labels = cluster(points, 40)[1]
     assert distortion(points, labels) < 0.85 * distortion(
@@ -91,7 +99,7 @@ def test_the_same_seed_gives_the_same_cells():
 
 
 @pytest.mark.parametrize("n", [900, 1_000, 1_049, 1_200, 400, 39])
-def test_a_warm_start_serves_more_and_fewer_devices(n):
+def test_warm_start_with_more_or_fewer_devices(n):
     before, _ = cluster(make_city(1_000), 20)
     points = make_city(n, seed=2)
     clustering, labels = cluster(points, 20, start=before)
@@ -108,7 +116,7 @@ def test_a_warm_start_from_merged_cells_splits_them_again():
     assert distortion(points, labels) < 1.1 * distortion(points, cluster(points, 20)[1])
 
 
-def test_more_cells_than_are_made_at_once_are_one_diagram():
+def test_many_cells_still_form_a_single_diagram():
     points = make_city(4_100)
     clustering, labels = cluster(points, 2)
     assert len(clustering) == 2_050
@@ -117,12 +125,12 @@ def test_more_cells_than_are_made_at_once_are_one_diagram():
 
 
 @pytest.mark.parametrize("start", [False, True])
-def test_the_antimeridian_is_no_border(start):
-    chance = np.random.default_rng(0)
+def test_the_antimeridian_is_not_a_border(start):
+    rng = np.random.default_rng(0)
     longitude = np.concatenate(
-        [chance.uniform(179.9, 180, 20), chance.uniform(-180, -179.9, 20), np.full(40, 100.0)]
+        [rng.uniform(179.9, 180, 20), rng.uniform(-180, -179.9, 20), np.full(40, 100.0)]
     )
-    latitude = np.concatenate([chance.uniform(-0.1, 0.1, 40), chance.uniform(50, 50.1, 40)])
+    latitude = np.concatenate([rng.uniform(-0.1, 0.1, 40), rng.uniform(50, 50.1, 40)])
     points = to_points(latitude, longitude)
     warm = cluster(points, 40)[0] if start else None
     clustering, labels = cluster(points, 40, start=warm)
@@ -130,7 +138,7 @@ def test_the_antimeridian_is_no_border(start):
     assert abs(abs(clustering.places[labels[0], 1]) - 180) < 0.1
 
 
-def test_the_pole_is_a_place_like_others():
+def test_cell_around_the_pole():
     points = to_points(np.full(8, 89.99), np.arange(8) * 45.0)
     clustering, labels = cluster(points, 8)
     assert set(labels) == {0}
@@ -139,7 +147,7 @@ def test_the_pole_is_a_place_like_others():
 
 
 @pytest.mark.parametrize("n", [4, 7, 20])
-def test_all_at_one_spot(n):
+def test_all_devices_at_one_location(n):
     points = to_points(np.full(n, 41.0), np.full(n, 2.0))
     clustering, labels = cluster(points, 4)
     assert np.bincount(labels).min() >= 4
@@ -149,49 +157,49 @@ def test_all_at_one_spot(n):
     assert set(again.assign(points)) <= set(range(len(again)))
 
 
-def test_places_all_over_have_a_mean_or_at_least_a_place():
+def test_balanced_places_still_get_a_valid_place():
     points = to_points(np.array([0.0, 0.0]), np.array([0.0, 180.0]))
     assert np.isfinite(cluster(points, 2)[0].places).all()
 
 
-def test_fewer_devices_than_k_make_no_cell():
-    with pytest.raises(TooFewRecordsError, match="3 devices cannot make a cell of k = 4"):
+def test_fewer_devices_than_k_raise():
+    with raises(TooFewRecordsError, "guarantee.too_few_records", records=3, k=4):
         cluster(make_city(3), 4)
 
 
 @given(st.integers(0, 10_000), st.integers(2, 9), st.integers(2, 60))
 @settings(max_examples=30, deadline=None)
-def test_any_places_make_cells_of_k(seed, k, n):
-    chance = np.random.default_rng(seed)
-    places = chance.uniform([-90, -180], [90, 180], size=(max(k, n), 2)).round(
-        int(chance.integers(-1, 3))
+def test_any_places_form_cells_of_at_least_k(seed, k, n):
+    rng = np.random.default_rng(seed)
+    places = rng.uniform([-90, -180], [90, 180], size=(max(k, n), 2)).round(
+        int(rng.integers(-1, 3))
     )
     points = to_points(*np.clip(places, [-90, -180], [90, 180]).T)
     clustering, labels = cluster(points, k)
     check(clustering, labels, points, k)
 
 
-# ---------------------------------------------------------------------------------------------- merging
+# -------------------------------------------------------------------------------- merging
 
 
-def by_hand(places, k=2):
+def by_hand(places):
     places = np.array(places, dtype=float)
-    sites = to_points(*places.T)
     count = len(places)
-    return Clustering(k, sites, np.zeros(count), np.arange(count), places, np.ones(count))
+    return Clustering(make_sites(to_points(*places.T)), np.arange(count), places, np.ones(count))
 
 
-def test_two_cells_become_one_at_their_weighted_mean():
+def test_merged_cells_are_placed_at_their_weighted_mean():
     before = by_hand([[0, 0], [0, 90], [0, 4], [0, -60]])
     after, numbers = merge(before, 2, np.array([30, 9, 10, 9]))
     assert numbers.tolist() == [0, 1, 0, 2]
     assert after.places.round(2).tolist() == [[0, 1.0], [0, 90], [0, -60]]
     assert after.cell_of.tolist() == [0, 1, 0, 2]
     degree = np.pi / 180 * EARTH_RADIUS
+    sites = before.sites.centroids
     assert after.radius[0] == pytest.approx(
         np.sqrt(1 + (30 * 1**2 + 10 * 3**2) / 40 * degree**2), rel=1e-3
     )
-    assert after.assign(before.sites).tolist() == numbers[before.assign(before.sites)].tolist()
+    assert after.assign(sites).tolist() == numbers[before.assign(sites)].tolist()
 
 
 def test_the_nearest_neighbour_may_be_across_the_antimeridian():
@@ -206,19 +214,19 @@ def test_an_empty_cell_has_no_weight():
     assert after.places == pytest.approx(np.array([[20.0, 0.0]]))
 
 
-def test_opposite_places_merge_into_one_of_them():
+def test_antipodes_merge_into_one_of_them():
     after, _ = merge(by_hand([[0, 0], [0, 180]]), 0, np.array([3, 3]))
     assert np.isfinite(after.places).all()
 
 
 def test_a_single_cell_has_no_neighbour():
-    with pytest.raises(OptionError, match="no neighbour"):
+    with raises(OptionError, "option.invalid"):
         merge(by_hand([[0, 0]]), 0, np.array([1]))
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 12), st.integers(0, 99))
 @settings(deadline=None)
-def test_merging_small_cells_leaves_none_and_loses_nobody(sizes, k, seed):
+def test_merging_leaves_no_small_cell_and_loses_no_device(sizes, k, seed):
     places = np.random.default_rng(seed).uniform([-80, -180], [80, 180], size=(len(sizes), 2))
     found = merge_small(by_hand(places), np.array(sizes), k)
     assert found.sizes.sum() == sum(sizes)
@@ -235,34 +243,34 @@ def test_merging_small_cells_leaves_none_and_loses_nobody(sizes, k, seed):
 @pytest.mark.parametrize(
     "change",
     [
-        {"costs": np.zeros(3)},
-        {"sites": np.zeros((2, 2))},
+        {"sites": make_sites(np.zeros((3, 3)))},
+        {"sites": make_sites(np.zeros((2, 2)))},
         {"cell_of": np.array([0, 2])},
         {"places": np.zeros((3, 2))},
         {"radius": np.zeros(1)},
     ],
 )
-def test_a_clustering_that_does_not_fit_together_is_refused(change):
-    good = {"k": 2, "sites": np.zeros((2, 3)), "costs": np.zeros(2), "cell_of": np.array([0, 1])}
+def test_inconsistent_clustering_is_rejected(change):
+    good = {"sites": make_sites(np.zeros((2, 3))), "cell_of": np.array([0, 1])}
     good |= {"places": np.zeros((2, 2)), "radius": np.zeros(2)}
     Clustering(**good)
     with pytest.raises(DataError):
         Clustering(**(good | change))
 
 
-def test_a_clustering_shows_no_numbers():
-    assert repr(by_hand([[1.25, 2.5]])) == "Clustering(1 cells of 1 sites, k = 2)"
+def test_repr_shows_no_coordinates():
+    assert repr(by_hand([[1.25, 2.5]])) == "Clustering(cells=1, sites=1)"
 
 
-# ---------------------------------------------------------------------------------------------- for tables
+# -------------------------------------------------------------------------------- for tables
 
 
 @pytest.mark.parametrize("across", [False, True])
 def test_tables_with_locations_get_the_same_kind_of_cells(across):
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     latitude, longitude = (
-        chance.uniform(-1, 1, 60),
-        chance.uniform(-1, 1, 60) + (180 if across else 0),
+        rng.uniform(-1, 1, 60),
+        rng.uniform(-1, 1, 60) + (180 if across else 0),
     )
     longitude = np.where(longitude > 180, longitude - 360, longitude)
     table = {"latitude": latitude, "longitude": longitude}

@@ -1,4 +1,4 @@
-"""A database that fails under the service: nothing is acknowledged that is not in it, and look-ups go on."""
+"""Database failures: no change is acknowledged that was not written, and look-ups continue."""
 
 import sqlite3
 import time
@@ -11,9 +11,10 @@ import sqlalchemy as sa
 from microcell.errors import ServiceError
 from microcell.locations import Anonymizer, anonymizer
 from microcell.locations import store as _store
-from microcell.locations.store import BrokenStoreError, Store
+from microcell.locations.store import Store, StoreError
 from tests.locations.reading import read_database
 from tests.locations.serving import asking, bearer, make_app, scatter
+from tests.raising import raises
 
 KEY = bytes(range(32))
 K = 4
@@ -36,14 +37,14 @@ def accounts(service):
     return service.sign_up_many(*np.array(scatter(13)).T)
 
 
-def look_all_up(service, accounts):
+def look_up_all(service, accounts):
     return {
         account.pseudonym: service.look_up(account.pseudonym, account.token) for account in accounts
     }
 
 
-def refuse(*_):
-    raise BrokenStoreError("The database is full.")
+def fail_to_write(*_):
+    raise StoreError("The database is full.")
 
 
 def changes_of(service, account):
@@ -56,16 +57,16 @@ def changes_of(service, account):
     ]
 
 
-def test_look_ups_go_on_and_nothing_is_acknowledged_while_nothing_can_be_written(
+def test_look_ups_continue_and_changes_fail_while_the_database_cannot_be_written(
     service, accounts, database, monkeypatch
 ):
-    before, kept = look_all_up(service, accounts), read_database(database)
-    monkeypatch.setattr(Store, "write", refuse)
-    monkeypatch.setattr(Store, "connect", refuse)
+    before, kept = look_up_all(service, accounts), read_database(database)
+    monkeypatch.setattr(Store, "write", fail_to_write)
+    monkeypatch.setattr(Store, "connect", fail_to_write)
     for change in changes_of(service, accounts[0]):
         with pytest.raises(ServiceError):
             change()
-        assert look_all_up(service, accounts) == before
+        assert look_up_all(service, accounts) == before
         assert service.overview().devices == 13
     assert read_database(database) == kept
     monkeypatch.undo()
@@ -73,24 +74,24 @@ def test_look_ups_go_on_and_nothing_is_acknowledged_while_nothing_can_be_written
     assert service.overview().devices == 14
 
 
-def test_a_change_that_was_written_though_it_failed_is_seen_after_the_next_one(
+def test_a_change_written_despite_an_error_appears_with_the_next_change(
     service, accounts, database, monkeypatch
 ):
-    """The answer to a commit may be lost. Until it is known, all look as before; then as the database has it."""
+    """The reply to a commit may be lost; the next change reloads the state of the database."""
     whole = Store.write
 
     def write_and_fail(store, change):
         whole(store, change)
-        raise BrokenStoreError("The connection was lost.")
+        raise StoreError("The connection was lost.")
 
-    before = look_all_up(service, accounts)
+    before = look_up_all(service, accounts)
     gone = accounts[0]
     monkeypatch.setattr(Store, "write", write_and_fail)
     with pytest.raises(ServiceError):
         service.cancel(gone.pseudonym, gone.token)
     monkeypatch.undo()
     assert gone.pseudonym not in read_database(database).cell_of
-    assert look_all_up(service, accounts) == before
+    assert look_up_all(service, accounts) == before
     service.sign_up(41.4, 2.2)
     assert service.overview().devices == 13
     users = Counter(place for _, place in service.placements())
@@ -98,11 +99,11 @@ def test_a_change_that_was_written_though_it_failed_is_seen_after_the_next_one(
     assert dict(service.placements()).keys() == read_database(database).cell_of.keys()
 
 
-def test_memory_that_may_be_half_changed_is_not_served(service, accounts, monkeypatch):
+def test_suspect_memory_is_not_served(service, accounts, monkeypatch):
     monkeypatch.setattr(service._population, "remove", lambda *_: service.no_such_thing)
     with pytest.raises(AttributeError):
         service.cancel(accounts[0].pseudonym, accounts[0].token)
-    monkeypatch.setattr(Store, "connect", refuse)
+    monkeypatch.setattr(Store, "connect", fail_to_write)
     with pytest.raises(ServiceError):
         service.look_up(accounts[1].pseudonym, accounts[1].token)
     monkeypatch.undo()
@@ -110,9 +111,9 @@ def test_memory_that_may_be_half_changed_is_not_served(service, accounts, monkey
     assert service.overview().devices == 12
 
 
-def test_the_web_answers_look_ups_and_503_to_changes(service, accounts, monkeypatch):
-    monkeypatch.setattr(Store, "write", refuse)
-    monkeypatch.setattr(Store, "connect", refuse)
+def test_the_api_answers_look_ups_and_responds_503_to_changes(service, accounts, monkeypatch):
+    monkeypatch.setattr(Store, "write", fail_to_write)
+    monkeypatch.setattr(Store, "connect", fail_to_write)
     path, token = f"/devices/{accounts[0].pseudonym}/location", bearer(accounts[0].token)
     with asking(make_app(service)) as http:
         for _ in range(2):
@@ -128,37 +129,37 @@ def test_a_full_disk(tmp_path):
     database = str(tmp_path / "devices.db")
     service = Anonymizer.open(database, K, key=KEY, background=False)
     accounts = service.sign_up_many(*np.array(scatter(13)).T)
-    before = look_all_up(service, accounts)
-    tell_sqlite(service, "PRAGMA max_page_count = 1")
-    with pytest.raises(ServiceError, match=r"cannot be written \(OperationalError\)"):
+    before = look_up_all(service, accounts)
+    execute_directly(service, "PRAGMA max_page_count = 1")
+    with raises(StoreError, "service.unavailable", cause="OperationalError"):
         service.sign_up_many(*np.array(scatter(2000)).T)
-    assert look_all_up(service, accounts) == before
+    assert look_up_all(service, accounts) == before
     assert (
         service.sign_up(41.4, 2.2).location is not None
-    )  # the limit is the connection's, and that is a new one
+    )  # the limit belonged to the old connection
     service.close()
     assert len(read_database(database).cell_of) == 14
 
 
-def test_a_database_that_another_writes_to(tmp_path):
-    """Whoever holds the file for long makes changes fail, and look-ups not."""
+def test_a_locked_database(tmp_path):
+    """Another writer that holds the file makes changes fail, but not look-ups."""
     database = str(tmp_path / "devices.db")
     service = Anonymizer.open(database, K, key=KEY, background=False)
     accounts = service.sign_up_many(*np.array(scatter(13)).T)
-    tell_sqlite(service, "PRAGMA busy_timeout = 10")
+    execute_directly(service, "PRAGMA busy_timeout = 10")
     other = sqlite3.connect(database, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(ServiceError, match="cannot be written"):
+    with raises(StoreError, "service.unavailable"):
         service.cancel(accounts[0].pseudonym, accounts[0].token)
-    assert None not in look_all_up(service, accounts).values()
+    assert None not in look_up_all(service, accounts).values()
     other.execute("ROLLBACK")
     other.close()
     service.cancel(accounts[0].pseudonym, accounts[0].token)
     service.close()
 
 
-def test_a_service_whose_database_another_took_serves_nothing_more(postgresql, monkeypatch):
-    monkeypatch.setattr(_store, "PATIENCE", 0.1)
+def test_a_service_stops_serving_when_another_process_takes_the_database(postgresql, monkeypatch):
+    monkeypatch.setattr(_store, "LOCK_TIMEOUT", 0.1)
     database = postgresql.new_database()
     service = Anonymizer.open(database, K, key=KEY, background=False)
     accounts = service.sign_up_many(*np.array(scatter(13)).T)
@@ -167,7 +168,7 @@ def test_a_service_whose_database_another_took_serves_nothing_more(postgresql, m
     for _ in range(2):
         with pytest.raises(ServiceError):
             service.sign_up(41.4, 2.2)
-    with pytest.raises(ServiceError, match="cannot go on with its database"):
+    with raises(ServiceError, "service.unavailable"):
         service.look_up(accounts[0].pseudonym, accounts[0].token)
     assert len(other.sign_up(41.4, 2.2).pseudonym) > 10
     other.close()
@@ -176,54 +177,54 @@ def test_a_service_whose_database_another_took_serves_nothing_more(postgresql, m
     service.close()
 
 
-def test_a_service_that_only_looks_up_notices_that_its_database_was_taken(postgresql, monkeypatch):
-    monkeypatch.setattr(anonymizer, "BEAT", 0.02)
-    monkeypatch.setattr(_store, "PATIENCE", 0.1)
+def test_an_idle_service_notices_that_its_database_was_taken(postgresql, monkeypatch):
+    monkeypatch.setattr(anonymizer, "WATCH_INTERVAL", 0.02)
+    monkeypatch.setattr(_store, "LOCK_TIMEOUT", 0.1)
     database = postgresql.new_database()
     service = Anonymizer.open(database, K, key=KEY)
     accounts = service.sign_up_many(*np.array(scatter(13)).T)
-    with service._write:  # until the other has it, ours does not look
+    with service._write_lock:  # keeps the watch from reconnecting first
         end_connections(service)
         other = Anonymizer.open(database, K, key=KEY, background=False)
-    wait_for(lambda: service._doubtful)
+    wait_for(lambda: service._suspect)
     with pytest.raises(ServiceError):
         service.look_up(accounts[0].pseudonym, accounts[0].token)
     for account in accounts[:11]:
         other.cancel(account.pseudonym, account.token)
     other.close()
-    wait_for(lambda: not service._doubtful)
+    wait_for(lambda: not service._suspect)
     assert service.overview().devices == 2
     assert service.look_up(accounts[12].pseudonym, accounts[12].token) is None
     service.close()
 
 
-def test_a_server_that_is_restarted_is_found_again(postgresql, monkeypatch):
-    monkeypatch.setattr(anonymizer, "BEAT", 0.02)
+def test_the_service_reconnects_after_a_server_restart(postgresql, monkeypatch):
+    monkeypatch.setattr(anonymizer, "WATCH_INTERVAL", 0.02)
     service = Anonymizer.open(postgresql.new_database(), K, key=KEY)
     accounts = service.sign_up_many(*np.array(scatter(13)).T)
-    before = look_all_up(service, accounts)
+    before = look_up_all(service, accounts)
     postgresql.restart()
-    assert look_all_up(service, accounts) == before
+    assert look_up_all(service, accounts) == before
     wait_for(lambda: not service._stale and service._epoch > 1)
     assert service.sign_up(41.4, 2.2).location is not None
-    assert look_all_up(service, accounts) == before
+    assert look_up_all(service, accounts) == before
     service.close()
 
 
 def wait_for(condition, seconds=60):
     until = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < until, "it did not come"
+        assert time.monotonic() < until, "timed out"
         time.sleep(0.01)
 
 
-def tell_sqlite(service, statement):
-    """To the connection itself, outside of any transaction."""
+def execute_directly(service, statement):
+    """Execute a statement on the driver connection, outside of any transaction."""
     service._store._connected().connection.driver_connection.execute(statement)
 
 
 def end_connections(service):
-    """Let the server end the service's connection, as when it is restarted."""
+    """Terminate the service's connection on the server, as a restart would."""
     store = service._store
     with store._connected().begin():
         ours = store._connected().execute(sa.text("SELECT pg_backend_pid()")).scalar_one()

@@ -1,4 +1,4 @@
-"""A service that is killed at any moment: what it acknowledged is there again, and no cell under k is served."""
+"""Killing the service at any moment loses no acknowledged change and serves no cell below k."""
 
 import json
 import os
@@ -24,35 +24,35 @@ from microcell.locations import Anonymizer
 
 database, seed = sys.argv[1], int(sys.argv[2])
 service = Anonymizer.open(database, 4, key=bytes(range(32)), share=0.05)
-chance = np.random.default_rng(seed)
+rng = np.random.default_rng(seed)
 known = json.loads(sys.stdin.readline())
 
-def tell(*words):
+def report(*words):
     sys.stdout.write(json.dumps(words) + "\\n")
     sys.stdout.flush()
 
-tell("ready")
+report("ready")
 while True:
-    turn = chance.random()
+    turn = rng.random()
     if turn < 0.6 or len(known) < 8:
-        account = service.sign_up(*chance.normal([41.4, 2.2], 0.1))
+        account = service.sign_up(*rng.normal([41.4, 2.2], 0.1))
         known.append([account.pseudonym, account.token])
-        tell("in", account.pseudonym, account.token)
+        report("in", account.pseudonym, account.token)
     elif turn < 0.85:
-        name, token = known.pop(int(chance.integers(len(known))))
-        tell("leaving", name)
+        name, token = known.pop(int(rng.integers(len(known))))
+        report("leaving", name)
         service.cancel(name, token)
-        tell("out", name)
+        report("out", name)
     elif turn < 0.9:
         service.rebuild(wait=True)
     else:
-        name, token = known[int(chance.integers(len(known)))]
-        service.move(name, token, *chance.normal([41.4, 2.2], 0.1))
+        name, token = known[int(rng.integers(len(known)))]
+        service.move(name, token, *rng.normal([41.4, 2.2], 0.1))
 """
 
 
-def live_and_die(database, seed, known, lines, seconds):
-    """Run a service that tells what it acknowledged, kill it, and return what it told."""
+def run_and_kill(database, seed, known, lines, seconds):
+    """Run a service that reports acknowledged changes, kill it, and return its reports."""
     child = subprocess.Popen(
         [sys.executable, "-c", LIVE, database, str(seed)],
         stdin=subprocess.PIPE,
@@ -62,32 +62,32 @@ def live_and_die(database, seed, known, lines, seconds):
     child.stdin.write(json.dumps(known) + "\n")
     child.stdin.flush()
     assert json.loads(child.stdout.readline()) == ["ready"]
-    told = "".join(child.stdout.readline() for _ in range(lines))
+    output = "".join(child.stdout.readline() for _ in range(lines))
     time.sleep(seconds)
     os.kill(child.pid, signal.SIGKILL)
-    told += child.stdout.read()
+    output += child.stdout.read()
     child.wait()
     child.stdin.close()
     child.stdout.close()
     assert child.returncode == -signal.SIGKILL
-    return [json.loads(line) for line in told.splitlines(keepends=True) if line.endswith("\n")]
+    return [json.loads(line) for line in output.splitlines(keepends=True) if line.endswith("\n")]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals")
 def test_nothing_acknowledged_is_lost_when_the_service_is_killed(new_database):
-    database, chance = new_database(), random.Random(0)
+    database, rng = new_database(), random.Random(0)
     present, maybe = {}, set()
     for turn in range(5):
         known = [[name, token] for name, token in present.items() if name not in maybe]
-        for what, name, *token in live_and_die(database, turn, known, 20, chance.uniform(0.0, 0.1)):
-            if what == "in":
+        for action, name, *token in run_and_kill(database, turn, known, 20, rng.uniform(0.0, 0.1)):
+            if action == "in":
                 present[name] = token[0]
-            elif what == "leaving":
+            elif action == "leaving":
                 maybe.add(name)
             else:
                 maybe.discard(name)
                 del present[name]
-        service = open_again(database)
+        service = reopen(database)
         placed = dict(service.placements())
         assert {name for name in present if name not in maybe} <= set(placed)
         for name, token in present.items():
@@ -99,13 +99,13 @@ def test_nothing_acknowledged_is_lost_when_the_service_is_killed(new_database):
         sizes = Counter(read_database(database).cell_of.values())
         assert all(count >= K for cell, count in sizes.items() if cell is not None)
         for name in maybe:
-            present.pop(name)  # it was asked to go: both ends are right
+            present.pop(name)  # its cancellation was pending: either outcome is right
         maybe.clear()
     assert len(present) >= K
 
 
-def open_again(database):
-    """The service again; the database may need a moment to notice that the other is gone."""
+def reopen(database):
+    """Reopen the service; the database may need a moment to notice that the process is gone."""
     until = time.monotonic() + 60
     while True:
         try:

@@ -1,11 +1,12 @@
-"""Limits: as many requests as were promised, no more, and bounded memory."""
+"""Rate limits: burst, rate and bounded memory."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.errors import OptionError
-from microcell.locations.web.shield import Limit, client_of
+from microcell.locations.web.middleware import RateLimit, client_of
+from tests.raising import raises
 
 
 class Clock:
@@ -22,7 +23,7 @@ def allowed(limit, client="a"):
 
 def test_a_burst_and_then_the_rate():
     clock = Clock()
-    limit = Limit(rate=4.0, burst=3, clock=clock)
+    limit = RateLimit(rate=4.0, burst=3, clock=clock)
     assert [allowed(limit) for _ in range(5)] == [True, True, True, False, False]
     clock.now += 0.25
     assert [allowed(limit) for _ in range(2)] == [True, False]
@@ -30,16 +31,16 @@ def test_a_burst_and_then_the_rate():
     assert [allowed(limit) for _ in range(4)] == [True, True, True, False]
 
 
-def test_clients_do_not_share():
-    limit = Limit(rate=1.0, burst=1, clock=Clock())
+def test_clients_have_separate_limits():
+    limit = RateLimit(rate=1.0, burst=1, clock=Clock())
     assert allowed(limit, "a")
     assert not allowed(limit, "a")
     assert allowed(limit, "b")
 
 
-def test_waiting_as_long_as_told_is_enough():
+def test_the_returned_wait_is_sufficient():
     clock = Clock()
-    limit = Limit(rate=0.2, burst=1, clock=clock)
+    limit = RateLimit(rate=0.2, burst=1, clock=clock)
     assert allowed(limit)
     wait = limit.wait("a")
     assert wait == pytest.approx(5.0)
@@ -49,14 +50,14 @@ def test_waiting_as_long_as_told_is_enough():
     assert allowed(limit)
 
 
-def test_no_limit_keeps_nothing():
-    limit = Limit(rate=0.0)
+def test_without_a_limit_nothing_is_stored():
+    limit = RateLimit(rate=0.0)
     assert all(allowed(limit, str(i)) for i in range(1000))
     assert len(limit) == 0
 
 
-def test_memory_is_bounded_and_the_newest_are_remembered():
-    limit = Limit(rate=1.0, burst=1, clock=Clock(), most=10)
+def test_memory_is_bounded_and_recent_clients_are_kept():
+    limit = RateLimit(rate=1.0, burst=1, clock=Clock(), max_clients=10)
     for i in range(1000):
         limit.wait(str(i))
     assert len(limit) == 10
@@ -66,7 +67,7 @@ def test_memory_is_bounded_and_the_newest_are_remembered():
 @given(st.lists(st.floats(0.0, 3.0), max_size=60), st.floats(0.1, 5.0), st.integers(1, 6))
 def test_never_more_than_burst_and_rate_allow(pauses, rate, burst):
     clock = Clock()
-    limit = Limit(rate=rate, burst=burst, clock=clock)
+    limit = RateLimit(rate=rate, burst=burst, clock=clock)
     granted = []
     for pause in pauses:
         clock.now += pause
@@ -78,14 +79,14 @@ def test_never_more_than_burst_and_rate_allow(pauses, rate, burst):
 
 
 @pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf")])
-def test_rates_must_be_numbers(rate):
-    with pytest.raises(OptionError, match="rate"):
-        Limit(rate=rate)
+def test_invalid_rates_are_rejected(rate):
+    with raises(OptionError, "option.out_of_range", option="rate"):
+        RateLimit(rate=rate)
 
 
-def test_a_burst_is_one_or_more():
-    with pytest.raises(OptionError, match="burst"):
-        Limit(rate=1.0, burst=0)
+def test_a_burst_of_zero_is_rejected():
+    with raises(OptionError, "option.out_of_range", option="burst"):
+        RateLimit(rate=1.0, burst=0)
 
 
 @pytest.mark.parametrize(
@@ -102,5 +103,5 @@ def test_a_burst_is_one_or_more():
         ("testclient", "testclient"),
     ],
 )
-def test_a_network_of_version_6_is_one_client(address, client):
+def test_an_ipv6_network_counts_as_one_client(address, client):
     assert client_of(address) == client

@@ -1,4 +1,4 @@
-"""The page in a browser, on a service that runs: the map is drawn, what-if works, nothing is asked elsewhere."""
+"""The web page in a browser: map, what-if, operator actions, and no requests to other hosts."""
 
 import re
 import time
@@ -13,7 +13,7 @@ pytest.importorskip("fastapi", reason="the extra locations is not installed")
 
 from tests.locations.serving import OPERATOR, make_app, open_anonymizer, running, scatter
 
-PATIENCE = 60
+TIMEOUT = 60
 FILES = ("index.html", "style.css", "page.js", "map.js", "colours.js", "histogram.js", "icon.svg")
 
 
@@ -33,7 +33,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def service():
-    """A service with cells: its address, and the anonymizer behind it."""
+    """URL and anonymizer of a service with cells."""
     anonymizer = open_anonymizer(k=5, share=0.9)
     anonymizer.sign_up_many(*zip(*scatter(300), strict=True))
     with running(make_app(anonymizer)) as url:
@@ -42,7 +42,7 @@ def service():
 
 
 def wait_for(browser, expression):
-    limit = time.monotonic() + PATIENCE
+    limit = time.monotonic() + TIMEOUT
     while not (found := browser.run(expression)):
         assert time.monotonic() < limit, (
             f"never true: {expression}\n{browser.run('document.body.innerText')}"
@@ -52,7 +52,7 @@ def wait_for(browser, expression):
 
 
 def open_page(browser, url, **options):
-    browser.open("about:blank")  # what the page before still asks is not this one's
+    browser.open("about:blank")  # drop pending requests of the previous page
     browser.open(f"{url}/", **options)
     browser.run("sessionStorage.clear()")
     wait_for(browser, "document.getElementById('state').dataset.state === 'live'")
@@ -65,7 +65,7 @@ def words(browser, name):
 
 
 def colours_on_map(browser, step=7):
-    """The colours of the map's pixels, and how many have each."""
+    """Count the pixels of each colour on the map."""
     return browser.run(
         "(() => { const map = document.getElementById('map');"
         " const copy = Object.assign(document.createElement('canvas'), { width: map.width, height: map.height });"
@@ -90,7 +90,7 @@ def enter(browser, token):
 
 
 def troubles(browser, *, url):
-    """What the console says, and what was asked of any other address."""
+    """Return console messages and requests to other addresses."""
     browser.run("1")
     said = [
         event
@@ -102,18 +102,16 @@ def troubles(browser, *, url):
     return said, [address for address in asked if not address.startswith(f"{url}/")]
 
 
-# ------------------------------------------------------------------------------------------------ the files
+# -------------------------------------------------------------------------------- the files
 
 
-def test_the_page_needs_nothing_from_elsewhere():
+def test_the_page_loads_nothing_from_other_hosts():
     for name in FILES:
         addresses = set(re.findall(r"(?:https?:)?//[\w.]+\.\w+", text_of(name)))
-        assert addresses <= {"http://www.w3.org"}, (
-            name
-        )  # the name of a namespace, which nobody asks
+        assert addresses <= {"http://www.w3.org"}, name  # an XML namespace, never requested
 
 
-def test_the_page_has_no_script_or_style_of_its_own():
+def test_the_page_has_no_inline_script_or_style():
     page = text_of("index.html")
     assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", page)
     assert all(re.search(r"\ssrc=", tag) for tag in re.findall(r"<script[^>]*>", page))
@@ -138,7 +136,7 @@ def test_the_wheel_ships_the_page(tmp_path):
         assert {f"microcell/locations/page/{name}" for name in FILES} <= set(wheel.namelist())
 
 
-# ------------------------------------------------------------------------------------------------ the map
+# -------------------------------------------------------------------------------- the map
 
 
 @pytest.mark.parametrize("width", [1280, 400])
@@ -154,13 +152,13 @@ def test_the_map_is_drawn(browser, service, width, dark):
     assert troubles(browser, url=url) == ([], [])
 
 
-def test_the_facts_are_those_of_the_service(browser, service):
+def test_the_facts_match_the_service(browser, service):
     url, anonymizer = service
     open_page(browser, url)
     view = anonymizer.overview()
     assert words(browser, "devices") == f"{view.devices:,}"
     assert words(browser, "cells") == f"{len(view.cells):,}"
-    assert words(browser, "least") == f"{view.least_size} devices"
+    assert words(browser, "smallest") == f"{view.smallest_cell} devices"
     assert words(browser, "k") == "5"
     assert "k = 5" in words(browser, "promise-k")
     browser.run("document.getElementById('listing').open = true")
@@ -183,7 +181,7 @@ def test_colours_change_with_the_measure(browser, service):
     assert len(set(legends)) == 3
 
 
-def test_a_cell_tells_its_facts_to_mouse_and_keyboard(browser, service):
+def test_cell_details_with_mouse_and_keyboard(browser, service):
     url, anonymizer = service
     open_page(browser, url)
     box = browser.run(
@@ -218,7 +216,7 @@ def test_the_map_zooms_and_moves(browser, service):
     assert troubles(browser, url=url) == ([], [])
 
 
-def test_a_stray_device_does_not_make_the_city_a_dot(browser):
+def test_a_stray_device_does_not_shrink_the_city(browser):
     anonymizer = open_anonymizer(k=5, share=0.9)
     anonymizer.sign_up_many(*zip(*scatter(300), (-30.0, 100.0), strict=True))
     with running(make_app(anonymizer)) as url:
@@ -237,26 +235,28 @@ def test_the_page_follows_the_service(browser):
     anonymizer.sign_up_many(*zip(*scatter(7), strict=True))
     with running(make_app(anonymizer)) as url:
         open_page(browser, url, width=400)
-        assert "Waiting until 20 devices have signed up: 7 of 20" in words(browser, "empty")
+        assert "Waiting for 20 devices to sign up: 7 of 20" in words(browser, "empty")
         assert browser.run("document.documentElement.scrollWidth") <= 400
         anonymizer.sign_up_many(*zip(*scatter(60, seed=1), strict=True))
         wait_for(browser, "document.getElementById('empty').hidden")
         assert words(browser, "change") == "+60"
         assert troubles(browser, url=url) == ([], [])
     wait_for(browser, "document.getElementById('state').dataset.state === 'gone'")
-    assert "has not answered since" in words(browser, "state")
+    assert "No response from the service since" in words(browser, "state")
     assert words(browser, "devices") == "67"
     anonymizer.close()
 
 
-# ------------------------------------------------------------------------------------------------ the operator
+# -------------------------------------------------------------------------------- the operator
 
 
-def test_a_wrong_token_is_refused(browser, service):
+def test_a_wrong_token_is_rejected(browser, service):
     url, _ = service
     open_page(browser, url)
     enter(browser, "not the operator at all")
-    wait_for(browser, "document.getElementById('refused').textContent.includes('not the operator')")
+    wait_for(
+        browser, "document.getElementById('refused').textContent.includes('token is not valid')"
+    )
     assert browser.run("document.getElementById('inside').hidden")
     assert browser.run("sessionStorage.length") == 0
 
@@ -277,8 +277,8 @@ def test_what_if(browser, service):
     expected = anonymizer.what_if(30)
     said = words(browser, "answer")
     assert f"With k = 30 there would be {expected.cells} cells." in said
-    assert f"{expected.mean:.1f} km from the location they use on average" in said
-    assert re.search(r"[\d.]+ times as far as with the k of now, 5", said)
+    assert f"devices would be {expected.mean:.1f} km from the location they use" in said
+    assert re.search(r"[\d.]+ times the distance at the current k = 5", said)
     assert browser.run("document.querySelectorAll('#chart svg path').length") == 2
     assert (
         browser.run("document.querySelectorAll('#chart tr').length")
@@ -298,7 +298,7 @@ def test_the_operator_rebuilds(browser, service):
     enter(browser, OPERATOR)
     wait_for(browser, "!document.getElementById('inside').hidden")
     browser.run("document.getElementById('rebuild').click(); true")
-    limit = time.monotonic() + PATIENCE
+    limit = time.monotonic() + TIMEOUT
     while anonymizer.status().rebuilds == before:
         assert time.monotonic() < limit
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""The service does what its description says: whatever is sent, no failure and no answer that is not declared."""
+"""The service conforms to its OpenAPI description for arbitrary requests."""
 
 import json
 
@@ -12,10 +12,10 @@ from tests.locations.serving import OPERATOR, asking, bearer, make_app, open_ano
 ANONYMIZER = open_anonymizer(k=3)
 APP = make_app(ANONYMIZER)
 DEVICE, *_ = [ANONYMIZER.sign_up(*place) for place in scatter(12)]
-"""Made when the tests are collected, since the tests themselves are made from the description."""
+"""Created at collection time, because the tests are generated from the description."""
 
 schema = schemathesis.openapi.from_asgi("/openapi.json", APP)
-QUIETLY = settings(
+SETTINGS = settings(
     max_examples=25,
     deadline=None,
     database=None,
@@ -24,44 +24,44 @@ QUIETLY = settings(
 )
 
 
-@pytest.fixture(scope="session", autouse=True)  # tests of a module may be run in several turns
+@pytest.fixture(scope="session", autouse=True)  # the tests of a module may run in several groups
 def _close():
     yield
     ANONYMIZER.close()
 
 
 @schema.parametrize()
-@QUIETLY
-def test_strangers_get_declared_answers(case):
+@SETTINGS
+def test_anonymous_requests_get_declared_responses(case):
     case.call_and_validate()
 
 
 @schema.parametrize()
-@QUIETLY
-def test_the_operator_gets_declared_answers(case):
+@SETTINGS
+def test_the_operator_gets_declared_responses(case):
     case.call_and_validate(headers=bearer(OPERATOR))
 
 
 @schema.include(path_regex="location$", method=["GET", "PUT"]).parametrize()
-@QUIETLY
-def test_a_device_gets_declared_answers(case):
+@SETTINGS
+def test_a_device_gets_declared_responses(case):
     case.path_parameters = {"pseudonym": DEVICE.pseudonym}
-    # A wrong token is answered like an unknown pseudonym, on purpose; test_web.py sees to it.
+    # A wrong token is answered like an unknown pseudonym on purpose; see test_web.py.
     case.call_and_validate(headers=bearer(DEVICE.token), excluded_checks=[ignored_auth])
 
 
-def test_every_operation_declares_how_it_refuses():
+def test_every_operation_declares_its_errors():
     with asking(APP) as http:
-        told = http.get("/openapi.json").json()
-    assert set(told["paths"]) == {
-        "/devices", "/devices/{pseudonym}/location", "/devices/{pseudonym}", "/cells", "/health", "/status", "/rebuild",
-        "/what-if", "/metrics",
+        description = http.get("/openapi.json").json()
+    assert set(description["paths"]) == {
+        "/devices", "/devices/{pseudonym}/location", "/devices/{pseudonym}", "/cells", "/health",
+        "/status", "/rebuild", "/what-if", "/metrics",
     }  # fmt: skip
-    assert set(told["components"]["securitySchemes"]) == {"device", "operator"}
-    for path, operations in told["paths"].items():
+    assert set(description["components"]["securitySchemes"]) == {"device", "operator"}
+    for path, operations in description["paths"].items():
         for method, operation in operations.items():
             codes = set(operation["responses"])
             assert {"400", "408", "413", "429", "500", "503"} <= codes, (path, method)
             assert ("401" in codes) == ("security" in operation), (path, method)
             assert operation["summary"]
-    assert "HTTPValidationError" not in json.dumps(told)
+    assert "HTTPValidationError" not in json.dumps(description)

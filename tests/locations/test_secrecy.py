@@ -1,4 +1,4 @@
-"""No exact location leaves the service: not in answers, logs, metrics, errors, or the description of an object."""
+"""Exact locations never appear in responses, logs, metrics, errors or reprs."""
 
 import logging
 import sqlite3
@@ -36,12 +36,12 @@ def place(latitude=SECRET[0], longitude=SECRET[1]):
 
 
 def use_all(http):
-    """A device's life, and all that can be asked; the texts of all answers."""
+    """Send every kind of request and return the response texts."""
     steps = (0.0, 0.1234567, 0.3456789, 0.5432109, 0.7654321, 0.8765432, 0.9999999)
     accounts = [
         http.post("/devices", json=place(SECRET[0] + step, SECRET[1] - step**2)) for step in steps
     ]
-    told = [answer.text for answer in accounts]
+    texts = [response.text for response in accounts]
     account = accounts[0].json()
     device, token = f"/devices/{account['pseudonym']}", bearer(account["token"])
     requests = [
@@ -68,24 +68,26 @@ def use_all(http):
         ("DELETE", device, {"headers": token}),
         (f"X{TRACES[0]}", "/devices", {}),
     ]
-    return told + [http.request(method, path, **content).text for method, path, content in requests]
+    return texts + [
+        http.request(method, path, **content).text for method, path, content in requests
+    ]
 
 
-def test_no_answer_log_or_metric_holds_a_location(anonymizer, caplog, capfd):
+def test_no_response_log_or_metric_contains_a_location(anonymizer, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     for name in (
         "httpx",
         "httpcore",
         "asyncio",
-    ):  # of the client, which here is in the same process
+    ):  # the client runs in the same process
         logging.getLogger(name).setLevel(logging.WARNING)
     with asking(make_app(anonymizer)) as http:
-        answers = use_all(http)
-    assert len(answers) == 25
-    assert not traces_in("".join(answers))
+        responses = use_all(http)
+    assert len(responses) == 25
+    assert not traces_in("".join(responses))
     assert not traces_in(caplog.text)
     assert not traces_in("".join(capfd.readouterr()))
-    assert "/devices/{pseudonym}/location" in caplog.text  # the log does tell of requests
+    assert "/devices/{pseudonym}/location" in caplog.text  # requests are logged
 
 
 def test_the_server_itself_logs_no_location(anonymizer, caplog, capfd):
@@ -95,13 +97,13 @@ def test_the_server_itself_logs_no_location(anonymizer, caplog, capfd):
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
     with running(make_app(anonymizer)) as url, httpx.Client(base_url=url, trust_env=False) as http:
-        answers = use_all(http)
-    assert not traces_in("".join(answers))
+        responses = use_all(http)
+    assert not traces_in("".join(responses))
     assert not traces_in(caplog.text)
     assert not traces_in("".join(capfd.readouterr()))
 
 
-def test_a_failure_is_logged_by_kind_and_line_only(anonymizer, monkeypatch, caplog, capfd):
+def test_failures_are_logged_by_type_and_line_only(anonymizer, monkeypatch, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -111,31 +113,28 @@ def test_a_failure_is_logged_by_kind_and_line_only(anonymizer, monkeypatch, capl
 
     monkeypatch.setattr(anonymizer, "sign_up", fail)
     with asking(make_app(anonymizer)) as http:
-        answer = http.post("/devices", json=place())
-    assert (answer.status_code, answer.json()) == (
-        500,
-        {"detail": "The service failed. Its log tells the operator where."},
-    )
-    assert "content-security-policy" in answer.headers
+        response = http.post("/devices", json=place())
+    assert (response.status_code, response.json()["code"]) == (500, "service.failed")
+    assert "content-security-policy" in response.headers
     assert "RuntimeError at " in caplog.text
     assert "test_secrecy.py:" in caplog.text
-    assert not traces_in(answer.text + caplog.text + "".join(capfd.readouterr()))
+    assert not traces_in(response.text + caplog.text + "".join(capfd.readouterr()))
 
 
-def test_a_failure_of_a_look_up_tells_no_more(anonymizer, monkeypatch, caplog):
+def test_a_failed_look_up_reveals_nothing(anonymizer, monkeypatch, caplog):
     def fail(*words):
         raise KeyError(SECRET, words)
 
     monkeypatch.setattr(anonymizer, "look_up", fail)
     with asking(make_app(anonymizer)) as http:
-        answer = http.get("/devices/someone/location", headers=bearer("sometoken"))
-    assert answer.status_code == 500
-    assert not traces_in(answer.text + caplog.text)
+        response = http.get("/devices/someone/location", headers=bearer("sometoken"))
+    assert response.status_code == 500
+    assert not traces_in(response.text + caplog.text)
     assert "someone" not in caplog.text
     assert "sometoken" not in caplog.text
 
 
-def test_logs_hold_no_pseudonym_token_or_address(anonymizer, caplog):
+def test_logs_contain_no_pseudonym_token_or_address(anonymizer, caplog):
     caplog.set_level(logging.DEBUG)
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -149,24 +148,24 @@ def test_logs_hold_no_pseudonym_token_or_address(anonymizer, caplog):
         assert word not in metrics
 
 
-def test_requests_are_not_logged_unless_wanted(anonymizer, caplog):
+def test_request_logging_can_be_disabled(anonymizer, caplog):
     caplog.set_level(logging.DEBUG, "microcell")
     with asking(make_app(anonymizer, log_requests=False)) as http:
         http.get("/health")
     assert not [record for record in caplog.records if record.name.startswith("microcell")]
 
 
-def test_settings_do_not_show_the_token():
+def test_settings_repr_hides_the_token():
     assert OPERATOR not in repr(Settings(operator=OPERATOR, **NO_LIMITS))
 
 
-def test_the_description_tells_no_location_of_anyone(anonymizer):
+def test_the_openapi_description_contains_no_location(anonymizer):
     with asking(make_app(anonymizer)) as http:
         http.post("/devices", json=place())
         assert not traces_in(http.get("/openapi.json").text)
 
 
-def test_the_database_holds_neither_locations_nor_tokens(tmp_path):
+def test_the_database_contains_neither_locations_nor_tokens(tmp_path):
     opened = open_anonymizer(k=3, database=f"sqlite:///{tmp_path / 'locations.db'}")
     with asking(make_app(opened)) as http:
         accounts = [http.post("/devices", json=place()).json() for _ in range(3)]
@@ -186,7 +185,7 @@ def test_the_database_holds_neither_locations_nor_tokens(tmp_path):
         kept = repr(list(database.execute(f"SELECT * FROM {devices}"))).encode() + stored
     database.close()
     exact = SECRET[0] + 0.0
-    # The published place of three devices at one spot is that spot: it is public, and kept with the cells.
+    # The published place of three devices at one location is that location, which is public.
     for order in "<>":
         assert struct.pack(f"{order}dd", exact, SECRET[1]) not in kept
     assert repr(exact).encode() not in kept

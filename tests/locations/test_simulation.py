@@ -1,4 +1,4 @@
-"""The simulated city: a plausible one, the same each time, and a report that is true."""
+"""The simulated city: plausible, reproducible and correctly summarized."""
 
 import dataclasses
 
@@ -11,6 +11,7 @@ from microcell.locations import Client, make_city, simulate, simulation
 from microcell.locations.clustering import great_circle, to_points
 from microcell.locations.records import Place
 from tests.locations.serving import OPERATOR, make_app, open_anonymizer, running
+from tests.raising import raises
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_the_city_has_a_dense_centre_and_suburbs():
     assert np.mean((distance > 4) & (distance < 30)) > 0.35
     assert distance.max() < 40
     within, ring = np.mean(distance < 2) / 4, np.mean((distance > 20) & (distance < 22)) / 84
-    assert within > 20 * ring  # people a square kilometre
+    assert within > 20 * ring  # people per square kilometre
 
 
 def test_the_same_seed_gives_the_same_city():
@@ -41,23 +42,23 @@ def test_the_same_seed_gives_the_same_city():
     assert make_city(0)[0].shape == (0,)
 
 
-def test_a_simulation_tells_what_happened(anonymizer):
-    found = simulate(anonymizer, 300, days=2, changes=0.3, seed=1)
+def test_the_result_matches_the_service(anonymizer):
+    result = simulate(anonymizer, 300, days=2, changes=0.3, seed=1)
     status, view = anonymizer.status(), anonymizer.overview()
-    assert (found.sign_ups, found.moves, found.cancellations) == (360, 60, 60)
+    assert (result.sign_ups, result.moves, result.cancellations) == (360, 60, 60)
     assert (status.sign_ups, status.moves, status.cancellations) == (360, 60, 60)
-    assert found.devices == view.devices == 300
-    assert (found.cells, found.least_size) == (len(view.cells), view.least_size)
-    assert found.least_shared >= found.k == 10
-    assert (found.rebuilds, found.merges) == (status.rebuilds, status.merges)
-    assert 0 < found.mean <= found.root_mean_square
-    assert found.distortion_ratio == pytest.approx(
-        (found.root_mean_square / found.mdav_root_mean_square) ** 2
+    assert result.devices == view.devices == 300
+    assert (result.cells, result.smallest_cell) == (len(view.cells), view.smallest_cell)
+    assert result.smallest_shared >= result.k == 10
+    assert (result.rebuilds, result.merges) == (status.rebuilds, status.merges)
+    assert 0 < result.mean <= result.root_mean_square
+    assert result.distortion_ratio == pytest.approx(
+        (result.root_mean_square / result.mdav_root_mean_square) ** 2
     )
 
 
 def test_distances_are_those_of_the_devices(anonymizer, monkeypatch):
-    """Against a plain count over what the simulation asked for and got."""
+    """Compare with distances computed naively from the recorded requests."""
     homes = {}
     real_many, real_cancel, real_move, real_up = (
         anonymizer.sign_up_many, anonymizer.cancel, anonymizer.move, anonymizer.sign_up,
@@ -88,7 +89,7 @@ def test_distances_are_those_of_the_devices(anonymizer, monkeypatch):
 
     for name, work in (("sign_up_many", many), ("sign_up", up), ("move", move), ("cancel", cancel)):
         monkeypatch.setattr(anonymizer, name, work)
-    found = simulate(anonymizer, 100, days=1, changes=0.3, seed=2, compare=False)
+    result = simulate(anonymizer, 100, days=1, changes=0.3, seed=2, compare=False)
     distances = []
     for account, home in homes.values():
         place = anonymizer.look_up(account.pseudonym, account.token)
@@ -96,13 +97,15 @@ def test_distances_are_those_of_the_devices(anonymizer, monkeypatch):
         turn = np.radians(home[1] - place.longitude)
         half = np.sin((a - b) / 2) ** 2 + np.cos(a) * np.cos(b) * np.sin(turn / 2) ** 2  # haversine
         distances.append(2 * 6371.0088 * np.arcsin(np.sqrt(half)))
-    assert found.devices == len(homes)
-    assert found.mean == pytest.approx(np.mean(distances), rel=1e-6)
-    assert found.root_mean_square == pytest.approx(np.sqrt(np.mean(np.square(distances))), rel=1e-6)
-    assert found.mdav_mean is None
+    assert result.devices == len(homes)
+    assert result.mean == pytest.approx(np.mean(distances), rel=1e-6)
+    assert result.root_mean_square == pytest.approx(
+        np.sqrt(np.mean(np.square(distances))), rel=1e-6
+    )
+    assert result.mdav_mean is None
 
 
-def test_mdav_is_the_librarys(anonymizer):
+def test_mdav_distances_match_the_library(anonymizer):
     points = to_points(*make_city(200))
     labels = mc.partition(points, 10, method="mdav").labels
     expected = np.empty(200)
@@ -113,47 +116,52 @@ def test_mdav_is_the_librarys(anonymizer):
 
 
 def test_too_few_devices_wait(anonymizer):
-    found = simulate(anonymizer, 5, days=1, changes=0.0)
-    assert (found.cells, found.least_size, found.least_shared, found.mean) == (0, None, None, None)
-    assert found.distortion_ratio is None
+    result = simulate(anonymizer, 5, days=1, changes=0.0)
+    assert (result.cells, result.smallest_cell, result.smallest_shared, result.mean) == (
+        0,
+        None,
+        None,
+        None,
+    )
+    assert result.distortion_ratio is None
 
 
-def test_everyone_may_leave(anonymizer):
-    found = simulate(anonymizer, 3, days=4, changes=1.0)
-    assert found.devices >= 0
-    assert found.sign_ups - found.cancellations == found.devices
+def test_all_devices_may_cancel(anonymizer):
+    result = simulate(anonymizer, 3, days=4, changes=1.0)
+    assert result.devices >= 0
+    assert result.sign_ups - result.cancellations == result.devices
 
 
-def test_a_location_of_fewer_than_k_would_be_told(anonymizer, monkeypatch):
+def test_a_location_shared_by_fewer_than_k_raises(anonymizer, monkeypatch):
     real = anonymizer.look_up
-    given = iter([Place(1.0, 2.0)])
-    monkeypatch.setattr(anonymizer, "look_up", lambda *words: next(given, None) or real(*words))
-    with pytest.raises(GuaranteeError, match="given to 1 devices"):
+    places = iter([Place(1.0, 2.0)])
+    monkeypatch.setattr(anonymizer, "look_up", lambda *words: next(places, None) or real(*words))
+    with raises(GuaranteeError, "guarantee.failed", k=10):
         simulate(anonymizer, 50, days=0)
 
 
-def test_from_outside_it_is_the_same_city():
+def test_a_remote_service_gives_the_same_city():
     inside, outside = (open_anonymizer(k=10, share=0.2) for _ in range(2))
     try:
         expected = simulate(inside, 120, days=1, changes=0.3, seed=3)
         with running(make_app(outside)) as url, Client(url, operator=OPERATOR) as client:
-            found = simulate(client, 120, days=1, changes=0.3, seed=3)
+            result = simulate(client, 120, days=1, changes=0.3, seed=3)
         for name in ("k", "devices", "sign_ups", "moves", "cancellations", "mdav_mean"):
-            assert getattr(found, name) == getattr(expected, name), name
-        assert found.least_shared >= 10
-        assert found.rebuilds == outside.status().rebuilds
+            assert getattr(result, name) == getattr(expected, name), name
+        assert result.smallest_shared >= 10
+        assert result.rebuilds == outside.status().rebuilds
     finally:
         inside.close()
         outside.close()
 
 
-def test_without_the_operators_token_less_is_known():
+def test_without_the_operator_token_some_figures_are_missing():
     outside = open_anonymizer(k=10)
     try:
         with running(make_app(outside)) as url, Client(url) as client:
-            found = simulate(client, 30, days=0)
-        assert (found.rebuilds, found.merges) == (None, None)
-        assert found.least_shared >= 10
+            result = simulate(client, 30, days=0)
+        assert (result.rebuilds, result.merges) == (None, None)
+        assert result.smallest_shared >= 10
     finally:
         outside.close()
 
@@ -161,11 +169,11 @@ def test_without_the_operators_token_less_is_known():
 @pytest.mark.parametrize(
     "wrong", [{"devices": 0}, {"days": -1}, {"changes": 1.5}, {"changes": float("nan")}]
 )
-def test_wrong_options_are_refused(anonymizer, wrong):
-    with pytest.raises(OptionError):
+def test_invalid_options_are_rejected(anonymizer, wrong):
+    with raises(OptionError, "option.out_of_range", option=next(iter(wrong))):
         simulate(anonymizer, **{"devices": 5, **wrong})
 
 
-def test_the_report_is_plain_data(anonymizer):
-    found = simulate(anonymizer, 40, days=0)
-    assert all(isinstance(value, (int, float)) for value in dataclasses.asdict(found).values())
+def test_the_result_is_plain_data(anonymizer):
+    result = simulate(anonymizer, 40, days=0)
+    assert all(isinstance(value, (int, float)) for value in dataclasses.asdict(result).values())

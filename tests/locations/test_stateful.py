@@ -1,4 +1,4 @@
-"""Whatever devices do, in whatever order, and however the service restarts: no served place is of fewer than k."""
+"""Stateful test: no sequence of changes and restarts serves a place shared by fewer than k."""
 
 from collections import Counter
 
@@ -37,7 +37,7 @@ places = st.one_of(
 
 
 class Service(RuleBasedStateMachine):
-    """The model is a plain dictionary of who was acknowledged; all else is read from outside."""
+    """The model is a dictionary of acknowledged devices; everything else is read from outside."""
 
     make_database = None
 
@@ -54,7 +54,7 @@ class Service(RuleBasedStateMachine):
         )
 
     def pick(self, number):
-        """One in the order of sign-ups: that of pseudonyms differs from run to run, and nothing could be replayed."""
+        """Pick a device by order of sign-up; pseudonyms are random and would prevent replay."""
         return list(self.devices.items())[number % len(self.devices)]
 
     @rule(place=places)
@@ -114,7 +114,7 @@ class Service(RuleBasedStateMachine):
         self.open()
 
     @invariant()
-    def nothing_is_lost_and_nobody_is_alone(self):
+    def no_device_is_lost_or_below_k(self):
         if not hasattr(self, "service"):
             return
         seen = read_database(self.database)
@@ -137,7 +137,7 @@ class Service(RuleBasedStateMachine):
         view = self.service.overview()
         assert sorted(cell.size for cell in view.cells) == sorted(sizes.values())
         assert (view.devices, view.waiting, view.k) == (len(self.devices), waiting, self.k)
-        assert view.least_size == min(sizes.values(), default=None)
+        assert view.smallest_cell == min(sizes.values(), default=None)
         assert all(
             np.isfinite([cell.place.latitude, cell.place.longitude, cell.radius]).all()
             for cell in view.cells
@@ -149,7 +149,7 @@ class Service(RuleBasedStateMachine):
             self.service.close()
 
 
-def test_no_history_serves_a_cell_under_k(new_database):
+def test_no_history_serves_a_cell_below_k(new_database):
     class OnThisDatabase(Service):
         make_database = staticmethod(new_database)
 

@@ -309,13 +309,13 @@ def test_a_release_meets_what_is_required_or_there_is_none(seed, n, strata, weig
         return
     mc.audit(columns, release.table, schema).require(**limits)
     assert smallest_class(release.table, schema) >= 2
-    merged = release.manifest.cells["merged"]
+    merged = release.manifest.requirements
     assert merged["require"] == limits
     plain = mc.anonymize(columns, schema, k=2, method=method)
     assert merged["cells_before"] == len(plain.partition)
     assert merged["merged_cells"] == len(plain.partition) - len(release.partition)
-    assert merged["distortion_before"] == plain.manifest.cells["distortion"]
-    assert release.manifest.cells["distortion"] >= merged["distortion_before"] - 1e-12
+    assert merged["distortion_before"] == plain.manifest.cells.sse_ratio
+    assert release.manifest.cells.sse_ratio >= merged["distortion_before"] - 1e-12
     assert SECRET not in str(release.manifest.as_dict())
 
 
@@ -352,11 +352,11 @@ def test_nothing_is_merged_where_all_holds_already():
         mc.anonymize(columns, schema_of(), k=3, require=require) for require in (None, limits)
     )
     assert (plain.partition.labels == release.partition.labels).all()
-    assert plain.partition.why == release.partition.why
+    assert plain.partition.reason == release.partition.reason
     assert "merged" not in plain.manifest.cells
-    merged = release.manifest.cells["merged"]
+    merged = release.manifest.requirements
     assert (merged["merged_cells"], merged["rounds"]) == (0, 0)
-    assert merged["distortion_before"] == release.manifest.cells["distortion"]
+    assert merged["distortion_before"] == release.manifest.cells.sse_ratio
 
 
 def test_a_worked_example():
@@ -368,9 +368,9 @@ def test_a_worked_example():
     schema = mc.Schema(quasi=["age"], confidential=["disease"])
     release = mc.anonymize(columns, schema, k=2, method="mdav", require={"l_diversity": 2})
     assert release.table["age"].tolist() == [22, 22, 22, 22, 61, 61]
-    told = release.manifest.cells["merged"]
+    told = release.manifest.requirements
     assert (told["cells_before"], told["merged_cells"], told["rounds"]) == (3, 1, 1)
-    assert release.partition.why.endswith("then merged to meet requirements")
+    assert release.partition.reason.endswith("then merged to meet requirements")
 
 
 @pytest.mark.parametrize("missing", ["drop", "impute"])
@@ -454,7 +454,7 @@ def test_the_file_is_proved_too(tmp_path, monkeypatch):
     mc.publish(release, output)
     found = mc.audit(tmp_path / "people.csv", output, schema).require(**limits)
     assert found["distortion"] == pytest.approx(
-        release.manifest.distortion
+        release.manifest.information_loss
     )  # the order of rows is known from it
     output.unlink()
 

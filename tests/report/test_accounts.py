@@ -56,7 +56,7 @@ def test_missing_values(given, words):
 @pytest.mark.parametrize("form", ["html", "text"])
 @pytest.mark.parametrize("audience", ["internal", "public"])
 def test_imputed_values_are_counted_beside_the_guarantee(form, audience):
-    records = {"in": 2000, "out": 2000, "dropped": 0}
+    records = {"read": 2000, "released": 2000, "dropped": 0}
     manifest = {**MANIFEST, "missing": "impute", "records": {**records, "imputed": 1234}}
     shown = " ".join(render(example(), form, manifest=manifest, audience=audience).split())
     said = "1,234 missing values of quasi-identifiers were imputed"
@@ -71,14 +71,19 @@ def test_imputed_values_are_counted_beside_the_guarantee(form, audience):
 
 
 @pytest.mark.parametrize(
-    "records", [None, {}, {"in": 9}, {"imputed": 0}, {"imputed": "many"}, {"imputed": -1}]
+    "records", [None, {}, {"read": 9}, {"imputed": 0}, {"imputed": "many"}, {"imputed": -1}]
 )
 def test_nothing_is_said_where_nothing_was_imputed(records):
     assert imputed({"records": records}) == imputed(None) == ""
 
 
 def test_the_method_asked_for_needs_no_reason():
-    method = {"asked": "vmdav", "used": "vmdav", "why": "asked for", "options": {"gamma": 0.2}}
+    method = {
+        "requested": "vmdav",
+        "used": "vmdav",
+        "reason": "asked for",
+        "options": {"gamma": 0.2},
+    }
     assert told(method=method)["Method"] == "vmdav with gamma = 0.2"
 
 
@@ -129,15 +134,15 @@ def test_an_empty_manifest_can_be_reported(form):
 
 
 MERGED = {
-    "require": {"l_diversity": 3, "t_closeness.tsh": 0.25},
+    "limits": {"l_diversity": 3, "t_closeness.tsh": 0.25},
     "cells_before": 400,
-    "merged_cells": 4,
+    "cells_merged": 4,
     "rounds": 2,
 }
 
 
 def test_what_was_required_and_merged_is_told():
-    words = told(cells={**MANIFEST["cells"], "merged": MERGED})
+    words = told(requirements=MERGED)
     assert words["Required of the release"] == "l_diversity = 3, t_closeness.tsh = 0.25"
     assert words["Merging"] == "4 of 400 cells merged away to meet what was required"
     assert not {"Required of the release", "Merging"} & set(told())
@@ -150,12 +155,13 @@ def again(**changes):
 def test_the_command_to_run_it_again():
     start = "microcell anonymize ORIGINAL -s SCHEMA -k 5 --method"
     assert again() == f"{start} auto --seed 7 --missing drop -o RELEASED"
-    method = {"asked": "vmdav", "options": {"gamma": 0.2, "refine": True, "effort": "best"}}
+    method = {"requested": "vmdav", "options": {"gamma": 0.2, "refine": True, "effort": "best"}}
     changes = {
         "method": method,
         "missing": "error",
         "row_order": "kept",
-        "cells": {"function": "balls", "merged": MERGED},
+        "cells": {"function": "balls"},
+        "requirements": MERGED,
     }
     assert again(**changes) == (
         f"{start} vmdav --set gamma=0.2 --set refine=true --effort best --seed 7 --require l_diversity=3 "
@@ -165,7 +171,7 @@ def test_the_command_to_run_it_again():
 
 def test_the_command_is_one_for_a_shell():
     limits = {"l_diversity.body mass; rm -r": 2}
-    words = shlex.split(again(cells={"merged": {"require": limits}}))
+    words = shlex.split(again(requirements={"limits": limits}))
     assert "l_diversity.body mass; rm -r=2" in words
 
 
@@ -178,17 +184,22 @@ def test_no_command_is_better_than_a_wrong_one(key, odd):
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
 def test_a_damaged_account_of_merging(odd):
-    told(cells={"merged": odd})
-    again(cells={"merged": {"require": odd}})
-    told(cells={"merged": {"require": {"k": odd}, "merged_cells": odd, "cells_before": odd}})
+    told(requirements=odd)
+    again(requirements={"limits": odd})
+    told(requirements={"limits": {"k": odd}, "cells_merged": odd, "cells_before": odd})
 
 
 def test_dependence_and_blocks_are_told_and_made_again():
     manifest = {
         "k": 1,
         "seed": 0,
-        "method": {"asked": "mdav", "used": "mdav"},
-        "dependence": {"lambda": 0.3, "distortion": 0.1, "dependence_loss": 0.5, "weighted": 0.22},
+        "method": {"requested": "mdav", "used": "mdav"},
+        "dependence": {
+            "weight": 0.3,
+            "quasi_identifier_loss": 0.1,
+            "confidential_loss": 0.5,
+            "weighted_loss": 0.22,
+        },
         "blocks": {
             "k": 5,
             "columns": [["age", "sex"], ["home"]],
@@ -209,15 +220,15 @@ def test_dependence_and_blocks_are_told_and_made_again():
 
 
 def test_damaged_accounts_of_dependence_and_blocks_are_left_out():
-    manifest = {"dependence": {"lambda": "much"}, "blocks": {"columns": 3}}
+    manifest = {"dependence": {"weight": "much"}, "blocks": {"columns": 3}}
     assert making(manifest) == ()
 
 
 def test_numbers_of_the_command_have_all_their_digits():
     limit, weight = 1 / 3, 0.1234567891
     command = again(
-        cells={"merged": {"require": {"t_closeness": limit, "k": 1e6}}},
-        dependence={"lambda": weight},
+        requirements={"limits": {"t_closeness": limit, "k": 1e6}},
+        dependence={"weight": weight},
     )
     words = shlex.split(command)
     assert f"t_closeness={limit!r}" in words
@@ -236,7 +247,11 @@ def test_the_public_is_told_of_blocks_and_of_the_k_that_was_asked_for():
 
 
 def test_batches_are_told_and_no_command_pretends_to_make_them_again():
-    manifest = {"k": 5, "seed": 0, "method": {"asked": "mdav", "used": "mdav", "batches": [{}, {}]}}
+    manifest = {
+        "k": 5,
+        "seed": 0,
+        "method": {"requested": "mdav", "used": "mdav", "batches": [{}, {}]},
+    }
     assert {fact.label: fact.text for fact in making(manifest)}[
         "Batches"
     ] == "2 batches added after the base"

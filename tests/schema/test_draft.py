@@ -1,3 +1,5 @@
+"""Inspection of tables, and schemas drafted from it."""
+
 import json
 from collections import Counter
 
@@ -17,14 +19,14 @@ ROWS = 40
 def as_values(given, *, storage=None, ordered=None, unit=None):
     given = list(given.tolist() if isinstance(given, np.ndarray) else given)
     missing = np.array([item is None for item in given], dtype=bool)
-    known = [item for item in given if item is not None]
+    present = [item for item in given if item is not None]
     storage = (
-        storage or {str: "text", bool: "boolean", int: "integer", float: "float"}[type(known[0])]
+        storage or {str: "text", bool: "boolean", int: "integer", float: "float"}[type(present[0])]
     )
     if storage == "empty":
         return Values("empty", np.full(len(given), np.nan), missing)
     if storage == "text":
-        categories = ordered or sorted(set(known))
+        categories = ordered or sorted(set(present))
         codes = [-1 if item is None else categories.index(item) for item in given]
         return Values("text", np.array(codes), missing, tuple(categories), ordered is not None)
     if storage == "boolean":
@@ -66,13 +68,13 @@ IDENTIFYING = """
     PersonNr dni DNI ssn passport_no Pasaporte email e-mail E_Mail correo phone Telefon teléfono address Adresse
     dirección Straße uuid
 """
-KNOWN = """
+QUASI = """
     age Edad Alter âge sex sexo Geschlecht gender birth_date fecha_nacimiento Geburtsdatum date_naissance zip
     ZIPCode postal_code PLZ codigo_postal city ciudad Stadt ville region education Bildung marital_status
     estado.civil Familienstand race nationality Nacionalidad occupation Beruf height weight peso Größe bmi
     body_weight age_at_diagnosis region_id city_name
 """
-SENSITIVE = """
+CONFIDENTIAL = """
     income household_income ingresos Bruttoeinkommen revenu salary salario Gehalt diagnosis Diagnose disease
     Krankheit maladie hiv HIV_status tsh anti_tpo_grade test_result Ergebnis score religion Religión vote voto
 """
@@ -82,29 +84,45 @@ SENSITIVE = """
 def test_identifiers_by_name(name):
     facts = facts_of(name, WORDS)
     assert (facts.role, facts.kind) == ("identifier", None)
-    assert facts.reason.startswith("named like a")
+    assert facts.reason.startswith("Named like ")
 
 
-@pytest.mark.parametrize("name", KNOWN.split())
+@pytest.mark.parametrize("name", QUASI.split())
 def test_quasi_identifiers_by_name(name):
     facts = facts_of(name, NUMBERS)
     assert facts.role == "quasi"
-    assert facts.reason.startswith("named like a")
+    assert facts.reason.startswith("Named like ")
 
 
-@pytest.mark.parametrize("name", SENSITIVE.split())
+@pytest.mark.parametrize("name", CONFIDENTIAL.split())
 def test_confidential_by_name(name):
     facts = facts_of(name, NUMBERS)
     assert facts.role == "confidential"
-    assert facts.reason.startswith("named like a")
+    assert facts.reason.startswith("Named like ")
 
 
 @pytest.mark.parametrize(
     "name",
-    ["wgt", "fnlwgt", "FinalWgt", "sampling_weight", "survey weight", "Gewichtungsfaktor", "factor_de_expansion",
-     "peso muestral", "peso_muestral", "factor muestral", "FactorExpansion", "poids d'enquête", "poids de sondage",
-     "coefficient d'extrapolation", "stichprobengewicht", "Designgewicht", "final_wt"],
-)  # fmt: skip
+    [
+        "wgt",
+        "fnlwgt",
+        "FinalWgt",
+        "sampling_weight",
+        "survey weight",
+        "Gewichtungsfaktor",
+        "factor_de_expansion",
+        "peso muestral",
+        "peso_muestral",
+        "factor muestral",
+        "FactorExpansion",
+        "poids d'enquête",
+        "poids de sondage",
+        "coefficient d'extrapolation",
+        "stichprobengewicht",
+        "Designgewicht",
+        "final_wt",
+    ],
+)
 def test_weights_by_name_if_they_are_positive_numbers(name):
     assert facts_of(name, NUMBERS).role == "weight"
     assert facts_of(name, [-1.5, *NUMBERS[1:]]).role == "quasi"
@@ -115,12 +133,12 @@ def test_weights_by_name_if_they_are_positive_numbers(name):
 @pytest.mark.parametrize(
     "name", ["utilityid", "UtilityID", "utilityId", "userid", "PERSONID", "plant_meterid"]
 )
-def test_a_word_that_ends_in_id_names_an_identifier_if_all_values_differ(name):
+def test_names_ending_in_id_are_identifiers_if_all_values_differ(name):
     assert facts_of(name, [row * 3 for row in range(ROWS)]).role == "identifier"
 
 
 @pytest.mark.parametrize("name", ["utilityid", "plant_meterid"])
-def test_a_word_that_ends_in_id_tells_nothing_if_values_repeat_or_have_fractions(name):
+def test_names_ending_in_id_mean_nothing_if_values_repeat_or_have_fractions(name):
     assert facts_of(name, [row // 2 * 3 for row in range(ROWS)]).role == "quasi"
     assert facts_of(name, [row * 3 + 0.5 for row in range(ROWS)]).role == "quasi"
     assert facts_of(name, [3, 7, 20]).role == "quasi"
@@ -129,24 +147,24 @@ def test_a_word_that_ends_in_id_tells_nothing_if_values_repeat_or_have_fractions
 @pytest.mark.parametrize(
     "name", ["amount_paid", "uric_acid", "covid", "grid", "lipid", "fluid", "bid"]
 )
-def test_words_of_the_language_that_end_in_id_name_no_identifier(name):
+def test_ordinary_words_ending_in_id_are_not_identifiers(name):
     assert facts_of(name, [row * 3 for row in range(ROWS)]).role == "quasi"
 
 
 @pytest.mark.parametrize(
-    "name, given, many",
+    ("name", "given", "count"),
     [
-        ("x", [*["?"] * 3, *(f"{row % 7}" for row in range(ROWS))], "3 values"),
-        ("x", ["NA", *(f"{row}.5" for row in range(ROWS))], "1 value"),
-        ("x", ["NA", ".", "", *(f"-{row},25" for row in range(2000))], "3 values"),
-        ("income", ["?", "?", *(f"{row * 17}" for row in range(ROWS))], "2 values"),
+        ("x", [*["?"] * 3, *(f"{row % 7}" for row in range(ROWS))], "3 values are not numbers"),
+        ("x", ["NA", *(f"{row}.5" for row in range(ROWS))], "1 value is not a number"),
+        ("x", ["NA", ".", "", *(f"-{row},25" for row in range(2000))], "3 values are not numbers"),
+        ("income", ["?", "?", *(f"{row * 17}" for row in range(ROWS))], "2 values are not numbers"),
     ],
 )
-def test_words_among_numbers_are_counted_and_not_shown(name, given, many):
+def test_text_among_numbers_is_counted_and_not_shown(name, given, count):
     facts = facts_of(name, given)
     assert facts.role == ("confidential" if name == "income" else "quasi")
     assert facts.kind == "nominal"
-    assert facts.reason.endswith(f"; numbers but for {many}: perhaps words for missing, see --na")
+    assert facts.reason.endswith(f" Numbers, but {count}: if they mark missing values, use --na.")
     assert "?" not in facts.reason
     assert "NA" not in facts.reason
 
@@ -161,33 +179,35 @@ def test_words_among_numbers_are_counted_and_not_shown(name, given, many):
         WORDS,
     ],
 )
-def test_text_that_is_not_mostly_numbers_is_not_said_to_be(given):
-    assert "numbers but for" not in facts_of("x", given).reason
+def test_other_text_is_not_mistaken_for_numbers(given):
+    assert "not numbers" not in facts_of("x", given).reason
 
 
 GROUPED = [f"{row * 777 + 500:,}" for row in range(2 * ROWS)]
 
 
 @pytest.mark.parametrize(
-    "given, advice",
+    ("given", "advice"),
     [
-        ([f"{text}.50" for text in GROUPED], "thousands=',')"),
-        (GROUPED, "thousands=',')"),
-        ([f"-{text}" for text in GROUPED], "thousands=',')"),
-        ([text.replace(",", "'") for text in GROUPED], 'thousands="\'")'),
-        ([f"{text.replace(',', '.')},50" for text in GROUPED], "thousands='.', decimal=',')"),
-        ([f"{text.replace(',', ' ')},50" for text in GROUPED], "thousands=' ')"),
+        ([f"{text}.50" for text in GROUPED], "thousands=',')."),
+        (GROUPED, "thousands=',')."),
+        ([f"-{text}" for text in GROUPED], "thousands=',')."),
+        ([text.replace(",", "'") for text in GROUPED], 'thousands="\'").'),
+        ([f"{text.replace(',', '.')},50" for text in GROUPED], "thousands='.', decimal=',')."),
+        ([f"{text.replace(',', ' ')},50" for text in GROUPED], "thousands=' ')."),
     ],
 )
-def test_numbers_with_signs_between_thousands_are_no_identifier(given, advice):
+def test_numbers_with_thousands_separators_are_not_identifiers(given, advice):
     facts = facts_of("x", given)
     assert (facts.role, facts.kind) == ("quasi", "nominal")
-    assert "between thousands: take it out" in facts.reason
+    assert "as thousands separator: remove it" in facts.reason
     assert facts.reason.endswith(advice)
     assert not any(text in facts.reason for text in given)
     facts = facts_of("x", [*given, "n/a", "n/a"])
     assert facts.role == "quasi"
-    assert facts.reason.endswith("; numbers but for 2 values: perhaps words for missing, see --na")
+    assert facts.reason.endswith(
+        " Numbers, but 2 values are not numbers: if they mark missing values, use --na."
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,31 +219,31 @@ def test_numbers_with_signs_between_thousands_are_no_identifier(given, advice):
         [f"{row},{row}" for row in range(100, 100 + ROWS)][::2] + ["1,5"] * 8,
     ],
 )
-def test_other_groups_of_digits_are_not_said_to_have_thousands(given):
+def test_other_digit_groups_are_not_mistaken_for_thousands(given):
     assert "thousands" not in facts_of("x", given).reason
 
 
-HARDLY = [f"w{row % 60}x" for row in range(100)]
+RARELY = [f"w{row % 60}x" for row in range(100)]
 
 
-def test_text_that_hardly_repeats_is_an_identifier_unless_its_name_tells_more():
-    facts = facts_of("x", HARDLY)
+def test_text_that_rarely_repeats_is_an_identifier_unless_its_name_says_otherwise():
+    facts = facts_of("x", RARELY)
     assert facts.role == "identifier"
     assert (
         facts.reason
-        == "text that hardly repeats, 60 distinct values in 100 records: may name a person"
+        == "Text that rarely repeats (60 distinct values in 100 records), so it may name a person."
     )
-    facts = facts_of("city", HARDLY)
+    facts = facts_of("city", RARELY)
     assert (facts.role, facts.kind) == ("quasi", "nominal")
-    assert facts.reason == "named like a place; 60 distinct values; hardly repeats in 100 records"
-    assert facts_of("x", HARDLY + HARDLY).role == "quasi"
+    assert facts.reason == "Named like a place. 60 distinct values. Rarely repeats in 100 records."
+    assert facts_of("x", RARELY + RARELY).role == "quasi"
     assert facts_of("x", [f"w{row % 49}x" for row in range(90)]).role == "quasi"
     assert facts_of("x", [f"{row % 60:05}" for row in range(100)]).kind == "code"
 
 
 @pytest.mark.parametrize("sign", ["/", "-"])
 @pytest.mark.parametrize("rows", [8, 60, 400])
-def test_dates_that_could_be_read_either_way_are_said_to_be(sign, rows):
+def test_ambiguous_dates_are_reported(sign, rows):
     given = [
         f"{row % 12 + 1}{sign}{row // 12 % 12 + 1:02}{sign}{1990 + row // 144}"
         for row in range(rows)
@@ -231,36 +251,45 @@ def test_dates_that_could_be_read_either_way_are_said_to_be(sign, rows):
     facts = facts_of("x", given)
     assert (facts.role, facts.kind) == ("quasi", "nominal")
     assert facts.reason.endswith(
-        "; looks like dates day/month/year that could be read either way: write them as YYYY-MM-DD"
+        " Looks like dates whose day and month are ambiguous: write them as YYYY-MM-DD."
     )
 
 
 @pytest.mark.parametrize(
     "form", ["{day}/1/2020", "1-{day}-2020", "1.{month}.2020", "2020-01-{day:02}", "2020/1/{day}"]
 )
-def test_other_dates_in_text_are_said_to_be_dates(form):
+def test_dates_stored_as_text_are_reported(form):
     facts = facts_of("x", [form.format(day=row + 1, month=row % 12 + 1) for row in range(28)])
     assert facts.role == "quasi"
     assert facts.reason.endswith(
-        "; looks like dates, but is text: convert it to dates, or write them as YYYY-MM-DD"
+        " Looks like dates stored as text: convert them to dates, or write them as YYYY-MM-DD."
     )
 
 
 @pytest.mark.parametrize(
-    "given, many",
+    ("given", "count"),
     [
-        ([*(f"2020-01-{row + 1:02}" for row in range(28)), "0000-00-00", "0000-00-00"], "2 values"),
-        ([*(f"{row + 1}/1/2020" for row in range(28)), "31/2/2020"], "1 value"),
-        ([*(f"{row + 1}/1/2020" for row in range(28)), "1/30/2020", "1/31/2020"], "2 values"),
-        ([*(f"2020-01-{row + 1}" for row in range(28))], "9 values"),
-        ([*(f"1.2.{1900 + row}" for row in range(2500)), "soon", "soon", "never"], "3 values"),
+        (
+            [*(f"2020-01-{row + 1:02}" for row in range(28)), "0000-00-00", "0000-00-00"],
+            "2 values are not dates",
+        ),
+        ([*(f"{row + 1}/1/2020" for row in range(28)), "31/2/2020"], "1 value is not a date"),
+        (
+            [*(f"{row + 1}/1/2020" for row in range(28)), "1/30/2020", "1/31/2020"],
+            "2 values are not dates",
+        ),
+        ([*(f"2020-01-{row + 1}" for row in range(28))], "9 values are not dates"),
+        (
+            [*(f"1.2.{1900 + row}" for row in range(2500)), "soon", "soon", "never"],
+            "3 values are not dates",
+        ),
     ],
 )
-def test_values_that_keep_dates_text_are_counted_and_not_shown(given, many):
+def test_invalid_dates_are_counted_and_not_shown(given, count):
     facts = facts_of("x", given)
     assert facts.role == "quasi"
     assert (
-        f"; looks like dates, but is text because of {many} not read as a date: write all"
+        f" Looks like dates stored as text, but {count} in the same format: write all"
         in facts.reason
     )
     assert given[-1] not in facts.reason
@@ -281,65 +310,77 @@ def test_values_that_keep_dates_text_are_counted_and_not_shown(given, many):
         "数",
     ],
 )
-def test_parts_of_words_tell_nothing(name):
+def test_parts_of_words_mean_nothing(name):
     facts = facts_of(name, NUMBERS)
     assert facts.role == "quasi"
-    assert facts.reason.startswith("nothing tells its role, so the safe side")
+    assert facts.reason.startswith("Role unclear; treated as a quasi-identifier to be safe.")
 
 
-def test_one_weight_only():
+def test_only_the_first_weight_is_a_weight():
     columns = inspect(
         table_of(wgt=NUMBERS, age=NUMBERS, fnlwgt=NUMBERS, final_weight=NUMBERS)
     ).columns
     assert [facts.role for facts in columns] == ["weight", "quasi", "quasi", "quasi"]
-    assert "a second sampling weight" in columns[2].reason
+    assert "A second sampling weight" in columns[2].reason
 
 
 @pytest.mark.parametrize(
-    "given, role, reason",
+    ("given", "role", "reason"),
     [
-        (UNIQUE, "identifier", "every value differs and it is text: names a person"),
+        (
+            UNIQUE,
+            "identifier",
+            "Text in which every value is different, so it probably names a person.",
+        ),
         (
             [None, None, *UNIQUE[2:]],
             "identifier",
-            "every value differs and it is text: names a person",
+            "Text in which every value is different, so it probably names a person.",
         ),
         (
             [UNIQUE[1], *UNIQUE[1:]],
             "identifier",
-            "nearly every value differs and it is text: names a person",
+            "Text in which nearly every value is different, so it probably names a person.",
         ),
-        (UNIQUE[:9], "quasi", "it may be an identifier"),
+        (UNIQUE[:9], "quasi", "Every value is different, so it may be an identifier."),
         (
             [f"{row % 7}@example.org" for row in range(ROWS)],
             "identifier",
-            "text that looks like mail addresses",
+            "Looks like email addresses.",
         ),
-        (list(range(100, 100 + ROWS)), "identifier", "whole numbers in sequence"),
-        ([*range(ROWS - 1), 1000], "quasi", "it may be an identifier"),
+        (list(range(100, 100 + ROWS)), "identifier", "Consecutive whole numbers"),
+        (
+            [*range(ROWS - 1), 1000],
+            "quasi",
+            "Every value is different, so it may be an identifier.",
+        ),
         (
             [(7 * row) % ROWS for row in range(ROWS)][::-1],
             "identifier",
-            "whole numbers in sequence",
+            "Consecutive whole numbers",
         ),
-        ([float(row) for row in range(ROWS)], "identifier", "whole numbers in sequence"),
+        ([float(row) for row in range(ROWS)], "identifier", "Consecutive whole numbers"),
         (
             [row * 3 for row in range(ROWS)],
             "quasi",
-            "every value differs, so it may be an identifier",
+            "Every value is different, so it may be an identifier.",
         ),
-        ([-(2**63), 2**63 - 1, *range(ROWS)], "quasi", "it may be an identifier"),
+        (
+            [-(2**63), 2**63 - 1, *range(ROWS)],
+            "quasi",
+            "Every value is different, so it may be an identifier.",
+        ),
         (
             [float("inf"), float("-inf"), *(float(row) for row in range(ROWS))],
             "quasi",
-            "it may be an identifier",
+            "Every value is different, so it may be an identifier.",
         ),
         (
             WORDS,
             "quasi",
-            "nothing tells its role, so the safe side: what an outsider may know; 5 distinct values",
+            "Role unclear; treated as a quasi-identifier to be safe. 5 distinct values.",
         ),
-        ([None] * ROWS, "drop", "no value at all"),
+        ([None] * ROWS, "drop", "No values."),
     ],
 )
 def test_roles_by_content(given, role, reason):
@@ -348,12 +389,12 @@ def test_roles_by_content(given, role, reason):
     assert reason in facts.reason
 
 
-def test_free_text_is_dropped_even_if_its_name_is_that_of_a_confidential_column():
+def test_free_text_is_an_identifier_even_if_named_like_a_confidential_column():
     assert facts_of("diagnosis", UNIQUE).role == "identifier"
     assert facts_of("diagnosis", WORDS).role == "confidential"
 
 
-def test_a_loose_name_counts_if_values_mostly_differ():
+def test_weakly_identifying_names_count_if_most_values_differ():
     assert facts_of("group_id", WORDS).role == "quasi"
     assert (
         facts_of("group_id", [row // 2 * 5 + row % 2 * 3 for row in range(ROWS)]).role
@@ -362,26 +403,26 @@ def test_a_loose_name_counts_if_values_mostly_differ():
 
 
 @pytest.mark.parametrize(
-    "name, given, kind, reason",
+    ("name", "given", "kind", "reason"),
     [
-        ("x", NUMBERS, "numeric", "numbers with 9 distinct values"),
-        ("x", cycle(4.5), "numeric", "numbers with 1 distinct value"),
-        ("x", WORDS, "nominal", "5 distinct values"),
-        ("x", cycle(1, 2), "nominal", "2 distinct values"),
-        ("x", cycle(1.0, 2.0, None), "nominal", "2 distinct values"),
-        ("x", cycle(True, False), "nominal", "true or false"),
-        ("x", cycle(1, 2, 3, 4), "ordinal", "a few whole-number grades"),
-        ("x", cycle(0.0, 2.0, 3.0, None), "ordinal", "a few whole-number grades"),
-        ("x", cycle(*range(11)), "numeric", "numbers with 11 distinct values"),
-        ("x", cycle(1, 2, 30), "numeric", "numbers with 3 distinct values"),
-        ("age", cycle(1, 2, 3, 4), "numeric", "numbers with 4 distinct values"),
-        ("region", cycle(1, 2, 3, 4), "nominal", "4 whole numbers that stand for categories"),
-        ("x", cycle("012", "345", "999"), "code", "text of equal length made of digits"),
-        ("x", cycle("1", "2", "3"), "nominal", "3 distinct values"),
-        ("x", cycle("12", "345", "999"), "nominal", "3 distinct values"),
-        ("postcode", cycle("SW1A 1AA", "M1 1AE"), "code", "named like a postal code; text"),
-        ("zip", cycle(94301, 2139, 10001), "code", "leading zeros perhaps lost"),
-        ("cp", cycle(0, 1, 2, 3), "ordinal", "a few whole-number grades"),
+        ("x", NUMBERS, "numeric", "Numbers with 9 distinct values."),
+        ("x", cycle(4.5), "numeric", "Numbers with 1 distinct value."),
+        ("x", WORDS, "nominal", "5 distinct values."),
+        ("x", cycle(1, 2), "nominal", "2 distinct values."),
+        ("x", cycle(1.0, 2.0, None), "nominal", "2 distinct values."),
+        ("x", cycle(True, False), "nominal", "True or false."),
+        ("x", cycle(1, 2, 3, 4), "ordinal", "A few whole-number grades."),
+        ("x", cycle(0.0, 2.0, 3.0, None), "ordinal", "A few whole-number grades."),
+        ("x", cycle(*range(11)), "numeric", "Numbers with 11 distinct values."),
+        ("x", cycle(1, 2, 30), "numeric", "Numbers with 3 distinct values."),
+        ("age", cycle(1, 2, 3, 4), "numeric", "Numbers with 4 distinct values."),
+        ("region", cycle(1, 2, 3, 4), "nominal", "4 whole numbers that stand for categories."),
+        ("x", cycle("012", "345", "999"), "code", "Text of digits, all of the same length."),
+        ("x", cycle("1", "2", "3"), "nominal", "3 distinct values."),
+        ("x", cycle("12", "345", "999"), "nominal", "3 distinct values."),
+        ("postcode", cycle("SW1A 1AA", "M1 1AE"), "code", "Named like a postal code. Text."),
+        ("zip", cycle(94301, 2139, 10001), "code", "leading zeros may have been lost."),
+        ("cp", cycle(0, 1, 2, 3), "ordinal", "A few whole-number grades."),
     ],
 )
 def test_kinds(name, given, kind, reason):
@@ -396,7 +437,7 @@ def test_kinds(name, given, kind, reason):
 def test_times(storage):
     facts = facts_of("x", as_values(range(ROWS), storage=storage, unit="s"))
     assert facts.kind == "datetime"
-    assert facts.reason.endswith(f"a {storage}")
+    assert facts.reason.endswith(f"Stored as {storage}.")
 
 
 @pytest.mark.parametrize(
@@ -424,7 +465,7 @@ def test_a_word_outside_the_scale_makes_it_nominal():
     assert facts_of("x", cycle("low", "medium", "high", "blue")).kind == "nominal"
 
 
-def test_ordered_categories_keep_their_declared_order_used_or_not():
+def test_declared_order_is_kept_with_unused_categories():
     facts = facts_of("x", as_values(cycle("pear", "fig"), ordered=["pear", "kiwi", "fig"]))
     assert (facts.kind, facts.order, facts.distinct) == ("ordinal", ("pear", "kiwi", "fig"), 2)
 
@@ -433,7 +474,7 @@ DEGREES = [row / 10 for row in range(ROWS)]
 
 
 @pytest.mark.parametrize(
-    "first, second, location",
+    ("first", "second", "location"),
     [
         ("latitude", "longitude", "location"),
         ("LAT", "LNG", "location"),
@@ -446,13 +487,13 @@ DEGREES = [row / 10 for row in range(ROWS)]
 def test_locations(first, second, location):
     inspection = inspect(table_of(**{second: DEGREES, "age": NUMBERS, first: DEGREES}))
     assert {facts.reason for facts in inspection.columns if facts.location} == {
-        "latitude and longitude by name and range"
+        "Latitude and longitude, judging by names and range."
     }
     home = Column(location, kind="location", latitude=first, longitude=second)
     assert draft_schema(inspection).quasi == (home, Column("age", kind="numeric"))
 
 
-def test_two_locations_and_a_name_that_is_taken():
+def test_two_locations_and_a_name_in_use():
     inspection = inspect(
         table_of(
             home_lat=DEGREES, home_lon=DEGREES, lat=DEGREES, lon=DEGREES, home=WORDS, location=WORDS
@@ -474,7 +515,7 @@ def test_two_locations_and_a_name_that_is_taken():
         {"lat": as_values([None] * ROWS, storage="empty"), "lon": DEGREES},
     ],
 )
-def test_no_location_without_a_whole_pair_in_range(columns):
+def test_a_location_needs_a_pair_of_columns_in_range(columns):
     assert not any(facts.location for facts in inspect(table_of(**columns)).columns)
 
 
@@ -507,7 +548,7 @@ def test_duplicates_and_unique_rows_are_counted_with_missing_as_a_value(rows):
     assert inspection.unique == sum(size == 1 for size in sizes.values())
 
 
-def test_fingerprints_do_not_collide_on_a_regular_grid():
+def test_row_hashes_do_not_collide_on_a_regular_grid():
     grid = np.indices((30, 30, 30, 10)).reshape(4, -1)
     names = ("age", "height", "weight", "city")
     for dtype, storage in ((np.int64, "integer"), (np.float64, "float")):
@@ -532,7 +573,7 @@ def test_an_empty_table():
     assert inspection.columns[0].role == "drop"
 
 
-def test_sample_survey_is_understood_as_its_schema():
+def test_the_sample_survey_gets_the_roles_and_kinds_of_its_schema():
     survey = sample_survey()
     table = table_of(**{name: as_values(values) for name, values in survey.items()})
     inspection = inspect(table)
@@ -542,7 +583,7 @@ def test_sample_survey_is_understood_as_its_schema():
     assert inspection.unique > 1900
 
 
-def test_drafted_schema_has_a_role_for_every_column_and_resolves():
+def test_the_drafted_schema_covers_every_column_and_resolves():
     table = table_of(
         id=list(range(ROWS)),
         age=NUMBERS,
@@ -565,7 +606,7 @@ def test_drafted_schema_has_a_role_for_every_column_and_resolves():
     assert resolve(schema, table).quasi[1].publish == "median"
 
 
-def test_as_dict_is_json_and_shows_no_value():
+def test_as_dict_is_json_without_values():
     table = table_of(
         name=cycle("Zacharias", "Quirinus"),
         code=cycle("70707", "81818"),
@@ -580,7 +621,7 @@ def test_as_dict_is_json_and_shows_no_value():
         assert secret not in text
 
 
-def test_the_table_is_left_as_it_was():
+def test_the_table_is_not_modified():
     values = as_values([3.0, -0.0, None, 1.0] * 10)
     before = values.data.tobytes(), values.missing.tobytes()
     values.data.flags.writeable = values.missing.flags.writeable = False

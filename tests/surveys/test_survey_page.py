@@ -176,7 +176,7 @@ def test_page_assigns_like_python(browser, addresses, cells_by_kind, kind, unkno
         [answer["cell"] for answer in result], cells.assign(placed.matrix)
     )
     assert len(set(cells.assign(placed.matrix).tolist())) > 3
-    for name, count in placed.strange.items():
+    for name, count in placed.unknown.items():
         assert sum(name in answer["unfamiliar"] for answer in result) == count, name
 
 

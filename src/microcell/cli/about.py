@@ -86,7 +86,8 @@ def compile(json: Json = False, quiet: Quiet = False) -> None:
         mc.anonymize(people, mc.sample_schema(), k=3, method="mdav", refine=True, require={"k": 4})
         for kind in ("power", "balls"):
             release = mc.anonymize(people, mc.sample_schema(), k=3, method="mdav", cells=kind)
-            mc.assign(release.cells, people)
+            if release.cells is not None:
+                mc.assign(release.cells, people)
         mc.plot.cells(
             people, mc.Schema(quasi=["age", "bmi"], rest="drop"), k=20, methods=["mdav", "pcl"]
         )

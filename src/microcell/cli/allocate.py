@@ -121,7 +121,7 @@ def allocate(
 def _check_files(output: Path, figure: Path | None, *, sources: tuple[Path, ...]) -> None:
     if figure is not None:
         figure_format(figure, "--figure")
-    mc.api.check_outputs(output, beside=[] if figure is None else [figure], sources=sources)
+    mc.api.check_outputs(output, companions=[] if figure is None else [figure], sources=sources)
 
 
 def _for_file(path: Path, read_options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""``microcell assign``: further records to the cells of an earlier release."""
+"""``microcell anonymize`` and ``microcell assign``."""
 
 import json as jsons
 import sys
@@ -7,15 +7,14 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from glob import has_magic
-from inspect import Parameter, signature
-from itertools import chain
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import microcell as mc
-from microcell._atomic import Staging, check_target
+from microcell._atomic import check_target
 from microcell.cli.console import Messages, print_data
 from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
@@ -28,6 +27,7 @@ from microcell.cli.options import (
     parse_effort,
     parse_limits,
     parse_settings,
+    split_names,
     with_engine_options,
     with_read_options,
 )
@@ -35,27 +35,51 @@ from microcell.errors import OptionError
 from microcell.progress import report as report_progress
 
 if TYPE_CHECKING:
-    from microcell import Audit, Schema
-from typing import TYPE_CHECKING
-
-from microcell.cli.options import split_names
-
-if TYPE_CHECKING:
-    from microcell import Cells
+    from microcell import Cells, Manifest, Schema
     from microcell.api import Assigned
+    from microcell.model.manifest import BlocksSection, ColumnSection, RequirementsSection
 
 __all__ = ["ANONYMIZE_EXAMPLES", "ASSIGN_EXAMPLES", "anonymize", "assign"]
 
 ANONYMIZE_EXAMPLES = (
     "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --report people_k5.html",
-    "microcell anonymize people.csv -s schema.toml -k 3 --method vmdav --set gamma=0.2 -o people_k3.parquet",
+    "microcell anonymize people.csv -s schema.toml -k 3 --method vmdav --set gamma=0.2 "
+    "-o people_k3.parquet",
     "microcell anonymize people.csv -s schema.toml -k 10 --effort 5 -o people_k10.csv",
     "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --cells cells.json",
-    "microcell anonymize people.csv -s schema.toml -k 5 -o k5.csv --require l_diversity=3 --require 't_closeness<=.3'",
+    "microcell anonymize people.csv -s schema.toml -k 5 -o k5.csv --require l_diversity=3 "
+    "--require 't_closeness<=.3'",
     "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --dependence 0.1",
     "microcell anonymize people.csv -s schema.toml -k 10 --dry-run",
-    "microcell anonymize 'in/*.parquet' -s schema.toml -k 10 -o out/ --engine dask --workers 4 --memory 4GB",
+    "microcell anonymize 'in/*.parquet' -s schema.toml -k 10 -o out/ --engine dask --workers 4 "
+    "--memory 4GB",
 )
+
+ASSIGN_EXAMPLES = (
+    "microcell assign cells.json newcomers.csv -o assigned.csv",
+    "microcell assign cells.json newcomers.csv -o assigned.csv --keep tsh",
+)
+
+_REQUIRED = {
+    "input": "Give the table to anonymize as the first argument",
+    "schema": "Give the schema with -s (microcell inspect drafts one)",
+    "k": "Give the minimum number of records in a cell with -k",
+    "output": "Give the output file with -o (or --dry-run to write nothing)",
+}
+"""Settings that every run needs, and how to give them."""
+
+_ENGINE_SETTINGS = {
+    "macrocell",
+    "memory",
+    "output",
+    "reading",
+    "replace",
+    "scheduler",
+    "scratch",
+    "seams",
+    "workers",
+}
+"""Settings of the Dask engine, which ``--set`` must not override."""
 
 
 @handle_errors
@@ -69,7 +93,7 @@ def anonymize(
         list[Path] | None,
         typer.Argument(
             metavar="TABLE",
-            help="The file to anonymize; several with --engine.",
+            help="File to anonymize; several files with --engine.",
             show_default=False,
         ),
     ] = None,
@@ -79,58 +103,57 @@ def anonymize(
             "--schema",
             "-s",
             metavar="FILE.toml",
-            help="The role and kind of each column.",
+            help="Schema file: role and kind of each column.",
             show_default=False,
         ),
     ] = None,
     k: Annotated[
-        int | None, typer.Option("-k", help="The least number of records in a cell.")
+        int | None, typer.Option("-k", help="Minimum number of records in a cell.")
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Where to write; the suffix tells the format."
+            "--output", "-o", metavar="FILE", help="Output file; the suffix sets the format."
         ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.html", help="Write a page with the guarantee and figures."),
+        typer.Option(metavar="FILE.html", help="Write an HTML report with figures."),
     ] = None,
     audience: Audience = "internal",
     cells: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.json",
-            help="Write the cells as a function, for microcell assign.",
+            help="Write the cells, so that microcell assign can place further records.",
             show_default=False,
         ),
     ] = None,
     cells_kind: Annotated[
         Literal["power", "balls"] | None,
-        typer.Option(
-            help="What --cells writes: a power diagram (the default), or the balls of MDAV."
-        ),
+        typer.Option(help="Kind of cells for --cells: power diagram (default) or MDAV balls."),
     ] = None,
     method: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="How to make cells; see microcell methods. Default: auto."
+            metavar="NAME", help="Partitioning method; see microcell methods. Default: auto."
         ),
     ] = None,
     require: Annotated[
         list[str] | None,
         typer.Option(
             metavar="MEASURE=LIMIT",
-            help="A limit that the release is to meet, such as l_diversity=3 or t_closeness<=0.3 (of one column: "
-            "t_closeness.COLUMN); repeatable. Cells that break it are merged; what merging cannot mend is checked.",
+            help="Limit that the release must meet, such as l_diversity=3 or t_closeness<=0.3 "
+            "(one column: t_closeness.COLUMN); repeatable. Cells are merged to meet it; limits "
+            "that merging cannot improve are checked.",
         ),
     ] = None,
     dependence: Annotated[
         float | None,
         typer.Option(
             metavar="LAMBDA",
-            help="How much to preserve of what confidential columns have to do with the others, from 0 to 1; see "
-            "microcell dependence. Default: 0.",
+            help="Weight of preserving the association between confidential columns and "
+            "quasi-identifiers, 0 to 1; see microcell dependence. Default: 0.",
             show_default=False,
         ),
     ] = None,
@@ -138,28 +161,28 @@ def anonymize(
     effort: Effort = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="An option of the method; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Option of the method; repeatable."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="For what chance decides. Default: 0.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. Default: 0.")] = None,
     missing: Annotated[
         Literal["error", "drop", "impute"] | None,
-        typer.Option(help="What to do with records that lack a quasi-identifier. Default: error."),
+        typer.Option(help="How to handle records with a missing quasi-identifier. Default: error."),
     ] = None,
     keep_order: Annotated[
         bool | None,
-        typer.Option("--keep-order/--shuffle", help="The order of rows. Default: --shuffle."),
+        typer.Option("--keep-order/--shuffle", help="Order of the rows. Default: --shuffle."),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="RUN.toml", help="A file that holds a whole run; flags override it."),
+        typer.Option(metavar="RUN.toml", help="Run file with all settings; flags override it."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Do all of it, but write nothing.")
+        bool, typer.Option("--dry-run", help="Do everything except write files.")
     ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a k-anonymous table: every record shares its quasi-identifiers with k-1 others or more."""
+    """Make a table k-anonymous: at least k records share each combination of quasi-identifiers."""
     flags = {
         "input": table[0] if table and len(table) == 1 else table or None,
         "schema": schema,
@@ -179,21 +202,17 @@ def anonymize(
     }
     messages = Messages(quiet)
     with messages.progress():
-        job = _plan(config, flags, cells_kind, audience, engine_options, dry_run=dry_run)
-        done = (
-            _carry_out_on_engine(job, messages, dry_run=dry_run)
-            if engine_options
-            else _carry_out(job, dry_run=dry_run)
-        )
+        job = _make_job(config, flags, cells_kind, audience, engine_options, dry_run=dry_run)
+        release = _run_on_engine(job, messages) if engine_options else _run(job)
     if json:
-        print_data(jsons.dumps(done.release.manifest.as_dict(), indent=2, ensure_ascii=False))
-    messages.info(done.sentence)
-    messages.facts(_summarize(job, done.release, dry_run=dry_run))
+        print_data(release.manifest.to_json())
+    messages.info(mc.report.guarantee(release.audit) if engine_options else release.guarantee)
+    messages.facts(_summarize(job, release.manifest))
 
 
 @dataclass(frozen=True)
 class _Job:
-    """A run with all that it needs."""
+    """A complete run: what to read, how to anonymize it and what to write."""
 
     table: Any
     schema: "Schema"
@@ -202,47 +221,32 @@ class _Job:
     report: Path | None
     cells: Path | None
     keep_order: bool
-    making: Mapping[str, Any]
+    settings: Mapping[str, Any]
     read_options: Mapping[str, Any]
     audience: str
     engine_options: Mapping[str, Any]
+    dry_run: bool
 
     @property
     def outputs(self) -> dict[str, Path]:
-        """The files that the run writes, by what they are; on an engine a folder, and a file in it."""
-        if self.output is None:
-            return self.beside
-        if self.engine_options:
-            return {
+        """Files to write, by label; with an engine a folder and its manifest."""
+        outputs: dict[str, Path | None] = {"report": self.report, "cells": self.cells}
+        if self.output is not None and self.engine_options:
+            outputs = {
                 "folder": self.output,
                 "manifest": self.output / "_manifest.json",
-                **self.beside,
+                **outputs,
             }
-        return {
-            "table": self.output,
-            "manifest": mc.release.manifest_path(self.output),
-            **self.beside,
-        }
-
-    @property
-    def beside(self) -> dict[str, Path]:
-        """The further files, by what they are."""
-        return {
-            name: path
-            for name, path in (("report", self.report), ("cells", self.cells))
-            if path is not None
-        }
+        elif self.output is not None:
+            outputs = {
+                "table": self.output,
+                "manifest": mc.release.manifest_path(self.output),
+                **outputs,
+            }
+        return {label: path for label, path in outputs.items() if path is not None}
 
 
-@dataclass(frozen=True, eq=False)
-class _Done:
-    """What a run made, and the guarantee in a sentence."""
-
-    release: Any
-    sentence: str
-
-
-def _plan(
+def _make_job(
     config: Path | None,
     flags: Mapping[str, Any],
     cells_kind: str | None,
@@ -251,15 +255,21 @@ def _plan(
     *,
     dry_run: bool,
 ) -> _Job:
-    """The run that the configuration and the flags describe, refused if a part is missing or could not be written."""
-    base = vars(mc.schema.Run() if config is None else mc.load_run(config))
-    if flags["method"] not in (None, base["method"]):
-        base = base | {"options": {}}  # they are for the method of the file
-    merged = {name: {**base[name], **flags[name]} for name in ("options", "require", "read")}
-    run = base | {name: value for name, value in flags.items() if value is not None} | merged
-    _check_given(run, dry_run=dry_run)
+    """Combine the run file and the flags, and check everything that can be checked before work."""
+    run = _merge(config, flags)
+    for name, hint in _REQUIRED.items():
+        if run[name] is None and not (dry_run and name == "output"):
+            raise OptionError(
+                f"{hint}, or set {name} in the run file (--config).",
+                code="option.invalid",
+                option=name,
+            )
     if cells_kind is not None and run["cells"] is None:
-        raise OptionError("--cells-kind is for --cells: give the file to write the cells to.")
+        raise OptionError(
+            "--cells-kind needs --cells, the file to write the cells to.",
+            code="option.conflict",
+            option="cells_kind",
+        )
     _check_engine(run, engine_options)
     schema = run["schema"]
     job = _Job(
@@ -270,108 +280,141 @@ def _plan(
         report=run["report"],
         cells=run["cells"],
         keep_order=bool(run["keep_order"]),
-        making=_making(run) | ({} if run["cells"] is None else {"cells": cells_kind or "power"}),
+        settings=_settings(run, cells_kind),
         read_options=run["read"],
         audience=audience,
         engine_options=engine_options,
+        dry_run=dry_run,
     )
-    sources = [path for path in (job.table, schema, config) if isinstance(path, Path)]
-    if engine_options and job.report is not None:
-        check_target(job.report, sources=sources)
-        inside = job.output is not None and job.output.resolve() in job.report.resolve().parents
-        if inside or job.report.suffix.lower() in (
-            ".parquet",
-            ".csv",
-            ".tsv",
-            ".txt",
-        ):  # it may be one of the source
-            raise OptionError(
-                "--report is a page (.html) outside the folder of the release. Choose another name."
-            )
-    elif job.output is not None and not engine_options:
-        mc.api.check_outputs(job.output, beside=job.beside.values(), sources=sources)
+    _check_outputs(job, [path for path in (job.table, schema, config) if isinstance(path, Path)])
     return job
 
 
-def _check_engine(run: Mapping[str, Any], engine_options: Mapping[str, Any]) -> None:
-    """Refuse what goes only with an engine, or not with one."""
-    if engine_options and "engine" not in engine_options:
+def _merge(config: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
+    base = vars(mc.schema.Run() if config is None else mc.load_run(config))
+    if flags["method"] not in (None, base["method"]):
+        base = base | {"options": {}}  # the options in the file are for the method in the file
+    merged = {name: {**base[name], **flags[name]} for name in ("options", "require", "read")}
+    return base | {name: value for name, value in flags.items() if value is not None} | merged
+
+
+def _check_outputs(job: _Job, sources: list[Path]) -> None:
+    if job.output is not None and not job.engine_options:
+        mc.api.check_outputs(job.output, companions=(job.report, job.cells), sources=sources)
+    if not job.engine_options or job.report is None:
+        return
+    check_target(job.report, sources=sources)
+    inside = job.output is not None and job.output.resolve() in job.report.resolve().parents
+    if inside or job.report.suffix.lower() in (".parquet", ".csv", ".tsv", ".txt"):
+        # Such a file could be part of the source.
         raise OptionError(
-            f"--{next(iter(engine_options))} is for data sets of many files. Add --engine dask, or leave it out."
+            "--report must be an .html file outside the output folder. Choose another name.",
+            code="option.invalid",
+            option="report",
+        )
+
+
+def _check_engine(run: Mapping[str, Any], engine_options: Mapping[str, Any]) -> None:
+    if engine_options and "engine" not in engine_options:
+        name = next(iter(engine_options))
+        raise OptionError(
+            f"--{name} applies only to data sets of many files. Add --engine dask or leave it out.",
+            code="option.conflict",
+            option=name,
         )
     for name in ("cells", "keep_order", "blocks", "require") if engine_options else ():
         if run[name]:
+            flag = name.replace("_", "-")
             raise OptionError(
-                f"--{name.replace('_', '-')} cannot be had with --engine {engine_options['engine']}. Leave it out."
+                f"--{flag} is not supported with --engine {engine_options['engine']}. Leave it out.",
+                code="option.unsupported",
+                option=name,
             )
     path = run["input"]
     if not engine_options and (
         isinstance(path, list) or path.is_dir() or (has_magic(str(path)) and not path.exists())
     ):
         raise OptionError(
-            "A folder, a pattern or several files are a data set. Give one file, or add --engine dask."
+            "A folder, a pattern or several files need --engine dask. Add it or give one file.",
+            code="option.conflict",
+            option="input",
         )
 
 
-def _check_given(run: Mapping[str, Any], *, dry_run: bool) -> None:
-    for name, hint in _NEEDED.items():
-        if run[name] is None and not (dry_run and name == "output"):
-            raise OptionError(f"{hint}, or {name} in the file of --config.")
-
-
-def _making(run: Mapping[str, Any]) -> dict[str, Any]:
-    """How to make cells, as the library's ``anonymize`` takes it; what was not given is left to its defaults."""
-    both = chain.from_iterable(
-        signature(made).parameters.values() for made in (mc.anonymize, mc.dask.anonymize_dataset)
-    )
-    own = {item.name for item in both if item.kind is not Parameter.VAR_KEYWORD}
+def _settings(run: Mapping[str, Any], cells_kind: str | None) -> dict[str, Any]:
+    """Return the keyword arguments of ``mc.anonymize``; omitted settings keep their defaults."""
+    reserved = {*signature(mc.anonymize).parameters, *_ENGINE_SETTINGS} - {"options"}
     for name in run["options"]:
-        if name in own:
+        if name in reserved:
             raise OptionError(
-                f"{name!r} is not an option of a method. Give it by its own flag, and not by --set."
+                f"{name!r} is not an option of a method. Use its own flag instead of --set.",
+                code="option.unknown",
+                option=name,
             )
-    named = {
-        name: run[name]
-        for name in ("method", "seed", "missing", "dependence")
-        if run[name] is not None
-    }
-    named |= {} if run["blocks"] is None else {"blocks": parse_blocks(str(run["blocks"]))}
-    return {**named, **({"require": run["require"]} if run["require"] else {}), **run["options"]}
+    names = ("method", "seed", "missing", "dependence")
+    settings: dict[str, Any] = {name: run[name] for name in names if run[name] is not None}
+    if run["blocks"] is not None:
+        settings["blocks"] = parse_blocks(str(run["blocks"]))
+    if run["require"]:
+        settings["require"] = run["require"]
+    if run["cells"] is not None:
+        settings["cells"] = cells_kind or "power"
+    settings.update(run["options"])
+    return settings
 
 
-def _carry_out_on_engine(job: _Job, messages: Messages, *, dry_run: bool) -> _Done:
-    given = {
-        name: value
-        for name, value in {**job.engine_options, **job.making}.items()
-        if name not in ("engine", "force")
+def _run(job: _Job) -> Any:
+    release = mc.anonymize(
+        mc.read(job.table, **job.read_options), job.schema, k=job.k, **job.settings
+    )
+    if job.output is None or job.dry_run:
+        return release
+    return release.publish(
+        job.output,
+        report=job.report,
+        cells=job.cells,
+        audience=job.audience,
+        keep_order=job.keep_order,
+    )
+
+
+def _run_on_engine(job: _Job, messages: Messages) -> Any:
+    engine = {
+        name: value for name, value in job.engine_options.items() if name not in ("engine", "force")
     }
     with _dashboard_shown(messages):
         release = mc.dask.anonymize_dataset(
             job.table,
             job.schema,
             k=job.k,
-            output=None if dry_run else job.output,
+            output=None if job.dry_run else job.output,
             reading=job.read_options,
             replace="force" in job.engine_options,
-            **given,
+            **engine,
+            **job.settings,
         )
-    if job.report is not None and not dry_run:
-        with Staging() as staging:
-            staging.path(job.report).write_text(
-                _page(job, release, release.audit), encoding="utf-8"
-            )
-    return _Done(release, mc.report.guarantee(release.audit))
+    if job.report is not None and not job.dry_run:
+        mc.api.write_reports(
+            release.audit,
+            report=job.report,
+            manifest=release.manifest,
+            title=f"Audit of {release.path.name}",
+            require={"k": job.k},
+            audience=job.audience,
+        )
+    return release
 
 
 @contextmanager
 def _dashboard_shown(messages: Messages) -> Iterator[None]:
-    """Let the address of the dashboard be seen as long as the work runs: beside each stage, or on a line of its own."""
-    outside, address = copy_context(), ""
+    """Show the address of the Dask dashboard: after each stage, or once without a terminal."""
+    outer = copy_context()
+    address = ""
 
     def hear(task: str, done: int, total: int) -> None:
         nonlocal address
         if not task.startswith("dashboard at "):
-            outside.run(report_progress, f"{task}{address}", done, total)
+            outer.run(report_progress, f"{task}{address}", done, total)
         elif sys.stderr.isatty():
             address = f", {task}"
         else:
@@ -381,120 +424,63 @@ def _dashboard_shown(messages: Messages) -> Iterator[None]:
         yield
 
 
-def _carry_out(job: _Job, *, dry_run: bool) -> _Done:
-    original = mc.read(job.table, **job.read_options)
-    release = mc.anonymize(original, job.schema, k=job.k, **job.making)
-    found = mc.audit(original, release.published, job.schema, brief=job.report is None)
-    if job.output is not None and not dry_run:
-        picture = None if job.report is None else mc.plot.release(original, release)
-        beside = {} if job.report is None else {job.report: _page(job, release, found, picture)}
-        if job.cells is not None:
-            beside[job.cells] = release.cells.to_json()
-        release = mc.publish(release, job.output, keep_order=job.keep_order, beside=beside)
-    return _Done(release, mc.report.guarantee(found))
-
-
-def _page(job: _Job, release: Any, found: "Audit", picture: bytes | None = None) -> str:
-    """The report, told with the order that rows will have in the file."""
-    manifest = release.manifest.as_dict() | {"row_order": "kept" if job.keep_order else "shuffled"}
-    name = job.table.name if job.output is None else job.output.name
-    return mc.render(
-        found,
-        "html",
-        manifest=manifest,
-        title=f"Audit of {name}",
-        picture=picture,
-        require={"k": job.k, **job.making.get("require", {})},
-        audience=job.audience,
-    )
-
-
-def _summarize(job: _Job, release: Any, *, dry_run: bool) -> Iterator[tuple[str, str]]:
-    manifest = release.manifest
-    cells, records, method = manifest.cells, manifest.records, manifest.method
-    sizes = dict.fromkeys((cells["smallest"], cells["largest"]))
-    several = "s" * (cells["largest"] != 1)
-    yield (
-        "cells",
-        f"{cells['count']:,} of {' to '.join(f'{size:,}' for size in sizes)} record{several}",
-    )
-    if "merged" in cells:
-        yield "merged", _tell_merging(cells)
+def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
+    cells = manifest.cells
+    sizes = dict.fromkeys((cells.smallest, cells.largest))
+    noun = "record" if cells.largest == 1 else "records"
+    yield "cells", f"{cells.count:,} of {' to '.join(f'{size:,}' for size in sizes)} {noun}"
+    if manifest.requirements is not None:
+        yield "merged", _merging(manifest.requirements, cells.sse_ratio or 0.0)
     if manifest.blocks is not None:
-        yield "blocks", _tell_blocks(manifest.blocks, manifest.k)
+        yield "blocks", _blocks_guarantee(manifest.blocks, manifest.k)
     if manifest.dependence is not None:
-        yield "dependence", _tell_dependence(manifest.dependence)
-    yield "method", f"{method['used']}, {method['why']}"
-    yield "distortion", f"{manifest.distortion:.4f}"
-    for role, names in _by_role(manifest.columns).items():
-        yield role, ", ".join(names)
-    if records["dropped"]:
+        part = manifest.dependence
+        losses = f"D_X {part.quasi_identifier_loss:.4f}, D_Y {part.confidential_loss:.4f}"
+        yield "dependence", f"lambda {part.weight:g}: {losses}, weighted {part.weighted_loss:.4f}"
+    if manifest.method is not None:
+        yield "method", f"{manifest.method.used}, {manifest.method.reason}"
+    if manifest.information_loss is not None:
+        yield "information loss", f"{100 * manifest.information_loss:.2f} %"
+    for label, names in _columns_by_treatment(manifest.columns).items():
+        yield label, ", ".join(names)
+    records = manifest.records
+    if records.dropped:
         yield (
             "dropped",
-            f"{records['dropped']:,} of {records['in']:,} records, which lack a quasi-identifier",
+            f"{records.dropped:,} of {records.read:,} records, with a missing quasi-identifier",
         )
-    if dry_run:
-        yield "written", "nothing: a dry run"
+    if job.dry_run:
+        yield "written", "nothing (dry run)"
         return
     yield "rows", manifest.row_order
-    for heading, path in job.outputs.items():
-        yield heading, str(path)
+    for label, path in job.outputs.items():
+        yield label, str(path)
 
 
-def _tell_merging(cells: Mapping[str, Any]) -> str:
-    """How many cells were merged to meet the requirements, and what it cost."""
-    merged = cells["merged"]
-    if not merged["merged_cells"]:
-        return f"no cell: all {merged['cells_before']:,} meet what is required"
+def _merging(section: "RequirementsSection", sse_ratio: float) -> str:
+    if not section.cells_merged:
+        return f"none: all {section.cells_before:,} cells meet the requirements"
     return (
-        f"{merged['merged_cells']:,} of {merged['cells_before']:,} cells, to meet what is required; distortion of the "
-        f"points {merged['distortion_before']:.4f} before, {cells['distortion']:.4f} after"
+        f"{section.cells_merged:,} of {section.cells_before:,} cells, to meet the requirements; "
+        f"SSE/SST {section.sse_ratio_before:.4f} before, {sse_ratio:.4f} after"
     )
 
 
-def _tell_blocks(blocks: Mapping[str, Any], k: int) -> str:
-    """What blocks promise, and what not."""
-    promise = (
-        f"{blocks['k']}-anonymous in each of {len(blocks['columns'])} blocks of columns on its own"
-    )
-    return (
-        promise
-        if blocks["jointly_k_anonymous"]
-        else f"{promise}; NOT {blocks['k']}-anonymous as a whole: k is {k}"
-    )
+def _blocks_guarantee(blocks: "BlocksSection", k: int) -> str:
+    text = f"{blocks.k}-anonymous in each of {len(blocks.columns)} blocks of columns"
+    if blocks.jointly_k_anonymous:
+        return text
+    return f"{text}; NOT {blocks.k}-anonymous over all columns combined: k is {k}"
 
 
-def _tell_dependence(told: Mapping[str, Any]) -> str:
-    return (
-        f"lambda = {told['lambda']:g}: D_X {told['distortion']:.4f}, D_Y {told['dependence_loss']:.4f}, weighted "
-        f"{told['weighted']:.4f}"
-    )
-
-
-def _by_role(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The columns that are left out, and those that are published unchanged, for the eye to catch a wrong role."""
-    out: dict[str, list[str]] = {}
-    for name, facts in columns.items():
-        if facts["role"] != "quasi":
-            out.setdefault(
-                "left out" if facts["role"] in ("identifier", "drop") else "unchanged", []
-            ).append(name)
-    return out
-
-
-_NEEDED = {
-    "input": "Give the table to anonymize as the first argument",
-    "schema": "Give the schema with -s (microcell inspect drafts one)",
-    "k": "Give the least number of records in a cell with -k",
-    "output": "Give the file to write with -o (or --dry-run to write nothing)",
-}
-"""What a run cannot do without, and how to give it."""
-
-
-ASSIGN_EXAMPLES = (
-    "microcell assign cells.json newcomers.csv -o assigned.csv",
-    "microcell assign cells.json newcomers.csv -o assigned.csv --keep tsh",
-)
+def _columns_by_treatment(columns: "Mapping[str, ColumnSection]") -> dict[str, list[str]]:
+    """List the columns left out and published unchanged, so that a wrong role is noticed."""
+    groups: dict[str, list[str]] = {}
+    for name, column in columns.items():
+        if column.role != "quasi":
+            removed = column.role in ("identifier", "drop")
+            groups.setdefault("left out" if removed else "unchanged", []).append(name)
+    return groups
 
 
 @handle_errors
@@ -505,61 +491,62 @@ def assign(
     cells: Annotated[
         Path,
         typer.Argument(
-            metavar="CELLS", help="A file that anonymize --cells wrote.", show_default=False
+            metavar="CELLS", help="Cells file written by anonymize --cells.", show_default=False
         ),
     ],
     table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="The records to assign.", show_default=False)
+        Path, typer.Argument(metavar="TABLE", help="Records to assign.", show_default=False)
     ],
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Where to write; the suffix tells the format."
+            "--output", "-o", metavar="FILE", help="Output file; the suffix sets the format."
         ),
     ],
     keep: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME,...",
-            help="Columns to keep beside; others are left out.",
+            help="Further columns to keep; all others are left out.",
             show_default=False,
         ),
     ] = None,
     missing: Annotated[
         Literal["error", "impute"],
-        typer.Option(help="What to do with records that lack a quasi-identifier."),
+        typer.Option(help="How to handle records with a missing quasi-identifier."),
     ] = "error",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Give further records the cells of an earlier release, and what these publish in place of their values."""
+    """Assign further records to the cells of an earlier release."""
     messages = Messages(quiet)
     mc.api.check_outputs(output, sources=(cells, table))
     names = [] if keep is None else split_names(keep)
     with messages.progress():
-        found = mc.load_cells(cells)
-        done = mc.assign(found, mc.read(table, **read_options), keep=names, missing=missing)
-        mc.write(done.assigned, output)
+        function = mc.load_cells(cells)
+        result = mc.assign(function, mc.read(table, **read_options), keep=names, missing=missing)
+        mc.write(result.assigned, output)
     if json:
-        print_data(jsons.dumps(_facts(found, done), indent=2))
+        print_data(jsons.dumps(_assignment_facts(function, result), indent=2))
     messages.info(
-        f"{len(done.labels):,} records are in {done.used:,} of {len(found):,} cells, the fewest "
-        f"{done.smallest:,} in one. This table is not k-anonymous by itself, only beside the release of its cells."
+        f"Assigned {len(result.labels):,} records to {result.used:,} of {len(function):,} cells; "
+        f"the smallest of these received {result.smallest:,}. This table is not k-anonymous by "
+        "itself, only together with the release of its cells."
     )
-    messages.facts(_remarks(done, output))
+    messages.facts(_assignment_notes(result, output))
 
 
-def _facts(cells: "Cells", done: "Assigned") -> dict[str, Any]:
+def _assignment_facts(cells: "Cells", result: "Assigned") -> dict[str, Any]:
     return {
-        "records": len(done.labels),
+        "records": len(result.labels),
         "cells": len(cells),
-        "cells_used": done.used,
-        "fewest": done.smallest,
-        "strange": dict(done.strange),
+        "cells_used": result.used,
+        "smallest": result.smallest,
+        "unknown_categories": dict(result.unknown),
     }
 
 
-def _remarks(done: "Assigned", output: Path) -> Iterator[tuple[str, str]]:
-    for name, count in done.strange.items():
-        yield "not known", f"{count:,} values of {name!r}: placed as near as can be told"
+def _assignment_notes(result: "Assigned", output: Path) -> Iterator[tuple[str, str]]:
+    for name, number in result.unknown.items():
+        yield "unknown", f"{number:,} values of {name!r}: placed as close as possible"
     yield "table", str(output)

@@ -1,6 +1,6 @@
-"""``microcell locations``: devices get a location to use that k of them share."""
+"""``microcell locations``: a service that gives devices a location shared by at least k."""
 
-import json as jsons
+import json as json_module
 import logging
 import os
 import secrets
@@ -23,30 +23,31 @@ from microcell.cli.options import Force, Json, Quiet, epilog, with_read_options
 from microcell.errors import OptionError
 
 if TYPE_CHECKING:
-    from microcell.locations import Anonymizer, Client, Simulated
+    from microcell.locations import Anonymizer, Client, SimulationResult
 
 __all__ = ["COMMANDS", "app"]
 
-KEY, OPERATOR = "MICROCELL_LOCATIONS_KEY", "MICROCELL_LOCATIONS_OPERATOR"
-"""The environment variables with the secrets: a command line is seen by all who use the machine."""
+# Secrets come from the environment: a command line is visible to all users of the machine.
+KEY_VARIABLE = "MICROCELL_LOCATIONS_KEY"
+OPERATOR_VARIABLE = "MICROCELL_LOCATIONS_OPERATOR"
 
 _DATABASE = "sqlite:///locations.db"
-_URLS = (
-    "sqlite:///FILE, or postgresql://USER@HOST/NAME; the password is better in ~/.pgpass than here."
+_URL_HELP = (
+    "sqlite:///FILE or postgresql://USER@HOST/NAME; keep the password in ~/.pgpass, not here."
 )
-_Database = Annotated[str, typer.Option(metavar="URL", help=_URLS)]
+_Database = Annotated[str, typer.Option(metavar="URL", help=_URL_HELP)]
 _K = Annotated[
-    int, typer.Option("-k", min=2, help="Least number of devices that share a location.")
+    int, typer.Option("-k", min=2, help="Minimum number of devices that share a location.")
 ]
-_SameK = Annotated[
+_OptionalK = Annotated[
     int | None,
     typer.Option(
         "-k",
         min=2,
-        help="Least number of devices that share a location; that of the database if left out.",
+        help="Minimum number of devices that share a location (default: that of the database).",
     ),
 ]
-_Seed = Annotated[int, typer.Option(help="For what chance decides.")]
+_Seed = Annotated[int, typer.Option(help="Random seed.")]
 
 
 @handle_errors
@@ -55,62 +56,62 @@ def serve(
         str | None,
         typer.Option(
             metavar="URL",
-            help=f"{_URLS} Default: {_DATABASE}, or memory alone for a demonstration.",
+            help=f"{_URL_HELP} Default: {_DATABASE}, or memory with --demo.",
             show_default=False,
         ),
     ] = None,
     k: _K = 100,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; 0.0.0.0 for all.")
+        str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 for any.")] = 8000,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free port.")] = 8000,
     share: Annotated[
         float,
         typer.Option(
-            help="Cells are rebuilt when this share of devices has changed since the last time."
+            help="Rebuild cells when this share of the devices has changed since the last rebuild."
         ),
     ] = 0.05,
     spare: Annotated[
         float,
         typer.Option(
-            help="Cells are made larger than k by this share, so that they outlive some cancellations."
+            help="Make cells larger than k by this share, so that they survive some cancellations."
         ),
     ] = 0.01,
     demo: Annotated[
         bool,
         typer.Option(
-            "--demo", help="Try things out without a key: nothing can be read again after the end."
+            "--demo", help="Try the service without a key; no data can be read after it stops."
         ),
     ] = False,
     proxy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ADDRESS",
-            help="A proxy in front whose X-Forwarded-For is believed; repeatable.",
+            help="Trusted proxy whose X-Forwarded-For header is used; repeatable.",
             show_default=False,
         ),
     ] = None,
     rate: Annotated[
-        float, typer.Option(help="Requests a second from one address; 0 for no limit.")
+        float, typer.Option(help="Requests per second from one address; 0 for no limit.")
     ] = 20.0,
     sign_up_rate: Annotated[
-        float, typer.Option(help="Sign-ups a second from one address; 0 for no limit.")
+        float, typer.Option(help="Sign-ups per second from one address; 0 for no limit.")
     ] = 0.2,
     open_metrics: Annotated[
-        bool, typer.Option("--open-metrics", help="Show /metrics without the operator's token.")
+        bool, typer.Option("--open-metrics", help="Serve /metrics without the operator's token.")
     ] = False,
     log_requests: Annotated[
         bool,
         typer.Option(
             "--log-requests/--no-log-requests",
-            help="Log method, route, status and time of requests.",
+            help="Log method, route, status and time of each request.",
         ),
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Serve the API and the page until Ctrl-C or SIGTERM."""
+    """Serve the API and the web page until Ctrl-C or SIGTERM."""
     messages = Messages(quiet)
-    token = os.environ.get(OPERATOR, "").strip()
+    token = os.environ.get(OPERATOR_VARIABLE, "").strip()
     settings = locations.Settings(
         operator=token or secrets.token_urlsafe(24),
         open_metrics=open_metrics,
@@ -124,25 +125,26 @@ def serve(
         closing(listener),
         _open(messages, database, k, demo=demo, share=share, spare=spare) as anonymizer,
     ):
-        _begin_log()
+        _configure_logging()
         if not token:
             messages.info(
-                f"the operator's token, this time only ({OPERATOR} is not set): {settings.operator}"
+                f"operator's token for this run ({OPERATOR_VARIABLE} is not set): "
+                f"{settings.operator}"
             )
-        shown, number = listener.getsockname()[:2]
-        place = f"http://{f'[{shown}]' if ':' in shown else shown}:{number}/"
+        address, number = listener.getsockname()[:2]
+        url = f"http://{f'[{address}]' if ':' in address else address}:{number}/"
         locations.serve(
             locations.create_app(anonymizer, settings),
             listener,
             proxies=proxy or (),
-            ready=lambda: messages.info(f"serving on {place} with k = {k}. Ctrl-C stops it."),
+            ready=lambda: messages.info(f"serving on {url} with k = {k}; press Ctrl-C to stop"),
         )
     messages.info("stopped")
 
 
 @handle_errors
 def key() -> None:
-    """Print a new key for exact locations, to be kept safe: without it the database cannot be read."""
+    """Print a new encryption key. Keep it safe: without it the database cannot be read."""
     print_data(b64encode(locations.new_key()).decode())
 
 
@@ -153,9 +155,7 @@ def import_(
     read_options: Mapping[str, Any],
     people: Annotated[
         Path,
-        typer.Argument(
-            metavar="TABLE", help="One row a device, with its place.", show_default=False
-        ),
+        typer.Argument(metavar="TABLE", help="Table with one row per device.", show_default=False),
     ],
     output: Annotated[
         Path,
@@ -163,26 +163,26 @@ def import_(
             "--output",
             "-o",
             metavar="FILE.csv",
-            help="Where to write row, pseudonym and token of each.",
+            help="Output with row, pseudonym and token of each device.",
         ),
     ],
     database: _Database = _DATABASE,
-    k: _SameK = None,
+    k: _OptionalK = None,
     latitude: Annotated[
-        str, typer.Option(metavar="NAME", help="The column of latitudes, in degrees.")
+        str, typer.Option(metavar="NAME", help="Column of latitudes in degrees.")
     ] = "latitude",
     longitude: Annotated[
-        str, typer.Option(metavar="NAME", help="The column of longitudes.")
+        str, typer.Option(metavar="NAME", help="Column of longitudes in degrees.")
     ] = "longitude",
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Sign up all rows of a table, while the service does not run."""
+    """Sign up all rows of a table while the service is stopped."""
     messages = Messages(quiet)
     locations.check_output(output, force=force, sources=[people])
     with messages.progress(), _open(messages, database, k, background=False) as anonymizer:
-        done = locations.import_people(
+        summary = locations.import_people(
             anonymizer,
             mc.read(people, **read_options),
             output,
@@ -190,9 +190,12 @@ def import_(
             longitude=longitude,
             force=force,
         )
-    _tell(messages, json, signed_up=done.devices, waiting=done.waiting, accounts=str(output))
+    _print_summary(
+        messages, json, signed_up=summary.devices, waiting=summary.waiting, accounts=str(output)
+    )
     messages.info(
-        f"{output} holds the devices' tokens, which cannot be had again. Whoever reads it speaks for them."
+        f"{output} contains the devices' tokens, which cannot be recovered. "
+        "Anyone who reads it can act as these devices."
     )
 
 
@@ -201,7 +204,7 @@ def export(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="FILE.csv", help="Where to write pseudonyms and locations."
+            "--output", "-o", metavar="FILE.csv", help="Output with pseudonyms and locations."
         ),
     ],
     database: _Database = _DATABASE,
@@ -209,20 +212,24 @@ def export(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the location that each device uses, while the service does not run."""
+    """Export the location that each device uses while the service is stopped."""
     messages = Messages(quiet)
     locations.check_output(output, force=force)
     with messages.progress(), _open(messages, database, None, background=False) as anonymizer:
-        done = locations.export_places(anonymizer, output, force=force)
-    _tell(messages, json, devices=done.devices, waiting=done.waiting, locations=str(output))
+        summary = locations.export_places(anonymizer, output, force=force)
+    _print_summary(
+        messages, json, devices=summary.devices, waiting=summary.waiting, locations=str(output)
+    )
 
 
 @handle_errors
 def simulate(
-    devices: Annotated[int, typer.Option(min=1, help="Devices that sign up at first.")] = 10_000,
+    devices: Annotated[
+        int, typer.Option(min=1, help="Number of devices that sign up first.")
+    ] = 10_000,
     k: _K = 100,
     days: Annotated[
-        int, typer.Option(min=0, help="Days of sign-ups, moves and cancellations.")
+        int, typer.Option(min=0, help="Number of days with sign-ups, moves and cancellations.")
     ] = 3,
     changes: Annotated[
         float,
@@ -234,7 +241,7 @@ def simulate(
         str | None,
         typer.Option(
             metavar="URL",
-            help="An empty database; left out, one that is thrown away.",
+            help="An empty database (default: a temporary one).",
             show_default=False,
         ),
     ] = None,
@@ -242,7 +249,7 @@ def simulate(
         str | None,
         typer.Option(
             metavar="URL",
-            help="A service that runs, in place of one in this process.",
+            help="URL of a running service to simulate against.",
             show_default=False,
         ),
     ] = None,
@@ -250,20 +257,21 @@ def simulate(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulate a city that uses the service, and look at what its people get."""
+    """Simulate a city that uses the service, check the guarantee and measure distances."""
     messages = Messages(quiet)
     if url is not None and database is not None:
         raise OptionError(
-            "--database and --url exclude each other: a service that runs has its own database."
+            "--database and --url cannot be combined: a running service has its own database.",
+            code="option.conflict",
+            option="database",
         )
     with messages.progress(), _service(messages, url, database, k, seed) as service:
-        found = locations.simulate(service, devices, days=days, changes=changes, seed=seed)
+        result = locations.simulate(service, devices, days=days, changes=changes, seed=seed)
     if json:
-        print_data(
-            jsons.dumps({**asdict(found), "distortion_ratio": found.distortion_ratio}, indent=2)
-        )
+        content = {**asdict(result), "distortion_ratio": result.distortion_ratio}
+        print_data(json_module.dumps(content, indent=2))
         return
-    print_facts(_facts(found))
+    print_facts(_describe_result(result))
 
 
 COMMANDS: Mapping[str, tuple[Callable[..., None], Sequence[str]]] = {
@@ -274,16 +282,16 @@ COMMANDS: Mapping[str, tuple[Callable[..., None], Sequence[str]]] = {
             "microcell locations serve --demo -k 5",
         ),
     ),
-    "key": (key, (f"export {KEY}=$(microcell locations key)",)),
+    "key": (key, (f"export {KEY_VARIABLE}=$(microcell locations key)",)),
     "import": (import_, ("microcell locations import people.csv -k 100 -o accounts.csv",)),
     "export": (export, ("microcell locations export -o places.csv",)),
     "simulate": (simulate, ("microcell locations simulate --devices 100000",)),
 }
-"""The commands of the group, each with its examples, in the order that help shows."""
+"""Commands of the group with their examples, in the order shown by --help."""
 
 app = typer.Typer(
     name="locations",
-    help="Locations to use in place of exact ones: a service for devices, and what its operator needs.",
+    help="Location anonymizer: run the service, import and export devices, simulate.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -292,15 +300,15 @@ for _name, (_command, _examples) in COMMANDS.items():
     app.command(_name, epilog=epilog(_examples))(_command)
 
 
-# ---------------------------------------------------------------------------------------------- what commands share
+# -------------------------------------------------------------------------------- helpers
 
 
 @contextmanager
 def _open(
     messages: Messages, database: str, k: int | None, *, demo: bool = False, **options: Any
 ) -> "Iterator[Anonymizer]":
-    """The anonymizer on a database, closed at the end."""
-    secret = _key(messages, demo=demo)
+    """Open the anonymizer on a database and close it at the end."""
+    secret = _read_key(messages, demo=demo)
     with messages.progress():
         anonymizer = locations.Anonymizer.open(database, k, key=secret, **options)
     try:
@@ -309,19 +317,19 @@ def _open(
         anonymizer.close()
 
 
-def _key(messages: Messages, *, demo: bool) -> bytes | None:
-    """The key from the environment; None for a demonstration without one."""
-    text = os.environ.get(KEY, "").strip()
+def _read_key(messages: Messages, *, demo: bool) -> bytes | None:
+    """Return the key from the environment, or None for a demonstration without one."""
+    text = os.environ.get(KEY_VARIABLE, "").strip()
     if text:
         return locations.read_key(text)
     if not demo:
         raise OptionError(
-            f"{KEY} is not set: exact locations are kept encrypted, with a key that `microcell locations key` makes. "
-            "To try things out without one, give --demo."
+            f"{KEY_VARIABLE} is not set, but exact locations must be encrypted. Create a key with "
+            "`microcell locations key`, or use --demo to try the service without one.",
+            code="option.invalid",
+            option=KEY_VARIABLE,
         )
-    messages.info(
-        "a demonstration: the key is thrown away at the end, and nobody can look up or be found again thereafter"
-    )
+    messages.info("demo: the key is discarded at the end, so no device can be looked up afterwards")
     return None
 
 
@@ -329,10 +337,10 @@ def _key(messages: Messages, *, demo: bool) -> bytes | None:
 def _service(
     messages: Messages, url: str | None, database: str | None, k: int, seed: int
 ) -> "Iterator[Anonymizer | Client]":
-    """What is simulated with: a service that runs, or one in this process on an empty database."""
+    """Connect to a running service, or open one in this process on an empty database."""
     if url is not None:
         with locations.Client(
-            url, operator=os.environ.get(OPERATOR) or None, retries=1000
+            url, operator=os.environ.get(OPERATOR_VARIABLE) or None, retries=1000
         ) as client:
             yield client
         return
@@ -340,7 +348,10 @@ def _service(
         with _open(messages, database, k, seed=seed) as anonymizer:
             if anonymizer.status().devices:
                 raise OptionError(
-                    "The database has devices already: simulated people are not put among real ones."
+                    "The database already contains devices. Simulate on an empty database, so that "
+                    "simulated and real devices are not mixed.",
+                    code="option.invalid",
+                    option="database",
                 )
             yield anonymizer
         return
@@ -352,50 +363,54 @@ def _service(
             yield anonymizer
 
 
-def _begin_log() -> None:
-    """Let the service log to stderr, a line each; other libraries only where something is wrong."""
+def _configure_logging() -> None:
+    """Log the service to stderr, and other libraries only from warnings on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logging.getLogger().handlers = [handler]
     logging.getLogger("microcell").setLevel(logging.INFO)
 
 
-def _tell(messages: Messages, json: bool, **facts: int | str) -> None:
+def _print_summary(messages: Messages, json: bool, **facts: int | str) -> None:
     if json:
-        print_data(jsons.dumps(facts))
+        print_data(json_module.dumps(facts))
     messages.facts(
         (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else value)
         for name, value in facts.items()
     )
 
 
-def _facts(found: "Simulated") -> Iterator[tuple[str, str]]:
-    yield "devices", f"{found.devices:,} after {found.days} days"
+def _describe_result(result: "SimulationResult") -> Iterator[tuple[str, str]]:
+    days = f"{result.days} day{'' if result.days == 1 else 's'}"
+    yield "devices", f"{result.devices:,} after {days}"
     yield (
         "changes",
-        f"{found.sign_ups:,} sign-ups, {found.moves:,} moves, {found.cancellations:,} cancellations",
+        f"{result.sign_ups:,} sign-ups, {result.moves:,} moves, "
+        f"{result.cancellations:,} cancellations",
     )
     yield (
         "cells",
-        f"{found.cells:,}, the smallest of {found.least_size or 0:,} devices (k = {found.k:,})",
+        f"{result.cells:,}, the smallest with {result.smallest_cell or 0:,} devices "
+        f"(k = {result.k:,})",
     )
-    if found.least_shared is not None:
-        yield "looked up", f"each location was given to {found.least_shared:,} devices or more"
-    if found.rebuilds is not None:
-        yield "rebuilds", f"{found.rebuilds:,}, and {found.merges or 0:,} cells merged between them"
-    if found.mean is not None:
+    if result.smallest_shared is not None:
+        yield "guarantee", f"each location is shared by at least {result.smallest_shared:,} devices"
+    if result.rebuilds is not None:
+        yield "rebuilds", f"{result.rebuilds:,}, with {result.merges or 0:,} merges in between"
+    if result.mean is not None:
         yield (
             "distance",
-            f"{found.mean:.3f} km on average, root mean squared {found.root_mean_square:.3f} km",
+            f"{result.mean:.3f} km on average, {result.root_mean_square:.3f} km root mean square",
         )
-    if found.mdav_mean is not None:
+    if result.mdav_mean is not None:
         yield (
-            "by MDAV",
-            f"{found.mdav_mean:.3f} km on average, root mean squared {found.mdav_root_mean_square:.3f} km",
+            "with MDAV",
+            f"{result.mdav_mean:.3f} km on average, "
+            f"{result.mdav_root_mean_square:.3f} km root mean square",
         )
-    if found.distortion_ratio is not None:
+    if result.distortion_ratio is not None:
         yield (
             "distortion",
-            f"{100 * (found.distortion_ratio - 1):+.1f} % beside MDAV's (squared distances)",
+            f"{100 * (result.distortion_ratio - 1):+.1f} % compared with MDAV (squared distances)",
         )
-    yield "seconds", f"{found.seconds:.1f}"
+    yield "seconds", f"{result.seconds:.1f}"

@@ -468,7 +468,7 @@ def check_files(output: Path | None, figure: Path | None, *, sources: Sequence[P
     if figure is not None:
         check_figure(figure, sources=sources)
     if output is not None:
-        mc.api.check_outputs(output, beside=[] if figure is None else [figure], sources=sources)
+        mc.api.check_outputs(output, companions=[] if figure is None else [figure], sources=sources)
 
 
 def method_notes(results: "Iterable[Trial | Point]") -> Iterator[tuple[str, str]]:

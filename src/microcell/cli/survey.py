@@ -483,7 +483,7 @@ def collect(
     """Turn answers into a k-anonymous release."""
     messages = Messages(quiet)
     mc.api.check_outputs(
-        output, beside=[] if report is None else [report], sources=(cells, answers)
+        output, companions=[] if report is None else [report], sources=(cells, answers)
     )
     names = [] if drop is None else split_names(drop)
     with messages.progress():

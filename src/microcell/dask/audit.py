@@ -13,15 +13,15 @@ import numpy as np
 from microcell import auditing, tables
 from microcell.dask.arrow import arrow, plain_schema, read_part, row_groups, unify
 from microcell.dask.cluster import DaskEngine, Engine, check_installed
-from microcell.dask.folders import MANIFEST, Folders, temporary_output
+from microcell.dask.folders import Folders, temporary_output
 from microcell.dask.sources import PLAIN, describe, find_files, read_text
 from microcell.dask.stages import CLASSES_A_BUCKET, check_workers
 from microcell.dask.tasks import Checked, Counted, count, count_file, gather_classes
 from microcell.errors import OptionError
 from microcell.measures.risk import measure_risk
 from microcell.model import Audit, Measure, Schema
-from microcell.release import manifest as manifests
-from microcell.release import prepare
+from microcell.model.manifest import Manifest, TableSection
+from microcell.release import find_manifest, prepare
 from microcell.schema import resolve
 
 __all__ = ["audit_counts", "audit_dataset", "audit_files", "describe_files"]
@@ -64,7 +64,7 @@ def audit_dataset(
     check_installed()
     check_workers(scheduler, workers, memory)
     known, before, after = prepare.as_schema(schema), find_files(original), find_files(released)
-    account = _find_manifest(manifest, released)
+    account = find_manifest(manifest, released)
     folder = None if scratch is None else Path(scratch)
     if folder is not None and not folder.is_dir():
         raise OptionError(f"The scratch folder {folder} does not exist. Make it first.")
@@ -80,7 +80,7 @@ def audit_files(
     original: Sequence[Path],
     released: Sequence[Path],
     schema: Schema,
-    manifest: Mapping[str, Any] | None,
+    manifest: Manifest | None,
     work: Path,
 ) -> Audit:
     """The audit of files, its tasks on that engine."""
@@ -108,10 +108,7 @@ def audit_files(
     if manifest is not None:
         before = engine.run("taking digests", tables.file_digest, original)
         contradictions = tuple(_contradict(manifest, rows, before, digests, sizes, resolved))
-        told_distortion = manifest.get("distortion")
-        distortion = (
-            told_distortion if not contradictions and isinstance(told_distortion, float) else None
-        )
+        distortion = None if contradictions else manifest.information_loss
     return audit_counts(blank, rows, sizes, distortion, contradictions, (_NOT_COMPARED,))
 
 
@@ -162,10 +159,20 @@ def audit_counts(
     )
 
 
-def describe_files(digests: Sequence[str]) -> dict[str, Any]:
+def describe_files(rows: int, columns: int, digests: Sequence[str]) -> TableSection:
     """How many files there are, and the digest of all of theirs in order; their names stay out."""
-    together = sha256("".join(digests).encode()).hexdigest()
-    return {"files": len(digests), "sha256": together, "sha256_of": "digests of files"}
+    return TableSection(
+        rows=rows,
+        columns=columns,
+        sha256=combine_digests(digests),
+        sha256_of="files",
+        files=len(digests),
+    )
+
+
+def combine_digests(digests: Sequence[str]) -> str:
+    """Return the digest of the digests of several files, in order."""
+    return sha256("".join(digests).encode()).hexdigest()
 
 
 def _head(engine: Engine, files: Sequence[Path]) -> tuple[Any, int]:
@@ -193,50 +200,36 @@ def _read(columns: Any, keys: Sequence[str], buckets: int, item: tuple[Path, Pat
     return count_file(tables.read(source), path, keys, buckets, target)
 
 
-def _find_manifest(manifest: Any, released: Any) -> Mapping[str, Any] | None:
-    inside = Path(released) / MANIFEST if isinstance(released, (str, Path)) else None
-    given = inside if manifest is None and inside is not None and inside.is_file() else manifest
-    return manifests.find_manifest(given, None)
-
-
 def _contradict(
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     rows: int,
     before: Sequence[str],
     after: Sequence[str],
     sizes: Counter[int],
     schema: Schema,
 ) -> list[str]:
-    """What the manifest says that does not hold, a sentence each."""
-    records, columns, source, target = (
-        _part(manifest, name) for name in ("records", "columns", "input", "output")
-    )
+    """Return the statements of the manifest that are false for these files, as sentences."""
     released = sum(size * classes for size, classes in sizes.items())
-    quasi = {name for name in columns if _part(columns, name).get("role") == "quasi"}
-    k = manifest.get("k")
-    found = {
-        "The original is not the data set that the release was made of: its digest is not the manifest's.": (
-            source.get("sha256") != describe_files(before)["sha256"]
+    quasi = {name for name, column in manifest.columns.items() if column.role == "quasi"}
+    output = manifest.output
+    statements = {
+        "The original data set is not the one the release was produced from (digests differ).": (
+            manifest.input.sha256 != combine_digests(before)
         ),
-        "The release is not the files that were written: their digest is not the manifest's.": (
-            target.get("sha256") != describe_files(after)["sha256"]
+        "The released files are not those that were published (digests differ).": (
+            output is None or output.sha256 != combine_digests(after)
         ),
-        f"The manifest speaks of another number of released records than {released}.": records.get(
-            "out"
-        )
-        != released,
-        f"The manifest speaks of another number of original records than {rows}.": records.get("in")
-        != rows,
-        "The release has a smaller class than the k of the manifest allows.": (
-            isinstance(k, int) and min(sizes, default=0) < k
+        f"The release has {released:,} records, not the number in the manifest.": (
+            manifest.records.released != released
         ),
-        "Quasi-identifiers of the manifest have another role in the schema given.": not quasi
-        <= set(schema.keys),
+        f"The original has {rows:,} records, not the number in the manifest.": (
+            manifest.records.read != rows
+        ),
+        "The release has a class smaller than the k in the manifest.": (
+            min(sizes, default=0) < manifest.k
+        ),
+        "Quasi-identifiers in the manifest have another role in the schema.": (
+            not quasi <= set(schema.keys)
+        ),
     }
-    return [sentence for sentence, wrong in found.items() if wrong]
-
-
-def _part(manifest: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of the manifest; nothing if it is damaged."""
-    part = manifest.get(name)
-    return part if isinstance(part, Mapping) else {}
+    return [sentence for sentence, is_false in statements.items() if is_false]

@@ -3,13 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from microcell import __version__, auditing, tables
+from microcell import auditing, tables
 from microcell.dask.audit import audit_counts, describe_files
 from microcell.dask.cluster import DaskEngine, Engine, check_installed, is_dask, read_frame
 from microcell.dask.first_pass import unite_distortion
@@ -27,7 +26,8 @@ from microcell.dask.stages import (
     survey_dataset,
 )
 from microcell.dask.tasks import Published, unite_losses
-from microcell.model import Audit, Manifest, Schema
+from microcell.model import Audit, Schema
+from microcell.model.manifest import CellsSection, DependenceSection, Manifest, MethodSection
 from microcell.release import manifest as manifests
 
 __all__ = ["DatasetRelease", "anonymize_dataset", "release_dataset"]
@@ -66,7 +66,7 @@ class DatasetRelease:
             tables.read(columns), tables.read(published), self.schema, brief=True
         )
         return audit_counts(
-            blank, self.manifest.records["in"], self.sizes, self.manifest.distortion
+            blank, self.manifest.records.read, self.sizes, self.manifest.information_loss
         )
 
 
@@ -175,64 +175,60 @@ def release_dataset(
     published = make_cells(engine, job, opened, request)
     proof = count_classes(engine, job, published, found.rows)
     schema, columns = job.schema, opened.columns
-    manifest = Manifest(
-        microcell=__version__,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    manifest = manifests.build_manifest(
+        schema,
+        columns.names,
         k=request.k,
         method=_describe_method(request, published),
         seed=request.seed,
         missing=request.missing,
-        columns=manifests.describe_columns(schema, tables.read(columns.empty_table())),
-        input={"rows": found.read, "columns": len(columns.names), **describe_files(digests)},
+        input=describe_files(found.read, len(columns.names), digests),
         records=manifests.describe_records(
             found.read, found.rows, request.missing, sum(item.gaps for item in published)
         ),
-        cells={**_describe_cells(published), "classes": sum(proof.sizes.values())},
-        distortion=unite_losses(schema.quasi, [item.losses for item in published]),
+        cells=_describe_cells(published, sum(proof.sizes.values())),
+        information_loss=unite_losses(schema.quasi, [item.losses for item in published]),
         seconds=round(perf_counter() - started, 3),
         dependence=_describe_dependence(request, published),
         row_order="shuffled",
-        output={
-            "rows": found.rows,
-            "columns": proof.columns,
-            **describe_files(proof.digests),
-        },
+        output=describe_files(found.rows, proof.columns, proof.digests),
     )
-    folders.commit(
-        tuple(item.name for item in published), manifests.to_json(manifest), request.replace
-    )
+    folders.commit(tuple(item.name for item in published), manifest.to_json(), request.replace)
     return DatasetRelease(
         request.output, min(proof.sizes), manifest, schema, proof.sizes, job.suffix
     )
 
 
-def _describe_method(request: Request, published: Sequence[Published]) -> dict[str, Any]:
-    why = f"on an engine, in {len(published)} macrocells of about {request.macrocell:,} records at most"
-    return {
-        "asked": request.method,
-        "used": request.method,
-        "why": why,
-        "options": {
+def _describe_method(request: Request, published: Sequence[Published]) -> MethodSection:
+    reason = f"on an engine, in {len(published)} macrocells of about {request.macrocell:,} records at most"
+    return MethodSection(
+        requested=request.method,
+        used=request.method,
+        reason=reason,
+        options={
             **(request.options or {}),
             "macrocell": request.macrocell,
             "seams": request.seams,
         },
-    }
+    )
 
 
-def _describe_cells(published: Sequence[Published]) -> dict[str, Any]:
+def _describe_cells(published: Sequence[Published], classes: int) -> CellsSection:
     sizes: Counter[int] = sum((item.sizes for item in published), Counter())
-    return {
-        "count": sum(sizes.values()),
-        "smallest": min(sizes),
-        "largest": max(sizes),
-        "distortion": unite_distortion([item.sums for item in published]),
-        "sizes": {str(size): sizes[size] for size in sorted(sizes)},
-        "macrocells": len(published),
-    }
+    return CellsSection(
+        count=sum(sizes.values()),
+        smallest=min(sizes),
+        largest=max(sizes),
+        sse_ratio=unite_distortion([item.sums for item in published]),
+        sizes={str(size): sizes[size] for size in sorted(sizes)},
+        classes=classes,
+        macrocells=len(published),
+    )
 
 
-def _describe_dependence(request: Request, published: Sequence[Published]) -> dict[str, Any] | None:
+def _describe_dependence(
+    request: Request, published: Sequence[Published]
+) -> DependenceSection | None:
     confidential = [item.confidential for item in published if item.confidential is not None]
     if not confidential:
         return None

@@ -1,6 +1,6 @@
-"""The location anonymizer: devices sign up with an exact place and get one that at least k of them share.
+"""Location anonymizer: devices exchange an exact location for one that at least k devices share.
 
-Names are loaded when first used; the service needs the extra ``locations``.
+Names are imported on first use; the service requires the extra ``locations``.
 """
 
 from importlib import import_module
@@ -13,29 +13,35 @@ if TYPE_CHECKING:
     from microcell.locations.client import Client
     from microcell.locations.clustering import Clustering, cluster, merge
     from microcell.locations.exchange import (
-        Exported,
-        Imported,
+        ExportSummary,
+        ImportSummary,
         check_output,
         export_places,
         import_people,
     )
-    from microcell.locations.polygons import geometries
+    from microcell.locations.polygons import cell_polygons
     from microcell.locations.records import Account, CellSummary, Overview, Place, Status, WhatIf
     from microcell.locations.scenarios import what_if
-    from microcell.locations.simulation import Simulated, make_city, simulate
-    from microcell.locations.store import new_key, read_key
+    from microcell.locations.simulation import SimulationResult, make_city, simulate
+    from microcell.locations.vault import new_key, read_key
     from microcell.locations.web import Settings, create_app, listen_on, serve
 
 _HOMES = {
     "anonymizer": ("Anonymizer",),
     "client": ("Client",),
     "clustering": ("Clustering", "cluster", "merge"),
-    "exchange": ("Exported", "Imported", "check_output", "export_places", "import_people"),
+    "exchange": (
+        "ExportSummary",
+        "ImportSummary",
+        "check_output",
+        "export_places",
+        "import_people",
+    ),
+    "polygons": ("cell_polygons",),
     "records": ("Account", "CellSummary", "Overview", "Place", "Status", "WhatIf"),
-    "polygons": ("geometries",),
-    "simulation": ("Simulated", "make_city", "simulate"),
-    "store": ("new_key", "read_key"),
     "scenarios": ("what_if",),
+    "simulation": ("SimulationResult", "make_city", "simulate"),
+    "vault": ("new_key", "read_key"),
     "web": ("Settings", "create_app", "listen_on", "serve"),
 }
 _MODULE_OF = {
@@ -48,19 +54,19 @@ __all__ = [
     "CellSummary",
     "Client",
     "Clustering",
-    "Exported",
-    "Imported",
+    "ExportSummary",
+    "ImportSummary",
     "Overview",
     "Place",
     "Settings",
-    "Simulated",
+    "SimulationResult",
     "Status",
     "WhatIf",
+    "cell_polygons",
     "check_output",
     "cluster",
     "create_app",
     "export_places",
-    "geometries",
     "import_people",
     "listen_on",
     "make_city",
@@ -72,7 +78,7 @@ __all__ = [
     "what_if",
 ]
 
-_PACKAGES = (
+_EXTRA = (
     "sqlalchemy",
     "psycopg",
     "cryptography",
@@ -83,6 +89,7 @@ _PACKAGES = (
     "prometheus_client",
     "httpx",
 )
+"""Packages of the extra ``locations``."""
 
 
 def __getattr__(name: str) -> Any:
@@ -92,10 +99,14 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_MODULE_OF[name]), name)
     except ModuleNotFoundError as error:
         package = (error.name or "").split(".")[0]
-        if package not in _PACKAGES:
+        if package not in _EXTRA:
             raise
         raise OptionError(
-            f"The location anonymizer needs {package}, which is not installed: pip install 'microcell[locations]'"
+            f"The location anonymizer requires {package}, which is not installed. "
+            "Run: pip install 'microcell[locations]'",
+            code="option.extra_missing",
+            package=package,
+            extra="locations",
         ) from None
     globals()[name] = value
     return value

@@ -1,4 +1,4 @@
-"""The location anonymizer: a device signs up with an exact place, and gets one that at least k devices share."""
+"""The location anonymizer: devices exchange an exact location for one shared by at least k."""
 
 import math
 import threading
@@ -13,141 +13,156 @@ from numpy.typing import ArrayLike
 from microcell.errors import DataError, MicrocellError, OptionError, ServiceError
 from microcell.locations.clustering import Clustering, cluster, to_points
 from microcell.locations.population import (
-    WAITS,
-    Plan,
+    WAITING,
     Population,
-    Served,
-    after_leaving,
-    after_switching,
-    counted,
-    is_worn,
+    ServedCells,
+    Transition,
+    after_rebuild,
+    count_changes,
+    leave_cell,
     load,
+    make_replacement,
+    needs_rebuild,
     overview_of,
-    rebuilt,
     status_of,
     unknown_device,
 )
 from microcell.locations.records import Account, Overview, Place, Status, WhatIf
 from microcell.locations.store import (
-    BrokenStoreError,
+    CellReplacement,
     Change,
     DeviceRow,
     State,
     Store,
-    Switched,
-    Vault,
-    digest_of,
-    new_key,
-    new_pseudonym,
-    new_token,
+    StoreError,
 )
-from microcell.locations.worker import Apart, task_of
+from microcell.locations.vault import Vault, hash_token, new_key, new_pseudonym, new_token
+from microcell.locations.worker import Worker, load_task
 from microcell.model import Floats, Integers
 
 __all__ = ["Anonymizer", "Watch", "as_degrees", "check_options"]
 
-MOST = 1_000_000_000
-"""The largest k: more than there are devices anywhere, and a number that any database holds."""
+MAX_K = 1_000_000_000
+"""Largest k: more than any population of devices, and small enough for any database."""
+
+WATCH_INTERVAL = 5.0
+"""Seconds between two checks of the database connection."""
+
+MAX_INLINE_DEVICES = 2_000
+"""Up to this number of devices are clustered in the calling thread, more in a worker process."""
+
+RETRY_AFTER = 60.0
+"""Seconds until a failed rebuild is tried again automatically."""
 
 
 def check_options(k: Any, share: Any, spare: Any) -> None:
-    """Nothing, if the service can hold to them."""
-    if k is not None and (isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 2):
-        raise OptionError("k must be a whole number of 2 or more.")
-    if k is not None and k > MOST:
-        raise OptionError(f"k must be at most {MOST:,}.")
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
-        raise OptionError("share must be a number above 0 and at most 1.")
-    if isinstance(spare, bool) or not isinstance(spare, (int, float)) or not 0 <= spare <= 1:
-        raise OptionError("spare must be a number of 0 or more and at most 1.")
+    """Raise OptionError if an option is invalid."""
+    if k is not None and (isinstance(k, bool) or not isinstance(k, (int, np.integer))):
+        raise OptionError("k must be an integer.", code="option.wrong_type", option="k")
+    if k is not None and not 2 <= k <= MAX_K:
+        raise OptionError(
+            f"k must be between 2 and {MAX_K:,}.", code="option.out_of_range", option="k"
+        )
+    for name, value in (("share", share), ("spare", spare)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise OptionError(f"{name} must be a number.", code="option.wrong_type", option=name)
+    if not 0 < share <= 1:
+        raise OptionError(
+            "share must be greater than 0 and at most 1.",
+            code="option.out_of_range",
+            option="share",
+        )
+    if not 0 <= spare <= 1:
+        raise OptionError(
+            "spare must be between 0 and 1.", code="option.out_of_range", option="spare"
+        )
 
 
 def as_degrees(latitudes: ArrayLike, longitudes: ArrayLike) -> Floats:
-    """Latitudes and longitudes as two rows of numbers, checked; refused without showing them."""
-    rows = []
-    for name, given, limit in (("latitude", latitudes, 90.0), ("longitude", longitudes, 180.0)):
-        try:
-            values = np.asarray(given)
-        except ValueError:
-            values = np.empty((0, 0))
-        if values.ndim != 1 or (values.dtype.kind not in "iuf" and values.size > 0):
-            raise DataError(f"{name} must be a number of degrees, from {-limit:g} to {limit:g}.")
-        numbers = values.astype(np.float64)
-        wrong = np.flatnonzero(~(np.abs(numbers) <= limit))
-        if len(wrong):
-            where = (
-                "" if len(numbers) == 1 else f" in row {wrong[0] + 1}, the first of {len(wrong)}"
-            )
-            raise DataError(
-                f"{name} must be a number of degrees, from {-limit:g} to {limit:g}: it is not{where}."
-            )
-        rows.append(numbers)
+    """Return checked latitudes and longitudes as two rows. Errors do not show the values."""
+    rows = [_check_degrees("latitude", latitudes, 90), _check_degrees("longitude", longitudes, 180)]
     if len(rows[0]) != len(rows[1]):
         raise DataError(
-            f"There are {len(rows[0])} latitudes and {len(rows[1])} longitudes, expected as many."
+            f"There are {len(rows[0])} latitudes but {len(rows[1])} longitudes.",
+            code="data.invalid",
         )
     return np.stack(rows)
 
 
-BEAT = 5.0
-"""Seconds between two looks."""
+def _check_degrees(name: str, degrees: ArrayLike, limit: int) -> Floats:
+    try:
+        values = np.asarray(degrees)
+    except ValueError:
+        values = np.empty((0, 0))
+    if values.ndim != 1 or (values.dtype.kind not in "iuf" and values.size > 0):
+        raise DataError(
+            f"{name} must be a number between -{limit} and {limit}.",
+            code="data.not_a_number",
+            column=name,
+        )
+    numbers = values.astype(np.float64)
+    wrong = np.flatnonzero(~(np.abs(numbers) <= limit))
+    if len(wrong):
+        where = f" Row {wrong[0] + 1} is the first of {len(wrong)} outside that range."
+        raise DataError(
+            f"{name} must be between -{limit} and {limit}.{where if len(numbers) > 1 else ''}",
+            code="data.invalid",
+            column=name,
+            row=int(wrong[0]) + 1,
+        )
+    return numbers
 
 
 class Watch:
-    """Calls ``look`` every few seconds, from :meth:`start` until :meth:`stop`; look must not raise.
+    """Calls a function periodically in a thread; the function must not raise.
 
     Examples
     --------
-    >>> seen = threading.Event()
-    >>> watch = Watch(seen.set, beat=0.001)
+    >>> called = threading.Event()
+    >>> watch = Watch(called.set, interval=0.001)
     >>> watch.start()
-    >>> seen.wait(60)
+    >>> called.wait(60)
     True
     >>> watch.stop()
     """
 
-    def __init__(self, look: Callable[[], None], *, beat: float | None = None) -> None:
-        self._look, self._beat = look, BEAT if beat is None else beat
-        self._ended = threading.Event()
+    def __init__(self, function: Callable[[], None], *, interval: float | None = None) -> None:
+        self._function = function
+        self._interval = WATCH_INTERVAL if interval is None else interval
+        self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start calling the function."""
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; return when a look under way has ended."""
-        self._ended.set()
+        """Stop calling the function, and wait for a call that is running."""
+        self._stopped.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def _run(self) -> None:
-        while not self._ended.wait(self._beat):
-            self._look()
-
-
-AT_ONCE = 2_000
-"""Up to so many devices are clustered where the change happens; more, in a process of their own."""
-
-PAUSE = 60.0
-"""Seconds until a rebuild that failed is tried again of itself."""
+        while not self._stopped.wait(self._interval):
+            self._function()
 
 
 class Anonymizer:
-    """The service without its web, on a database, until it is closed.
+    """The service without its web interface; it owns a database until it is closed.
 
-    A change is durable when its method returns. Look-ups read memory alone, and go on where the database fails. No cell
-    of fewer than k devices is ever written or served: one under k is merged with its nearest neighbour in the same
-    transaction. A rebuild begins after that, and when changes exceed a ``share`` of the devices; with ``background`` it
-    goes on beside, in a process of its own. It makes cells larger than k by the ``spare`` share, so that they outlive
-    some cancellations.
+    A change is durable when its method returns. Look-ups only read memory and continue to work if
+    the database fails. No cell of fewer than k devices is ever written or served: a cell that falls
+    below k is merged with its nearest neighbour in the same transaction. After a merge, and when
+    more than a ``share`` of the devices changed, all cells are rebuilt; with ``background`` that
+    happens in a separate process. Rebuilt cells exceed k by the share ``spare``, so that they
+    survive some cancellations.
 
     Examples
     --------
     >>> service = Anonymizer.open("sqlite://", k=2, key=None, background=False)
-    >>> service.sign_up(41.4, 2.1).location is None  # one device has to wait
+    >>> service.sign_up(41.4, 2.1).location is None  # a single device has to wait
     True
     >>> account = service.sign_up(41.4, 2.3)
     >>> round(service.look_up(account.pseudonym, account.token).longitude, 6)
@@ -165,19 +180,32 @@ class Anonymizer:
         background: bool,
         seed: int,
     ) -> None:
-        self._store, self._vault, self._k, self._seed = store, vault, k, seed
-        self._share, self._spare = share, spare
-        self._background, self._apart, self._watch = background, Apart(), Watch(self._look_after)
-        self._write = threading.RLock()
-        self._turn = threading.RLock()
-        self._worker: threading.Thread | None = None
-        self._closed = self._rebuilding = self._again = self._stale = self._doubtful = False
+        self._store = store
+        self._vault = vault
+        self._k = k
+        self._share = share
+        self._spare = spare
+        self._background = background
+        self._seed = seed
+        self._worker = Worker()
+        self._watch = Watch(self._check_database)
+        self._write_lock = threading.RLock()
+        self._rebuild_lock = threading.RLock()
+        self._rebuild_thread: threading.Thread | None = None
+        self._closed = False
+        self._rebuilding = False
+        self._rebuild_requested = False
+        # Stale: memory may be behind the database. Suspect: memory itself may be wrong.
+        self._stale = False
+        self._suspect = False
         self._failure: str | None = None
-        self._not_before = -math.inf
+        self._no_rebuild_before = -math.inf
         self._epoch = 0
-        self._overview: tuple[Served, State, Overview] | None = None
-        self._population, self._state = Population(), State(b"", k)
-        self._next_row = self._next_cell = 1
+        self._cached_overview: tuple[ServedCells, State, Overview] | None = None
+        self._population = Population()
+        self._state = State(b"", k)
+        self._next_row = 1
+        self._next_cell = 1
 
     @classmethod
     def open(
@@ -191,10 +219,26 @@ class Anonymizer:
         background: bool = True,
         seed: int = 0,
     ) -> Self:
-        """The service on a database: a path of SQLite, or ``postgresql://user@host/name``.
+        """Open the service on a database.
 
-        Without k, that of the database; where k is another than before, cells are merged until all have k before
-        anything is served. Without a ``key`` a random one is used and thrown away: the disk cannot be read again.
+        Parameters
+        ----------
+        database
+            Path of an SQLite file, or a URL such as ``postgresql://user@host/name``.
+        k
+            Least number of devices per cell; by default that of the database. If it differs from
+            the previous one, cells are merged until all have k before anything is served.
+        key
+            Key that encrypts exact locations, from :func:`new_key`. None uses a random key that is
+            discarded, so that the database cannot be read again.
+        share
+            Share of devices that may change before all cells are rebuilt.
+        spare
+            Share by which rebuilt cells exceed k.
+        background
+            Rebuild cells in a separate process while requests are answered.
+        seed
+            Random seed.
         """
         check_options(k, share, spare)
         vault = Vault(new_key() if key is None else key)
@@ -203,12 +247,12 @@ class Anonymizer:
             store, vault, 0 if k is None else int(k), float(share), float(spare), background, seed
         )
         try:
-            with service._write:
+            with service._write_lock:
                 if k is None:
                     service._k = store.last_k()
                 service._load()
-                service._consider_rebuild()
-                if background and store.may_be_lost:
+                service._rebuild_if_due()
+                if background and store.can_lose_lock:
                     service._watch.start()
         except BaseException:
             service.close()
@@ -216,325 +260,366 @@ class Anonymizer:
         return service
 
     def __repr__(self) -> str:
-        return f"Anonymizer(k={self._k}, {len(self._population)} devices)"
+        return f"Anonymizer(k={self._k}, devices={len(self._population)})"
 
-    # ------------------------------------------------------------------------------------------ for devices
+    # ---------------------------------------------------------------------------- devices
 
     def sign_up(self, latitude: float, longitude: float) -> Account:
-        """A new pseudonym and token, and the place to use; None for it while fewer than k devices are there."""
+        """Create an account; its location is None while fewer than k devices have signed up."""
         return self.sign_up_many([latitude], [longitude])[0]
 
     def sign_up_many(self, latitudes: ArrayLike, longitudes: ArrayLike) -> list[Account]:
-        """An account for each place, all in one transaction."""
+        """Create an account for each place, all in one transaction."""
         degrees = as_degrees(latitudes, longitudes)
         if degrees.size == 0:
             return []
         points = to_points(*degrees)
-        names, tokens = [new_pseudonym() for _ in points], [new_token() for _ in points]
-        digests = [digest_of(token) for token in tokens]
+        pseudonyms = [new_pseudonym() for _ in points]
+        tokens = [new_token() for _ in points]
+        digests = [hash_token(token) for token in tokens]
         sealed = [
-            self._vault.seal(name, *place)
-            for name, place in zip(names, degrees.T.tolist(), strict=True)
+            self._vault.seal(pseudonym, *place)
+            for pseudonym, place in zip(pseudonyms, degrees.T.tolist(), strict=True)
         ]
         with self._writing():
-            served, count = self._population.served, len(points)
-            rows = self._next_row + np.arange(count)
-            cells = (
-                np.full(count, WAITS)
-                if served.clustering is None
-                else served.clustering.assign(points)
-            )
-            ids = [None] * count if served.clustering is None else served.ids[cells].tolist()
+            rows = self._next_row + np.arange(len(points))
+            cells, ids = self._assign(points)
             added = [
                 DeviceRow(*row)
-                for row in zip(rows.tolist(), names, digests, sealed, ids, strict=True)
+                for row in zip(rows.tolist(), pseudonyms, digests, sealed, ids, strict=True)
             ]
-            state = counted(self._state, sign_ups=count)
-            first = self._first_cells(points, rows) if served.clustering is None else None
-            if first is not None:
-                state = rebuilt(state, self._k, first[1])
-            self._store.write(
-                Change(state, added=added, switched=None if first is None else first[0])
-            )
-            self._next_row += count
-            self._population.add(names, digests, rows, points, cells)
-            if first is not None:
-                self._serve(first[0], state)
+            state = count_changes(self._state, sign_ups=len(points))
+            replacement = None
+            if self._population.served.clustering is None:
+                replacement, seconds = self._make_first_cells(points, rows)
+                if replacement is not None:
+                    state = after_rebuild(state, self._k, seconds)
+            self._store.write(Change(state, added=added, replacement=replacement))
+            self._next_row += len(points)
+            self._population.add(pseudonyms, digests, rows, points, cells)
+            if replacement is not None:
+                self._serve(replacement, state)
             self._state = state
-            self._consider_rebuild()
+            self._rebuild_if_due()
             return [
-                Account(*pair, self._place_of(pair[0])) for pair in zip(names, tokens, strict=True)
+                Account(pseudonym, token, self._place_of(pseudonym))
+                for pseudonym, token in zip(pseudonyms, tokens, strict=True)
             ]
 
     def look_up(self, pseudonym: str, token: str) -> Place | None:
-        """The place to use; None while the device has to wait. Touches no disk and takes no lock."""
-        self._refuse_closed()
-        if self._doubtful:
-            with self._writing():
+        """Return the location to use, or None while the device has to wait.
+
+        Neither touches the disk nor takes a lock.
+        """
+        self._check_open()
+        if self._suspect:
+            with self._writing():  # reloads, or raises
                 pass
         population = self._population
         entry = population.find(pseudonym, token)
         place = population.served.place_of(entry.slot)
-        if (
-            population.index.get(pseudonym) is not entry
-        ):  # cancelled meanwhile: the slot may be another's
+        if population.index.get(pseudonym) is not entry:
+            # Cancelled in the meantime: the slot may belong to another device already.
             raise unknown_device()
         return place
 
     def move(self, pseudonym: str, token: str, latitude: float, longitude: float) -> Place | None:
-        """The place to use from a new reference place on; None while the device has to wait."""
+        """Record a new exact location and return the location to use from now on."""
         self._population.find(pseudonym, token)
         degrees = as_degrees([latitude], [longitude])
         point = to_points(*degrees)
         sealed = self._vault.seal(pseudonym, *degrees[:, 0].tolist())
         with self._writing():
-            entry = self._population.find(pseudonym, token)
-            served = self._population.served
-            cell = WAITS if served.clustering is None else int(served.clustering.assign(point)[0])
-            plan = after_leaving(
-                self._population,
-                counted(self._state, moves=1),
-                entry.slot,
-                cell,
-                self._k,
-                gone=False,
-            )
-            id = None if cell == WAITS else int(served.ids[cell])
-            row = DeviceRow(
-                int(self._population.rows[entry.slot]), pseudonym, entry.digest, sealed, id
-            )
-            self._carry_out(plan, moved=[row])
-            self._population.move(entry.slot, point[0], cell, plan.served)
-            self._state = plan.state
-            self._consider_rebuild()
+            population = self._population
+            entry = population.find(pseudonym, token)
+            cells, ids = self._assign(point)
+            cell = int(cells[0])
+            state = count_changes(self._state, moves=1)
+            transition = leave_cell(population, state, entry.slot, cell, self._k, cancelled=False)
+            row_id = int(population.rows[entry.slot])
+            row = DeviceRow(row_id, pseudonym, entry.digest, sealed, ids[0])
+            self._write(transition, moved=[row])
+            population.move(entry.slot, point[0], cell, transition.served)
+            self._state = transition.state
+            self._rebuild_if_due()
             return self._place_of(pseudonym)
 
     def cancel(self, pseudonym: str, token: str) -> None:
-        """Nothing; the device is forgotten."""
+        """Delete a device and everything stored about it."""
         with self._writing():
             entry = self._population.find(pseudonym, token)
-            state = counted(self._state, cancellations=1)
-            plan = after_leaving(self._population, state, entry.slot, WAITS, self._k, gone=True)
-            self._carry_out(plan, removed=[int(self._population.rows[entry.slot])])
-            self._population.remove(pseudonym, plan.served)
-            self._state = plan.state
-            self._consider_rebuild()
+            state = count_changes(self._state, cancellations=1)
+            transition = leave_cell(
+                self._population, state, entry.slot, WAITING, self._k, cancelled=True
+            )
+            self._write(transition, removed=[int(self._population.rows[entry.slot])])
+            self._population.remove(pseudonym, transition.served)
+            self._state = transition.state
+            self._rebuild_if_due()
 
-    # ------------------------------------------------------------------------------------------ for others
+    # ---------------------------------------------------------------------------- everyone
 
     def overview(self) -> Overview:
-        """What anyone may know: the cells, never their members, and what the guarantee is worth now."""
-        self._refuse_closed()
-        known, state, population = self._overview, self._state, self._population
+        """Return the public information: the cells without their members, and the guarantee."""
+        self._check_open()
+        cached, state, population = self._cached_overview, self._state, self._population
         served = population.served
-        if known is not None and known[0] is served and known[1] is state:
-            return known[2]
-        found = overview_of(population, served, self._k)
+        if cached is not None and cached[0] is served and cached[1] is state:
+            return cached[2]
+        overview = overview_of(population, served, self._k)
         if self._state is state:
-            self._overview = (served, state, found)
-        return found
+            self._cached_overview = (served, state, overview)
+        return overview
 
     def clustering(self) -> Clustering | None:
-        """The cells that are served, as sites and costs; None while everyone waits."""
+        """Return the cells being served, or None while all devices wait."""
         return self._population.served.clustering
 
+    # ---------------------------------------------------------------------------- operator
+
     def status(self) -> Status:
-        """What the operator may know besides."""
+        """Return the operator's view of the service."""
         return status_of(self.overview(), self._state, self._share, self._rebuilding, self._failure)
 
     def what_if(self, k: int) -> WhatIf:
-        """How far devices would be from the places they use, with another k."""
+        """Return the distances between devices and their locations under another k."""
         with self._writing():
             points = self._population.points[self._population.occupied()]
-        found: WhatIf = self._calculate("what_if", points, k, seed=self._seed)
-        return found
+        result: WhatIf = self._compute("what_if", points, k, seed=self._seed)
+        return result
 
     def placements(self) -> Iterator[tuple[str, Place | None]]:
-        """Every pseudonym with the place it uses, None for those that wait, in the order of pseudonyms."""
+        """Yield each pseudonym with its location (None if it waits), sorted by pseudonym."""
         with self._writing():
-            out = [(name, self._place_of(name)) for name in sorted(self._population.index)]
-        yield from out
+            placements = [
+                (pseudonym, self._place_of(pseudonym))
+                for pseudonym in sorted(self._population.index)
+            ]
+        yield from placements
 
     def rebuild(self, *, wait: bool = False) -> None:
-        """Begin to make all cells anew; with ``wait``, return when they are served."""
-        self._refuse_closed()
+        """Start rebuilding all cells; with ``wait``, return when the new cells are served."""
+        self._check_open()
         if self._background and not wait:
-            with self._write:
-                self._start_worker(again=True)
+            with self._write_lock:
+                self._rebuild_requested = True
+                self._start_rebuild_thread()
             return
         self._rebuild()
 
     def close(self) -> None:
-        """Let go of the database; what was acknowledged is in it. A rebuild that runs is given up."""
+        """Release the database, which holds every acknowledged change; abandon a rebuild."""
         self._closed = True
         self._watch.stop()
-        self._apart.stop()
-        worker = self._worker
-        if worker is not None and worker is not threading.current_thread():
-            worker.join()
-        with self._write:
+        self._worker.stop()
+        thread = self._rebuild_thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        with self._write_lock:
             self._store.close()
 
-    # ------------------------------------------------------------------------------------------ changes
+    # ---------------------------------------------------------------------------- changes
 
     def _load(self) -> None:
-        """All from the database, with every cell brought to k before it is served."""
+        """Load the database, with every cell brought to k before it is served."""
         loaded = load(self._store, self._vault, self._k)
-        self._population, self._state = loaded.population, loaded.state
-        self._next_row, self._next_cell = loaded.next_row, loaded.next_cell
-        self._again = self._again or loaded.rebuild
+        self._population = loaded.population
+        self._state = loaded.state
+        self._next_row = loaded.next_row
+        self._next_cell = loaded.next_cell
+        self._rebuild_requested = self._rebuild_requested or loaded.rebuild
         self._epoch += 1
-        self._stale = self._doubtful = False
+        self._stale = False
+        self._suspect = False
 
-    def _carry_out(
-        self, plan: Plan, *, moved: Sequence[DeviceRow] = (), removed: Sequence[int] = ()
+    def _assign(self, points: Floats) -> tuple[Integers, list[int | None]]:
+        """Return the number and the database id of each point's cell."""
+        served = self._population.served
+        if served.clustering is None:
+            return np.full(len(points), WAITING), [None] * len(points)
+        cells = served.clustering.assign(points)
+        return cells, served.ids[cells].tolist()
+
+    def _write(
+        self,
+        transition: Transition,
+        *,
+        moved: Sequence[DeviceRow] = (),
+        removed: Sequence[int] = (),
     ) -> None:
-        """Write a plan; what is served then is for the caller to put in place, and the state after it."""
-        self._store.write(Change(plan.state, (), moved, removed, plan.merged, plan.switched))
+        """Write a transition; the caller then updates the population and the state in memory."""
+        self._store.write(
+            Change(
+                transition.state,
+                moved=moved,
+                removed=removed,
+                merge=transition.merge,
+                replacement=transition.replacement,
+            )
+        )
 
     def _place_of(self, pseudonym: str) -> Place | None:
         return self._population.served.place_of(self._population.index[pseudonym].slot)
 
-    # ------------------------------------------------------------------------------------------ rebuilds
+    # ---------------------------------------------------------------------------- rebuilds
 
-    def _first_cells(self, points: Floats, rows: Integers) -> tuple[Switched, float] | None:
-        """The first cells, for the devices there are and those that come, if they are enough and not too many."""
+    def _make_first_cells(
+        self, points: Floats, rows: Integers
+    ) -> tuple[CellReplacement | None, float]:
+        """Return the first cells, for present and new devices, and the seconds that took.
+
+        None if there are too few devices, or so many that the rebuild runs in the background.
+        """
         population = self._population
         total = len(population) + len(points)
-        if total < self._k or (self._background and total > AT_ONCE):
-            return None
-        began, slots = time.monotonic(), population.occupied()
-        everywhere = np.concatenate([population.points[slots], points])
-        clustering, labels = cluster(everywhere, self._k, spare=self._spare, seed=self._seed)
-        everyone = np.concatenate([population.rows[slots], rows])
-        switched, _ = after_switching(clustering, labels, everyone, self._next_cell, self._k)
-        return switched, time.monotonic() - began
+        if total < self._k or (self._background and total > MAX_INLINE_DEVICES):
+            return None, 0.0
+        started, slots = time.monotonic(), population.occupied()
+        all_points = np.concatenate([population.points[slots], points])
+        all_rows = np.concatenate([population.rows[slots], rows])
+        clustering, labels = cluster(all_points, self._k, spare=self._spare, seed=self._seed)
+        replacement, _ = make_replacement(clustering, labels, all_rows, self._next_cell, self._k)
+        return replacement, time.monotonic() - started
 
-    def _serve(self, switched: Switched, state: State) -> None:
-        self._population.switch(switched, state)
-        self._next_cell += len(switched.ids)
+    def _serve(self, replacement: CellReplacement, state: State) -> None:
+        self._population.replace_cells(replacement, state)
+        self._next_cell += len(replacement.ids)
 
-    def _consider_rebuild(self) -> None:
-        """Rebuild where that is due; a change that is written stands whatever comes of it."""
-        if not self._is_due():
+    def _rebuild_if_due(self) -> None:
+        """Rebuild if that is due. A change that is written stays valid even if this fails."""
+        if not self._is_rebuild_due():
             return
         if self._background:
-            self._start_worker(again=False)
+            self._start_rebuild_thread()
             return
-        with suppress(MicrocellError):  # it is told by status
+        with suppress(MicrocellError):  # status reports the failure
             self._rebuild()
 
-    def _is_due(self) -> bool:
-        if self._closed or len(self._population) < self._k or time.monotonic() < self._not_before:
+    def _is_rebuild_due(self) -> bool:
+        if self._closed or len(self._population) < self._k:
             return False
-        return self._again or is_worn(self._population, self._state, self._share)
+        if time.monotonic() < self._no_rebuild_before:
+            return False
+        return self._rebuild_requested or needs_rebuild(self._population, self._state, self._share)
 
-    def _start_worker(self, *, again: bool) -> None:
-        self._again = self._again or again
-        if self._worker is None:
-            self._worker = threading.Thread(target=self._work, name="rebuild", daemon=True)
-            self._worker.start()
+    def _start_rebuild_thread(self) -> None:
+        if self._rebuild_thread is None:
+            self._rebuild_thread = threading.Thread(
+                target=self._rebuild_while_due, name="rebuild", daemon=True
+            )
+            self._rebuild_thread.start()
 
-    def _work(self) -> None:
-        """Rebuild as long as that is due."""
+    def _rebuild_while_due(self) -> None:
         while True:
-            with suppress(MicrocellError):  # it is told by status
+            with suppress(MicrocellError):  # status reports the failure
                 self._rebuild()
-            with self._write:
-                if not self._is_due():
-                    self._worker = None
+            with self._write_lock:
+                if not self._is_rebuild_due():
+                    self._rebuild_thread = None
                     return
 
     def _rebuild(self) -> None:
-        # Without a background a change holds the lock while it rebuilds: then all must take the two in that order.
-        with nullcontext() if self._background else self._write, self._turn:
+        # Without a background thread, a change holds the write lock while it rebuilds, so everyone
+        # must take the two locks in that order.
+        with nullcontext() if self._background else self._write_lock, self._rebuild_lock:
             try:
                 self._rebuilding = True
-                self._make_anew()
-                self._failure, self._not_before = None, -math.inf
+                self._replace_cells()
+                self._failure = None
+                self._no_rebuild_before = -math.inf
             except MicrocellError as error:
-                self._failure, self._not_before = str(error), time.monotonic() + PAUSE
+                self._failure = str(error)
+                self._no_rebuild_before = time.monotonic() + RETRY_AFTER
                 raise
             finally:
                 self._rebuilding = False
 
-    def _make_anew(self) -> None:
-        """New cells for a copy of all points; then, for what changed meanwhile, by the new rule; then the switch."""
+    def _replace_cells(self) -> None:
+        """Cluster a copy of all points, assign devices that changed meanwhile, and switch over."""
         with self._writing():
-            self._again = False
-            population, epoch, began = self._population, self._epoch, time.monotonic()
+            self._rebuild_requested = False
+            population, epoch, started = self._population, self._epoch, time.monotonic()
             if len(population) < self._k:
                 return
             slots, start = population.occupied(), population.served.clustering
             points = population.points[slots]
             population.touched.clear()
-        clustering, labels = self._calculate(
+        clustering, labels = self._compute(
             "cluster", points, self._k, start=start, spare=self._spare, seed=self._seed
         )
         with self._writing():
             if self._epoch != epoch:
                 raise ServiceError(
-                    "The database was opened anew while cells were made; they are made once more."
+                    "The database was reopened during the rebuild, which will be repeated.",
+                    code="service.unavailable",
                 )
             if len(population) < self._k:
                 return
-            cells = np.full(len(population.rows), WAITS, dtype=np.int64)
+            cells = np.full(len(population.rows), WAITING, dtype=np.int64)
             cells[slots] = labels
             changed = np.array(sorted(population.touched), dtype=np.int64)
             if len(changed):
                 cells[changed] = clustering.assign(population.points[changed])
             now = population.occupied()
-            switched, merges = after_switching(
+            replacement, merges = make_replacement(
                 clustering, cells[now], population.rows[now], self._next_cell, self._k
             )
-            state = rebuilt(self._state, self._k, time.monotonic() - began, merges, len(changed))
-            self._store.write(Change(state, switched=switched))
-            self._serve(switched, state)
+            seconds = time.monotonic() - started
+            state = after_rebuild(self._state, self._k, seconds, merges, len(changed))
+            self._store.write(Change(state, replacement=replacement))
+            self._serve(replacement, state)
             self._state = state
 
-    def _calculate(self, task: str, points: Floats, k: int, **options: Any) -> Any:
-        if self._background and len(points) > AT_ONCE:
-            return self._apart.run(task, points, k, **options)
-        return task_of(task)(points, k, **options)
+    def _compute(self, task: str, points: Floats, k: int, **options: Any) -> Any:
+        if self._background and len(points) > MAX_INLINE_DEVICES:
+            return self._worker.run(task, points, k, **options)
+        return load_task(task)(points, k, **options)
 
-    def _refuse_closed(self) -> None:
+    # ---------------------------------------------------------------------------- failures
+
+    def _check_open(self) -> None:
         if self._closed:
-            raise ServiceError("The service is closed.")
+            raise ServiceError("The service is closed.", code="service.unavailable")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """The right to change things. Where the database failed, it is not known what it holds: all is loaded anew.
+        """Hold the write lock; after a failure, reload everything before the next change.
 
-        Memory changes after it, and so is as it was; after any other failure that is in doubt, and nothing is served.
+        Memory changes after the database, so a failed write leaves it as it was. After any other
+        failure memory is suspect, and nothing is served until it is reloaded.
         """
-        with self._write:
-            self._refuse_closed()
+        with self._write_lock:
+            self._check_open()
             if self._stale:
-                self._load_anew()
+                self._reload()
             try:
                 yield
-            except BrokenStoreError:
+            except StoreError:
                 self._stale = True
                 raise
             except BaseException as error:
                 if not isinstance(error, MicrocellError):
-                    self._stale = self._doubtful = True
+                    self._stale = True
+                    self._suspect = True
                 raise
 
-    def _look_after(self) -> None:
-        """See that the database is still there and ours; if not, connect again, or serve nothing if it is another's."""
+    def _check_database(self) -> None:
+        """Check the connection and reconnect; serve nothing if another process took over."""
         for _ in range(2):
             with suppress(MicrocellError), self._writing():
                 self._store.check()
                 return
 
-    def _load_anew(self) -> None:
-        """Connect again and load all. Where the database is there but not ours any more, memory counts no longer."""
+    def _reload(self) -> None:
+        """Reconnect and load everything; if the database is no longer ours, stop serving."""
         try:
             self._store.connect()
             self._load()
-        except BrokenStoreError:
+        except StoreError:
             raise
         except MicrocellError as error:
-            self._doubtful = True
-            raise ServiceError(f"The service cannot go on with its database: {error}") from None
+            self._suspect = True
+            raise ServiceError(
+                f"The service cannot continue with its database: {error}",
+                code="service.unavailable",
+            ) from None

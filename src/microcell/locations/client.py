@@ -1,5 +1,6 @@
-"""A client of the service, for devices and for whoever runs it."""
+"""HTTP client of the location anonymizer, for devices and operators."""
 
+import re
 from collections.abc import Callable, Mapping
 from time import sleep
 from types import TracebackType
@@ -9,6 +10,7 @@ import httpx
 
 from microcell.errors import (
     DataError,
+    MicrocellError,
     OptionError,
     ServiceError,
     TooFewRecordsError,
@@ -18,25 +20,27 @@ from microcell.locations.records import Account, Place, Status, WhatIf
 
 __all__ = ["Client"]
 
-LONGEST_WAIT = 60.0
-"""Seconds; a service that asks for more is not waited for."""
+MAX_WAIT = 60.0
+"""Longest Retry-After, in seconds, that the client waits for."""
+
+_PSEUDONYM = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Client:
-    """Speaks to a service that runs elsewhere; its methods are those of the anonymizer itself.
+    """Client of a running service, with the same methods as :class:`Anonymizer`.
 
-    Errors never repeat a location or a token. May be used by several threads at once.
+    Errors never repeat a location or a token. A client may be shared between threads.
 
     Parameters
     ----------
     url
-        Where the service is, for example ``https://locations.example.org``.
+        Address of the service, for example ``https://locations.example.org``.
     operator
-        The operator's token, for :meth:`status`, :meth:`rebuild` and :meth:`what_if`.
+        Operator's token, required by :meth:`status`, :meth:`rebuild` and :meth:`what_if`.
     timeout
-        Seconds to wait for an answer.
+        Seconds to wait for a response.
     retries
-        How often to ask again, after the time that the service names, when it has too many requests.
+        How often to repeat a request that was rate-limited, after the time the service asks for.
 
     Examples
     --------
@@ -57,8 +61,14 @@ class Client:
         pause: Callable[[float], None] = sleep,
     ) -> None:
         if not url.startswith(("http://", "https://")):
-            raise OptionError("The url of the service must begin with http:// or https://.")
-        self._operator, self._retries, self._pause = operator, retries, pause
+            raise OptionError(
+                "The URL of the service must start with http:// or https://.",
+                code="option.invalid",
+                option="url",
+            )
+        self._operator = operator
+        self._retries = retries
+        self._pause = pause
         self._http = httpx.Client(base_url=url, timeout=timeout, transport=transport)
 
     def __enter__(self) -> "Client":
@@ -73,121 +83,124 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close all connections."""
         self._http.close()
 
     def sign_up(self, latitude: float, longitude: float) -> Account:
-        """A new account: keep its pseudonym and token, nobody can tell them again. Its location is None to wait."""
-        told = self._ask("POST", "/devices", content=_place(latitude, longitude))
-        return Account(told["pseudonym"], told["token"], _usable(told))
+        """Create an account. Keep its pseudonym and token: they cannot be recovered.
+
+        Its location is None while the device has to wait.
+        """
+        body = self._request("POST", "/devices", json=_place_json(latitude, longitude))
+        return Account(body["pseudonym"], body["token"], _location(body))
 
     def look_up(self, pseudonym: str, token: str) -> Place | None:
-        """The location to use, or None to wait."""
-        return _usable(self._ask("GET", _path(pseudonym, "/location"), token=token))
+        """Return the location to use, or None while the device has to wait."""
+        return _location(self._request("GET", _path(pseudonym, "/location"), token=token))
 
     def move(self, pseudonym: str, token: str, latitude: float, longitude: float) -> Place | None:
-        """The location to use from now on, for a device that has moved."""
-        return _usable(
-            self._ask(
-                "PUT",
-                _path(pseudonym, "/location"),
-                token=token,
-                content=_place(latitude, longitude),
-            )
-        )
+        """Report a new exact location and return the location to use from now on."""
+        path, place = _path(pseudonym, "/location"), _place_json(latitude, longitude)
+        return _location(self._request("PUT", path, token=token, json=place))
 
     def cancel(self, pseudonym: str, token: str) -> None:
-        """Nothing; the service has forgotten the device."""
-        self._ask("DELETE", _path(pseudonym), token=token)
+        """Delete a device and everything the service stores about it."""
+        self._request("DELETE", _path(pseudonym), token=token)
 
     def cells(self) -> dict[str, Any]:
-        """The cells as GeoJSON, with what the guarantee is worth now."""
-        return self._ask("GET", "/cells")
+        """Return the cells as GeoJSON, with the current state of the guarantee."""
+        return self._request("GET", "/cells")
 
     def healthy(self) -> bool:
-        """Whether the service answers."""
+        """Return True if the service responds."""
         try:
-            return bool(self._ask("GET", "/health").get("status") == "ok")
+            return bool(self._request("GET", "/health").get("status") == "ok")
         except ServiceError:
             return False
 
     def status(self) -> Status:
-        """What the operator may know."""
-        return Status(**self._ask("GET", "/status", token=self._operator_token()))
+        """Return the operator's view of the service."""
+        return Status(**self._request("GET", "/status", token=self._operator_token()))
 
     def rebuild(self) -> None:
-        """Nothing; the service rebuilds its cells in the background."""
-        self._ask("POST", "/rebuild", token=self._operator_token())
+        """Start rebuilding all cells in the background."""
+        self._request("POST", "/rebuild", token=self._operator_token())
 
     def what_if(self, k: int) -> WhatIf:
-        """How far devices would be from the locations they use, with another k."""
-        told = self._ask("GET", "/what-if", token=self._operator_token(), params={"k": k})
-        pairs = tuple((float(level), float(value)) for level, value in told["quantiles"])
+        """Return the distances between devices and their locations under another k."""
+        body = self._request("GET", "/what-if", token=self._operator_token(), params={"k": k})
         return WhatIf(
-            **{
-                **told,
-                "quantiles": pairs,
-                "edges": tuple(told["edges"]),
-                "counts": tuple(told["counts"]),
-            }
+            k=body["k"],
+            cells=body["cells"],
+            mean=body["mean"],
+            root_mean_square=body["root_mean_square"],
+            quantiles=tuple((float(share), float(value)) for share, value in body["quantiles"]),
+            edges=tuple(body["edges"]),
+            counts=tuple(body["counts"]),
         )
 
     def _operator_token(self) -> str:
         if self._operator is None:
-            raise OptionError("This needs the operator's token. Give it as operator=...")
+            raise OptionError(
+                "This method requires the operator's token: Client(url, operator=...).",
+                code="service.unauthorized",
+                option="operator",
+            )
         return self._operator
 
-    def _ask(
-        self, method: str, path: str, *, token: str | None = None, **content: Any
+    def _request(
+        self, method: str, path: str, *, token: str | None = None, **options: Any
     ) -> dict[str, Any]:
-        """What the service answers; patient if it has too many requests."""
+        """Send a request, wait and repeat it if it is rate-limited, and return the JSON body."""
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        sent = {name: value for name, value in content.items() if name == "params"}
-        if "content" in content:
-            sent["json"] = content["content"]
-        for left in range(self._retries, -1, -1):
+        for retries_left in range(self._retries, -1, -1):
             try:
-                response = self._http.request(method, path, headers=headers, **sent)
+                response = self._http.request(method, path, headers=headers, **options)
             except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-                # Its text may hold the request, and so the pseudonym.
+                # The exception's text may contain the request, and with it the pseudonym.
                 raise ServiceError(
-                    f"The service cannot be reached ({type(error).__name__})."
+                    f"The service cannot be reached ({type(error).__name__}). Check its URL and "
+                    "that it is running.",
+                    code="service.unavailable",
                 ) from None
-            wait = _wait(response)
-            if wait is None or left == 0 or wait > LONGEST_WAIT:
+            wait = _retry_after(response)
+            if wait is None or retries_left == 0 or wait > MAX_WAIT:
                 break
             self._pause(wait)
         return _read(response)
 
 
 def _path(pseudonym: str, rest: str = "") -> str:
-    if (
-        not pseudonym
-        or not all(letter.isalnum() or letter in "-_" for letter in pseudonym)
-        or not pseudonym.isascii()
-    ):
-        raise UnknownDeviceError("No device has this pseudonym and token.")
+    if not _PSEUDONYM.fullmatch(pseudonym):
+        raise UnknownDeviceError(
+            "No device has this pseudonym and token.", code="service.unknown_device"
+        )
     return f"/devices/{pseudonym}{rest}"
 
 
-def _place(latitude: float, longitude: float) -> dict[str, float]:
-    """Numbers that JSON can hold; the service checks them again."""
+def _place_json(latitude: float, longitude: float) -> dict[str, float]:
+    """Return a request body; checked here because JSON cannot hold every float."""
     try:
         place = {"latitude": float(latitude), "longitude": float(longitude)}
     except (TypeError, ValueError):
-        raise DataError("latitude and longitude must be numbers.") from None
+        raise DataError(
+            "latitude and longitude must be numbers.", code="data.not_a_number"
+        ) from None
     if not (-90 <= place["latitude"] <= 90 and -180 <= place["longitude"] <= 180):
-        raise DataError("latitude must be within -90 and 90, longitude within -180 and 180.")
+        raise DataError(
+            "latitude must be between -90 and 90, and longitude between -180 and 180.",
+            code="data.invalid",
+        )
     return place
 
 
-def _usable(told: Mapping[str, Any]) -> Place | None:
-    location = told["location"]
+def _location(body: Mapping[str, Any]) -> Place | None:
+    location = body["location"]
     return None if location == "waiting" else Place(location["latitude"], location["longitude"])
 
 
-def _wait(response: httpx.Response) -> float | None:
-    """Seconds to wait before asking again, if the service says so."""
+def _retry_after(response: httpx.Response) -> float | None:
+    """Return the seconds to wait before repeating a rate-limited request; None for others."""
     if response.status_code != 429:
         return None
     try:
@@ -197,32 +210,54 @@ def _wait(response: httpx.Response) -> float | None:
 
 
 def _read(response: httpx.Response) -> dict[str, Any]:
-    """The content of an answer, or the error that it stands for."""
+    """Return the JSON body of a response, or raise the error that its status stands for."""
     status = response.status_code
     if status == 204:
         return {}
     if 200 <= status < 300:
         try:
-            told = response.json()
+            body = response.json()
         except ValueError:
-            told = None
-        if not isinstance(told, dict):
+            body = None
+        if not isinstance(body, dict):
             raise ServiceError(
-                "The service answered what is no JSON. Is the url that of a location anonymizer?"
+                "The response is not JSON. Is this the URL of a location anonymizer?",
+                code="service.unavailable",
             )
-        return told
-    kind, text = _ERRORS.get(status, (ServiceError, f"The service answered with status {status}."))
-    raise kind(text)
+        return body
+    kind, code, message = _ERRORS.get(
+        status,
+        (ServiceError, "service.unavailable", f"The service responded with status {status}."),
+    )
+    raise kind(message, code=code, status=status)
 
 
-_ERRORS: Mapping[int, tuple[type[Exception], str]] = {
-    401: (OptionError, "The service does not take this token."),
-    404: (UnknownDeviceError, "No device has this pseudonym and token."),
-    409: (TooFewRecordsError, "The service has fewer devices than k."),
+_ERRORS: Mapping[int, tuple[type[MicrocellError], str, str]] = {
+    401: (OptionError, "service.unauthorized", "The service does not accept this token."),
+    404: (
+        UnknownDeviceError,
+        "service.unknown_device",
+        "No device has this pseudonym and token.",
+    ),
+    409: (
+        TooFewRecordsError,
+        "guarantee.too_few_records",
+        "The service has fewer devices than k.",
+    ),
     422: (
         DataError,
-        "The service refused a field: latitude is from -90 to 90, longitude from -180 to 180, k from 2.",
+        "service.invalid_field",
+        "The service rejected a field: latitude must be between -90 and 90, longitude between "
+        "-180 and 180, and k at least 2.",
     ),
-    503: (ServiceError, "The service cannot do this now. Try again later."),
-    429: (ServiceError, "The service has too many requests from this address. Try again later."),
+    429: (
+        ServiceError,
+        "service.rate_limited",
+        "The service received too many requests from this address. Try again later.",
+    ),
+    503: (
+        ServiceError,
+        "service.unavailable",
+        "The service is temporarily unavailable. Try again later.",
+    ),
 }

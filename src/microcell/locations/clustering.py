@@ -1,15 +1,15 @@
-"""Cells of devices on the Earth: power cells that PCL makes, their published places, and how two become one."""
+"""Clustering of devices on the Earth: power cells from PCL, their published places, and merging."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from microcell.cells import PowerCells
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.kernels.arrays import unit_vectors
-from microcell.kernels.transport import choose_cells
 from microcell.methods import pcl
-from microcell.methods.quantization import unpin
+from microcell.methods.quantization import equal_sizes, unpin
 from microcell.model import Floats, Integers
 
 __all__ = [
@@ -25,14 +25,22 @@ __all__ = [
 ]
 
 EARTH_RADIUS = 6371.0088
-"""The mean radius in kilometres."""
+"""Mean radius of the Earth in kilometres."""
+
+_SHAKES = 20
+_SHAKE_LIMIT = 2_000_000
+"""The search is shaken only if points times cells stay below this number."""
+
+# The last Lloyd iterations gain little and take as long as the first ones.
+_COLD_START: dict[str, Any] = {"iterations": 25, "tolerance": 5e-4}
+_WARM_START: dict[str, Any] = {"iterations": 2, "tolerance": 2e-3}
 
 
 def to_points(latitude: Floats, longitude: Floats) -> Floats:
-    """One point a row, in kilometres from the Earth's centre, for places in degrees.
+    """Convert degrees to points in kilometres from the Earth's centre, one row each.
 
-    The squared distance of two points is the squared great-circle distance but for one part in 12 of the squared angle:
-    for places 100 km apart, 2 parts in 100,000.
+    The squared distance of two points differs from the squared great-circle distance by 1/12 of the
+    squared angle: 2 parts in 100,000 for places 100 km apart.
 
     Examples
     --------
@@ -43,7 +51,7 @@ def to_points(latitude: Floats, longitude: Floats) -> Floats:
 
 
 def to_degrees(points: Floats) -> tuple[Floats, Floats]:
-    """Latitudes and longitudes of points, seen from the Earth's centre, however deep they lie.
+    """Return latitudes and longitudes of points, projected from the Earth's centre.
 
     Examples
     --------
@@ -56,7 +64,7 @@ def to_degrees(points: Floats) -> tuple[Floats, Floats]:
 
 
 def great_circle(points: Floats, others: Floats) -> Floats:
-    """Kilometres along the sphere between points and others, row by row, also where they nearly meet.
+    """Return great-circle distances in kilometres, row by row; accurate for tiny distances too.
 
     Examples
     --------
@@ -69,20 +77,13 @@ def great_circle(points: Floats, others: Floats) -> Floats:
     return np.asarray(EARTH_RADIUS * angles)
 
 
-SHAKES, FEW = 20, 2_000_000
-"""Rounds of shaking, for fewer points times cells than this."""
-
-_COLD: dict[str, Any] = {"iterations": 25, "tolerance": 5e-4}
-_WARM: dict[str, Any] = {"iterations": 2, "tolerance": 2e-3}
-"""Lloyd's last steps gain little and take as long as the first."""
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Clustering:
-    """Cells as a rule, and what is published of them; nothing of a single device.
+    """Cells of devices as a power diagram, and what is published of each cell.
 
-    A point goes to the site of least squared distance plus cost, and with it to that site's cell: a cell that came of
-    merging has several sites. Points and sites are in kilometres from the Earth's centre, costs in square kilometres.
+    ``sites`` are power cells in kilometres from the Earth's centre. A point belongs to the cell
+    ``cell_of[site]`` of the site it is assigned to; a cell that results from a merge has several
+    sites. Nothing in a clustering describes a single device.
 
     Examples
     --------
@@ -94,120 +95,135 @@ class Clustering:
     [[40.05, 2.0], [50.05, 3.0]]
     """
 
-    k: int
-    sites: Floats
-    costs: Floats
+    sites: PowerCells
     cell_of: Integers
     places: Floats
     """Latitude and longitude of each cell, in degrees."""
     radius: Floats
-    """Root mean squared kilometres from the place, at the rebuild."""
+    """Root mean square distance of each cell's devices from its place at the rebuild, in km."""
 
     def __post_init__(self) -> None:
-        count, cells = len(self.sites), len(self.places)
-        if (
-            self.sites.shape != (count, 3)
-            or self.costs.shape != (count,)
-            or self.cell_of.shape != (count,)
-        ):
-            raise DataError(
-                "A clustering needs three coordinates, a cost and a cell for each site."
-            )
+        cells = len(self.places)
+        if self.sites.dimensions != 3 or self.cell_of.shape != (len(self.sites),):
+            raise DataError("A clustering needs three coordinates and a cell for each site.")
         if self.places.shape != (cells, 2) or self.radius.shape != (cells,):
             raise DataError("A clustering needs a place and a radius for each cell.")
         if not np.array_equal(np.unique(self.cell_of), np.arange(cells)):
-            raise DataError("The cells of a clustering must be numbered from 0, each with a site.")
+            raise DataError("Cells must be numbered from 0, and each must have a site.")
 
     def __len__(self) -> int:
         return len(self.places)
 
     def __repr__(self) -> str:
-        return f"Clustering({len(self)} cells of {len(self.sites)} sites, k = {self.k})"
+        return f"Clustering(cells={len(self)}, sites={len(self.sites)})"
 
     def assign(self, points: Floats) -> Integers:
-        """The cell of each point. Time O(n s) for s sites."""
-        return self.cell_of[choose_cells(np.ascontiguousarray(points), self.sites, self.costs)]
+        """Return the cell of each point, in O(n s) time for s sites."""
+        return self.cell_of[self.sites.assign(points)]
 
 
 def cluster(
     points: Floats, k: int, *, start: Clustering | None = None, spare: float = 0.0, seed: int = 0
 ) -> tuple[Clustering, Integers]:
-    """Cells of at least k points and of little distortion, and the cell of each point.
+    """Partition points into cells of at least k with low distortion.
 
-    By probability-constrained Lloyd, from recursive splits; where ``start`` is given, from its sites and costs. Sizes
-    are as equal as can be, and larger than k by the ``spare`` share, so that a cell outlives some cancellations. The
-    costs tell of no single point: no border runs through equal points in two cells. Time O(n^2 / k) an iteration; more
-    than 2,000 cells are made within macrocells first.
+    Uses probability-constrained Lloyd, starting from recursive bisection or from the sites of
+    ``start``. Cell sizes are as equal as possible and exceed k by the share ``spare``, so that a
+    cell survives some cancellations. The costs do not depend on any single point: no border passes
+    through equal points of two cells. One iteration takes O(n^2 / k) time; more than 2,000 cells
+    are built within macrocells first.
+
+    Returns
+    -------
+    tuple of Clustering and labels
+        The clustering, and the cell of each point.
 
     Examples
     --------
-    >>> chance = np.random.default_rng(0)
-    >>> points = to_points(chance.uniform(-90, 90, 300), chance.uniform(-180, 180, 300))
+    >>> rng = np.random.default_rng(0)
+    >>> points = to_points(rng.uniform(-90, 90, 300), rng.uniform(-180, 180, 300))
     >>> clustering, cells = cluster(points, 50)
     >>> np.bincount(cells).tolist()
     [50, 50, 50, 50, 50, 50]
     """
     if len(points) < k:
         raise TooFewRecordsError(
-            f"{len(points)} devices cannot make a cell of k = {k}. Lower k, or wait for more."
+            f"{len(points)} devices cannot form a cell of k = {k}. Lower k or wait for more.",
+            code="guarantee.too_few_records",
+            records=len(points),
+            k=k,
         )
     count = max(1, len(points) // int(k * (1.0 + spare)))
-    sizes = np.full(count, len(points) // count) + (np.arange(count) < len(points) % count)
+    sizes = equal_sizes(len(points), count)
     if start is None:
-        found = pcl(
+        result = pcl(
             points,
             sizes=sizes,
             start="bisect",
-            shakes=SHAKES if len(points) * count < FEW else 0,
+            shakes=_SHAKES if len(points) * count < _SHAKE_LIMIT else 0,
             seed=seed,
-            **_COLD,
+            **_COLD_START,
         )
-        if found.cells.chooser is not None:  # the rule must be one diagram: macrocells leave seams
-            found = pcl(
-                points,
-                sizes=sizes,
-                start=found.cells.centroids,
-                costs=found.cells.costs,
-                shakes=0,
-                seed=seed,
-                **_WARM,
-            )
+        if result.cells.chooser is None:
+            return _publish(points, result.labels, unpin(result.cells, points, result.labels))
+        # Macrocells leave seams; the assignment rule must be a single diagram.
+        centroids, costs = result.cells.centroids, result.cells.costs
     else:
-        sites, costs = _as_many(points, start, count)
-        found = pcl(points, sizes=sizes, start=sites, costs=costs, shakes=0, seed=seed, **_WARM)
-    cells = unpin(found.cells, points, found.labels)
-    return _published(
-        points, found.labels, k, cells.centroids.copy(), cells.costs.copy()
-    ), found.labels
+        centroids, costs = _resize(points, start.sites, count)
+    result = pcl(
+        points, sizes=sizes, start=centroids, costs=costs, shakes=0, seed=seed, **_WARM_START
+    )
+    return _publish(points, result.labels, unpin(result.cells, points, result.labels))
 
 
-def _as_many(points: Floats, start: Clustering, count: int) -> tuple[Floats, Floats]:
-    """So many sites with their costs: those of the start without the emptiest, or with some that take nothing yet.
+def _resize(points: Floats, sites: PowerCells, count: int) -> tuple[Floats, Floats]:
+    """Return ``count`` sites and costs: drop the emptiest sites, or add sites that are empty yet.
 
-    PCL sends sites that take nothing to where cells are largest.
+    PCL moves empty sites to where cells are largest.
     """
-    sites, costs = start.sites, start.costs
-    sizes = np.bincount(choose_cells(points, sites, costs), minlength=len(sites))
+    sizes = np.bincount(sites.assign(points), minlength=len(sites))
     kept = np.sort(np.argsort(-sizes, kind="stable")[:count])
-    sites, costs = sites[kept], costs[kept]
-    missing = count - len(sites)
+    centroids, costs = sites.centroids[kept], sites.costs[kept]
+    missing = count - len(kept)
     if missing == 0:
-        return np.ascontiguousarray(sites), costs
-    beyond = costs[0] + (2.0 * EARTH_RADIUS) ** 2
-    return np.concatenate([sites, np.repeat(sites[:1], missing, axis=0)]), np.append(
-        costs, np.full(missing, beyond)
+        return np.ascontiguousarray(centroids), costs
+    out_of_reach = costs[0] + (2.0 * EARTH_RADIUS) ** 2
+    return (
+        np.concatenate([centroids, np.repeat(centroids[:1], missing, axis=0)]),
+        np.append(costs, np.full(missing, out_of_reach)),
     )
 
 
-def merge(clustering: Clustering, cell: int, sizes: Integers) -> tuple[Clustering, Integers]:
-    """The clustering with a cell joined to its nearest neighbour, and the new number of each old cell.
+def _publish(points: Floats, labels: Integers, sites: PowerCells) -> tuple[Clustering, Integers]:
+    """Return the clustering and the labels; a cell's place is the mean direction of its points."""
+    count = len(sites)
+    sizes = np.bincount(labels, minlength=count)
+    means = np.stack(
+        [np.bincount(labels, weights=column, minlength=count) / sizes for column in points.T],
+        axis=1,
+    )
+    # Points that balance around the globe have no mean direction; the pole is nobody's place.
+    means[np.linalg.norm(means, axis=1) < 1e-9 * EARTH_RADIUS] = (0.0, 0.0, EARTH_RADIUS)
+    squares = great_circle(points, means[labels]) ** 2
+    radius = np.sqrt(np.bincount(labels, weights=squares, minlength=count) / sizes)
+    places = np.stack(to_degrees(means), axis=1)
+    return Clustering(sites, np.arange(count), places, radius), labels
 
-    The new place is the mean of the two that were published, weighted by the sizes the cells have now: what moved since
-    has no say in it. Likewise the radius.
+
+def merge(clustering: Clustering, cell: int, sizes: Integers) -> tuple[Clustering, Integers]:
+    """Merge a cell with its nearest neighbour.
+
+    The new place is the mean of the two published places weighted by the current cell sizes, so
+    that devices that moved since do not influence it; likewise the radius.
+
+    Returns
+    -------
+    tuple of Clustering and integers
+        The new clustering, and the new number of each old cell.
     """
     count = len(clustering)
     if count < 2:
-        raise OptionError("A single cell has no neighbour to be merged with.")
+        raise OptionError("A single cell has no neighbour to merge with.", code="option.invalid")
     points = to_points(*clustering.places.T)
     distances = great_circle(points, np.broadcast_to(points[cell], points.shape))
     distances[cell] = np.inf
@@ -217,7 +233,7 @@ def merge(clustering: Clustering, cell: int, sizes: Integers) -> tuple[Clusterin
     weights = weights if weights.sum() > 0 else np.ones(2)
     pair = points[[kept, gone]]
     mean = (weights @ pair)[np.newaxis]
-    if np.linalg.norm(mean) < 1e-9 * EARTH_RADIUS * weights.sum():  # opposite places have no mean
+    if np.linalg.norm(mean) < 1e-9 * EARTH_RADIUS * weights.sum():  # antipodes have no mean
         mean = pair[:1]
     squares = (
         clustering.radius[[kept, gone]] ** 2 + great_circle(pair, np.repeat(mean, 2, axis=0)) ** 2
@@ -227,22 +243,22 @@ def merge(clustering: Clustering, cell: int, sizes: Integers) -> tuple[Clusterin
     radius[kept] = np.sqrt(weights @ squares / weights.sum())
     renumbered = np.arange(count) - (np.arange(count) > gone)
     renumbered[gone] = kept
-    return (
-        Clustering(
-            clustering.k,
-            clustering.sites,
-            clustering.costs,
-            renumbered[clustering.cell_of],
-            np.delete(places, gone, axis=0),
-            np.delete(radius, gone),
-        ),
-        renumbered,
+    merged = Clustering(
+        clustering.sites,
+        renumbered[clustering.cell_of],
+        np.delete(places, gone, axis=0),
+        np.delete(radius, gone),
     )
+    return merged, renumbered
 
 
 @dataclass(frozen=True, eq=False)
 class Merging:
-    """What merging came to: the clustering, each old cell's new number, the new sizes and how often two became one."""
+    """Result of merging small cells.
+
+    ``renumbered`` holds the new number of each old cell, ``sizes`` the new cell sizes, ``merges``
+    the number of merges.
+    """
 
     clustering: Clustering
     renumbered: Integers
@@ -251,7 +267,7 @@ class Merging:
 
 
 def merge_small(clustering: Clustering, sizes: Integers, k: int) -> Merging:
-    """The clustering with its smallest cell merged, and again, until every cell has k devices, or one cell is left.
+    """Merge the smallest cell repeatedly until all cells have k devices or one cell is left.
 
     Examples
     --------
@@ -259,32 +275,9 @@ def merge_small(clustering: Clustering, sizes: Integers, k: int) -> Merging:
     >>> merge_small(cluster(points, 2)[0], np.array([1, 2]), 2).sizes
     array([3])
     """
-    out = Merging(clustering, np.arange(len(clustering)), sizes.copy(), 0)
-    while len(out.clustering) > 1 and out.sizes.min() < k:
-        joined, renumbered = merge(out.clustering, int(np.argmin(out.sizes)), out.sizes)
-        counts = np.bincount(renumbered, weights=out.sizes).astype(np.int64)
-        out = Merging(joined, renumbered[out.renumbered], counts, out.merges + 1)
-    return out
-
-
-def _published(
-    points: Floats, labels: Integers, k: int, sites: Floats, costs: Floats
-) -> Clustering:
-    """The clustering of these labels: each cell's place is the mean of its points, seen from the Earth's centre."""
-    count = len(sites)
-    sizes = np.bincount(labels, minlength=count)
-    means = np.stack(
-        [np.bincount(labels, weights=column, minlength=count) / sizes for column in points.T],
-        axis=1,
-    )
-    flat = np.linalg.norm(means, axis=1) < 1e-9 * EARTH_RADIUS
-    means[flat] = (
-        0.0,
-        0.0,
-        EARTH_RADIUS,
-    )  # seen from the centre they are nowhere: a pole, which is nobody's place
-    squares = great_circle(points, means[labels]) ** 2
-    radius = np.sqrt(np.bincount(labels, weights=squares, minlength=count) / sizes)
-    return Clustering(
-        k, sites, costs, np.arange(count), np.stack(to_degrees(means), axis=1), radius
-    )
+    result = Merging(clustering, np.arange(len(clustering)), sizes.copy(), 0)
+    while len(result.clustering) > 1 and result.sizes.min() < k:
+        merged, renumbered = merge(result.clustering, int(np.argmin(result.sizes)), result.sizes)
+        counts = np.bincount(renumbered, weights=result.sizes).astype(np.int64)
+        result = Merging(merged, renumbered[result.renumbered], counts, result.merges + 1)
+    return result

@@ -1,4 +1,4 @@
-"""Many devices at once: people from a table signed up, and the locations they use written out."""
+"""Bulk import of devices from a table, and bulk export of the locations they use."""
 
 import csv
 import os
@@ -17,16 +17,22 @@ from microcell.locations.records import Account
 from microcell.model import Floats, Mask, Table
 from microcell.tables import read
 
-__all__ = ["Exported", "Imported", "check_output", "export_places", "import_people", "read_places"]
+__all__ = [
+    "ExportSummary",
+    "ImportSummary",
+    "check_output",
+    "export_places",
+    "import_people",
+    "read_places",
+]
 
-_LIMITS = {"latitude": 90.0, "longitude": 180.0}
-_NAMED = 5
-"""So many rows are named in an error."""
+_MAX_LATITUDE, _MAX_LONGITUDE = 90.0, 180.0
+_MAX_ROWS_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Imported:
-    """What became of a table: how many were signed up, and how many of them have to wait."""
+class ImportSummary:
+    """Result of an import: devices signed up, how many of them wait, and the accounts file."""
 
     devices: int
     waiting: int
@@ -34,8 +40,8 @@ class Imported:
 
 
 @dataclass(frozen=True)
-class Exported:
-    """What was written: how many places, and how many devices have none yet."""
+class ExportSummary:
+    """Result of an export: locations written, devices without one yet, and the output file."""
 
     devices: int
     waiting: int
@@ -50,20 +56,20 @@ def import_people(
     latitude: str = "latitude",
     longitude: str = "longitude",
     force: bool = False,
-) -> Imported:
-    """All rows of a table signed up in one transaction; their accounts are in ``output``, for its owner alone to read.
+) -> ImportSummary:
+    """Sign up all rows of a table in one transaction and write their accounts to ``output``.
 
-    The file has the columns ``row`` (from 1), ``pseudonym`` and ``token``. Tokens cannot be had again: if the file
-    cannot be written, the devices are cancelled.
+    The output has the columns ``row`` (from 1), ``pseudonym`` and ``token``, and only its owner can
+    read it. Tokens cannot be recovered: if the file cannot be written, the devices are cancelled.
 
     Parameters
     ----------
     source
-        A path or a table, as :func:`microcell.read` takes it.
+        A path or a table, as accepted by :func:`microcell.read`.
     latitude, longitude
-        The columns with degrees.
+        Names of the columns that hold degrees.
     force
-        True to overwrite ``output``.
+        Overwrite ``output`` if it exists.
     """
     check_output(
         output, force=force, sources=[Path(source)] if isinstance(source, (str, Path)) else []
@@ -72,46 +78,55 @@ def import_people(
     degrees = read_places(read(source), latitude, longitude)
     progress.report("signing up")
     accounts = anonymizer.sign_up_many(*degrees)
+    rows = [
+        (str(row), account.pseudonym, account.token)
+        for row, account in enumerate(accounts, start=1)
+    ]
     try:
-        _write(output, ("row", "pseudonym", "token"), _rows_of(accounts))
+        _write(output, ("row", "pseudonym", "token"), rows)
     except BaseException:
-        _take_back(anonymizer, accounts)
+        _cancel_all(anonymizer, accounts)
         raise
-    return Imported(len(accounts), sum(account.location is None for account in accounts), output)
+    waiting = sum(account.location is None for account in accounts)
+    return ImportSummary(len(accounts), waiting, output)
 
 
-def export_places(anonymizer: Anonymizer, output: Path, *, force: bool = False) -> Exported:
-    """The location that each device uses, by pseudonym; devices that wait are left out and counted.
+def export_places(anonymizer: Anonymizer, output: Path, *, force: bool = False) -> ExportSummary:
+    """Write the location that each device uses, by pseudonym; waiting devices are only counted.
 
-    Rows are in the order of pseudonyms, which are random: that of sign-ups would tell more.
+    Rows are sorted by pseudonym, which is random; the order of sign-ups would reveal more.
     """
     check_output(output, force=force)
     progress.report("writing")
     places = sorted(anonymizer.placements(), key=lambda item: item[0])
     rows = [
-        (name, repr(place.latitude), repr(place.longitude))
-        for name, place in places
+        (pseudonym, repr(place.latitude), repr(place.longitude))
+        for pseudonym, place in places
         if place is not None
     ]
     _write(output, ("pseudonym", "latitude", "longitude"), rows)
-    return Exported(len(rows), len(places) - len(rows), output)
+    return ExportSummary(len(rows), len(places) - len(rows), output)
 
 
 def check_output(output: Path, *, force: bool, sources: Iterable[Path] = ()) -> None:
-    """Refuse, before any work, an output that cannot be written or that is there already."""
+    """Raise TableError if the output cannot be written or exists already."""
     if output.suffix.lower() != ".csv":
         raise TableError(
-            f"The output is written as CSV. Give a name that ends in .csv, not {output.name!r}."
+            f"The output is a CSV file, so its name must end in .csv, not {output.suffix!r}.",
+            code="table.unknown_format",
+            path=str(output),
         )
     check_target(output, sources=sources)
     if output.exists() and not force:
         raise TableError(
-            f"{output} is there already. Choose another output, or overwrite it by --force."
+            f"{output} already exists. Choose another output or overwrite it with --force.",
+            code="table.exists",
+            path=str(output),
         )
 
 
 def read_places(table: Table, latitude: str, longitude: str) -> tuple[Floats, Floats]:
-    """Latitudes and longitudes of a table, all of them known and in range.
+    """Return the latitudes and longitudes of a table, complete and within range.
 
     Examples
     --------
@@ -119,63 +134,71 @@ def read_places(table: Table, latitude: str, longitude: str) -> tuple[Floats, Fl
     (array([ 41.5, -33. ]), array([  2.  , 151.25]))
     """
     if latitude == longitude:
-        raise SchemaError("latitude and longitude must be two columns.")
-    if table.rows == 0:
-        raise DataError("The table has no rows, so that there is nobody to sign up.")
-    first, second = (
-        _degrees(table, name, limit)
-        for name, limit in zip((latitude, longitude), _LIMITS.values(), strict=True)
-    )
-    return first, second
-
-
-def _degrees(table: Table, name: str, limit: float) -> Floats:
-    if name not in table.columns:
         raise SchemaError(
-            f"The table has no column {name!r}. Name the columns by --latitude and --longitude."
+            "Latitude and longitude must be two different columns.",
+            code="schema.duplicate_role",
+            column=latitude,
         )
-    values = table.columns[name]
+    if table.rows == 0:
+        raise DataError("The table has no rows, so there is nobody to sign up.", rows=0)
+    return (
+        _read_degrees(table, latitude, _MAX_LATITUDE),
+        _read_degrees(table, longitude, _MAX_LONGITUDE),
+    )
+
+
+def _read_degrees(table: Table, column: str, limit: float) -> Floats:
+    if column not in table.columns:
+        raise SchemaError(
+            f"The table has no column {column!r}. Name the columns with --latitude and "
+            "--longitude.",
+            code="schema.unknown_column",
+            column=column,
+        )
+    values = table.columns[column]
     if not values.is_number:
         raise DataError(
-            f"Column {name!r} holds no numbers. Give degrees, such as 41.39, with a point or --decimal."
+            f"Column {column!r} does not contain numbers. It must hold degrees such as 41.39; "
+            "set the decimal separator with --decimal.",
+            code="data.not_a_number",
+            column=column,
         )
     degrees = values.reals()
-    _refuse_rows(values.missing, f"Column {name!r} has no value")
-    _refuse_rows(
+    _check_rows(values.missing, column, "has missing values", "data.missing_values")
+    _check_rows(
         ~(np.abs(degrees) <= limit),
-        f"Column {name!r} is not within -{limit:g} and {limit:g} degrees",
+        column,
+        f"has values outside -{limit:g} to {limit:g} degrees",
+        "data.invalid",
     )
     return degrees
 
 
-def _refuse_rows(wrong: Mask, what: str) -> None:
-    rows = np.flatnonzero(wrong) + 1
-    if len(rows):
-        named = ", ".join(map(str, rows[:_NAMED].tolist()))
-        more = f" and {len(rows) - _NAMED:,} more" if len(rows) > _NAMED else ""
+def _check_rows(wrong: Mask, column: str, problem: str, code: str) -> None:
+    rows = (np.flatnonzero(wrong) + 1).tolist()
+    if rows:
+        listed = ", ".join(map(str, rows[:_MAX_ROWS_NAMED]))
+        more = f" and {len(rows) - _MAX_ROWS_NAMED:,} more" if len(rows) > _MAX_ROWS_NAMED else ""
         raise DataError(
-            f"{what} in row{'s' if len(rows) > 1 else ''} {named}{more}. Nobody was signed up."
+            f"Column {column!r} {problem} in row{'s' if len(rows) > 1 else ''} {listed}{more}. "
+            "Nobody was signed up.",
+            code=code,
+            column=column,
+            row=rows[0],
         )
 
 
-def _rows_of(accounts: Sequence[Account]) -> list[tuple[str, str, str]]:
-    return [
-        (str(row), account.pseudonym, account.token)
-        for row, account in enumerate(accounts, start=1)
-    ]
-
-
-def _write(output: Path, heading: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A CSV file that its owner alone may read, from its first byte on."""
+def _write(output: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Write a CSV file that only its owner can read at any time."""
     with Staging() as staging:
         handle = os.open(staging.path(output), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(handle, "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(heading)
+            writer.writerow(header)
             writer.writerows(rows)
 
 
-def _take_back(anonymizer: Anonymizer, accounts: Sequence[Account]) -> None:
+def _cancel_all(anonymizer: Anonymizer, accounts: Sequence[Account]) -> None:
     for done, account in enumerate(accounts):
         progress.report("cancelling the sign-ups", done, len(accounts))
         anonymizer.cancel(account.pseudonym, account.token)

@@ -1,4 +1,4 @@
-"""Cells as polygons for a map: the power diagram on the Earth, in GeoJSON (RFC 7946)."""
+"""Cell polygons for a map: the power diagram on the Earth as GeoJSON (RFC 7946)."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,56 +15,62 @@ from microcell.locations.clustering import (
 )
 from microcell.model import Floats, Integers, Mask
 
-__all__ = ["Facet", "clip", "geometries", "make_facets"]
+__all__ = ["Facet", "cell_polygons", "clip", "make_facets"]
 
-WIDEST = np.radians(60.0)
-"""A window that reaches farther from its middle is the whole Earth."""
+MAX_WINDOW = np.radians(60.0)
+"""A map window that reaches farther from its middle is extended to the whole Earth."""
 
-_ROUND = 16
-"""Corners of what stands for a circle."""
+_CIRCLE_CORNERS = 16
+"""Corners of the polygon that stands for a circle."""
 
-_TILE = 4.0
-"""Degrees: tiles are about as large, or a sixteenth of the window where that is more."""
+_TILE_DEGREES = 4.0
+"""Approximate tile size; a sixteenth of the window if that is larger."""
 
-_STEP = 30.0
-"""Degrees of longitude: near a pole a tile spans no more."""
+_MAX_TILE_LONGITUDE = 30.0
+"""Largest span of longitude of a tile near a pole, in degrees."""
 
-_TOUCH = 1e-9
-"""Kilometres: what lies outside by less is rounding."""
+_EPSILON = 1e-9
+"""Kilometres; smaller distances are rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Facet:
-    """A convex plane polygon: its corners, counter-clockwise seen from outside, and the longitude of its middle."""
+    """A convex plane polygon.
+
+    ``corners`` are counter-clockwise seen from outside; ``longitude`` is that of its middle.
+    """
 
     corners: Floats
     longitude: float
 
     @property
     def sides(self) -> Floats:
-        """A unit vector a side: of points above the facet, seen from the Earth's centre, it has no negative product."""
+        """Unit normals of the planes through the Earth's centre and each side, pointing inwards."""
         return _normals(self.corners)
 
 
 def make_facets(points: Floats, reach: Floats) -> list[Facet]:
-    """Facets that cover the convex hull of discs about the points, or the whole Earth where that is large.
+    """Return facets that cover the convex hull of discs around the points.
+
+    A large hull is replaced by the whole Earth.
 
     Parameters
     ----------
     points : (s, 3)
-        Seen from the Earth's centre; one at the centre is nowhere, and takes the whole Earth.
+        Directions from the Earth's centre. A point at the centre has none and requires the whole
+        Earth.
     reach : (s,)
-        The radius of each disc, in kilometres.
+        Radius of each disc in kilometres.
     """
     lengths = np.linalg.norm(points, axis=1, keepdims=True)
-    if lengths.min() < _TOUCH:
+    if lengths.min() < _EPSILON:
         return _tiles((-90.0, 90.0), [(-180.0, 180.0)])
     directions, angles = points / lengths, reach / EARTH_RADIUS
     middle = directions.mean(axis=0)
     length = np.linalg.norm(middle)
-    middle = middle / length if length > _TOUCH else directions[0]
+    middle = middle / length if length > _EPSILON else directions[0]
     away = np.arctan2(np.linalg.norm(np.cross(directions, middle), axis=1), directions @ middle)
-    if (away + angles).max() > WIDEST:
+    if (away + angles).max() > MAX_WINDOW:
         return _tiles((-90.0, 90.0), [(-180.0, 180.0)])
     hull = _hull(directions, angles, middle)
     sides = _normals(hull)
@@ -73,26 +79,26 @@ def make_facets(points: Floats, reach: Floats) -> list[Facet]:
 
 
 def clip(corners: Floats, sides: Floats) -> Floats:
-    """What is left of a convex polygon where the products with all sides are not negative (Sutherland, Hodgman 1974).
+    """Clip a convex polygon to the half-spaces of all sides (Sutherland and Hodgman, 1974).
 
     Examples
     --------
-    >>> square = np.array([[-1.0, -1.0, 2.0], [1.0, -1.0, 2.0], [1.0, 1.0, 2.0], [-1.0, 1.0, 2.0]])
+    >>> square = np.array([[-1.0, -1, 2], [1, -1, 2], [1, 1, 2], [-1, 1, 2]])
     >>> clip(square, np.array([[1.0, 0.0, 0.0]])).tolist()
     [[0.0, -1.0, 2.0], [1.0, -1.0, 2.0], [1.0, 1.0, 2.0], [0.0, 1.0, 2.0]]
     """
     for side in sides:
         heights = corners @ side
-        if heights.min(initial=0.0) >= -_TOUCH:
+        if heights.min(initial=0.0) >= -_EPSILON:
             continue
         kept: list[Floats] = []
         for i in range(len(corners)):
             here, before = heights[i], heights[i - 1]
-            if (here < -_TOUCH and before > _TOUCH) or (here > _TOUCH and before < -_TOUCH):
+            if (here < -_EPSILON and before > _EPSILON) or (here > _EPSILON and before < -_EPSILON):
                 kept.append(
                     corners[i - 1] + (corners[i] - corners[i - 1]) * (before / (before - here))
                 )
-            if here >= -_TOUCH:
+            if here >= -_EPSILON:
                 kept.append(corners[i])
         corners = np.array(kept) if len(kept) > 2 else np.empty((0, 3))
     return corners
@@ -105,15 +111,14 @@ def _normals(corners: Floats) -> Floats:
 
 
 def _hull(directions: Floats, angles: Floats, middle: Floats) -> Floats:
-    """The convex hull of the discs on the sphere: its corners, as unit vectors.
+    """Return the corners of the convex hull of discs on the sphere, as unit vectors.
 
-    Seen from the Earth's centre on the plane that touches it at ``middle``, arcs of great circles are straight.
+    In the gnomonic projection at ``middle``, great circles are straight lines.
     """
     east, north = _axes(directions)
-    turns = 2.0 * np.pi * np.arange(_ROUND) / _ROUND
-    tips = np.arctan(np.tan(angles) / np.cos(np.pi / _ROUND))[
-        :, np.newaxis, np.newaxis
-    ]  # around the circle
+    turns = 2.0 * np.pi * np.arange(_CIRCLE_CORNERS) / _CIRCLE_CORNERS
+    # The polygon is circumscribed about the circle.
+    tips = np.arctan(np.tan(angles) / np.cos(np.pi / _CIRCLE_CORNERS))[:, np.newaxis, np.newaxis]
     around = (
         np.cos(turns)[:, np.newaxis] * east[:, np.newaxis]
         + np.sin(turns)[:, np.newaxis] * north[:, np.newaxis]
@@ -121,14 +126,14 @@ def _hull(directions: Floats, angles: Floats, middle: Floats) -> Floats:
     rim = (np.cos(tips) * directions[:, np.newaxis] + np.sin(tips) * around).reshape(-1, 3)
     right, up = (axis[0] for axis in _axes(middle[np.newaxis]))
     flat = np.stack([rim @ right, rim @ up], axis=1) / (rim @ middle)[:, np.newaxis]
-    found = hulls(flat, np.zeros(len(flat), dtype=np.int64)).vertices
-    corners = middle + found[:, :1] * right + found[:, 1:] * up
+    hull = hulls(flat, np.zeros(len(flat), dtype=np.int64)).vertices
+    corners = middle + hull[:, :1] * right + hull[:, 1:] * up
     out: Floats = corners / np.linalg.norm(corners, axis=1, keepdims=True)
     return out
 
 
 def _axes(directions: Floats) -> tuple[Floats, Floats]:
-    """Two unit vectors across each direction, such that the three turn to the right."""
+    """Return two unit vectors that form a right-handed basis with each direction."""
     steep = np.abs(directions[:, 2:]) > 0.9
     first = np.cross(np.where(steep, [[1.0, 0.0, 0.0]], [[0.0, 0.0, 1.0]]), directions)
     first /= np.linalg.norm(first, axis=1, keepdims=True)
@@ -136,7 +141,7 @@ def _axes(directions: Floats) -> tuple[Floats, Floats]:
 
 
 def _bounds(hull: Floats, sides: Floats) -> tuple[tuple[float, float], list[tuple[float, float]]]:
-    """Latitudes, and one or two spans of longitudes, that hold the hull."""
+    """Return the range of latitudes and one or two spans of longitudes that contain the hull."""
     ends = np.roll(hull, -1, axis=0)
     latitude, longitude = to_degrees(
         np.concatenate([hull + (ends - hull) * share for share in (0.0, 0.25, 0.5, 0.75)])
@@ -162,35 +167,38 @@ def _bounds(hull: Floats, sides: Floats) -> tuple[tuple[float, float], list[tupl
 
 
 def _tiles(latitudes: tuple[float, float], spans: list[tuple[float, float]]) -> list[Facet]:
-    """Tiles between parallels and meridians; those at a pole are triangles."""
+    """Return tiles between parallels and meridians; tiles at a pole are triangles."""
     low, high = latitudes
     wide = float(np.cos(np.radians(0.0 if low < 0.0 < high else min(abs(low), abs(high)))))
-    size = max(_TILE, max(high - low, sum(east - west for west, east in spans) * wide) / 16.0)
+    size = max(
+        _TILE_DEGREES, max(high - low, sum(east - west for west, east in spans) * wide) / 16.0
+    )
     meridians = [
         np.linspace(
-            west, east, 1 + int(np.ceil(max((east - west) * wide / size, (east - west) / _STEP)))
+            west,
+            east,
+            1 + int(np.ceil(max((east - west) * wide / size, (east - west) / _MAX_TILE_LONGITUDE))),
         )
         for west, east in spans
     ]
-    # The side of a tile bulges from the parallel to the pole: the last ones begin so much nearer to the equator.
-    bulge = np.cos(np.radians(max(np.diff(some).max() for some in meridians) / 2.0))
-    low = _nearer(low, bulge) if low > 0.0 else low
-    high = _nearer(high, bulge) if high < 0.0 else high
+    # The side of a tile bulges from its parallel towards the pole, so the outermost tiles start
+    # closer to the equator.
+    bulge = np.cos(np.radians(max(np.diff(lines).max() for lines in meridians) / 2.0))
+    low = _towards_equator(low, bulge) if low > 0.0 else low
+    high = _towards_equator(high, bulge) if high < 0.0 else high
     parallels = np.linspace(low, high, 1 + int(np.ceil((high - low) / size)))
     return [
-        _tile(parallels[row], parallels[row + 1], some[column], some[column + 1])
+        _tile(parallels[row], parallels[row + 1], lines[column], lines[column + 1])
         for row in range(len(parallels) - 1)
-        for some in meridians
-        for column in range(len(some) - 1)
+        for lines in meridians
+        for column in range(len(lines) - 1)
     ]
 
 
-def _nearer(latitude: float, bulge: float) -> float:
-    return (
-        latitude
-        if abs(latitude) == 90.0
-        else float(np.degrees(np.arctan(np.tan(np.radians(latitude)) * bulge)))
-    )
+def _towards_equator(latitude: float, bulge: float) -> float:
+    if abs(latitude) == 90.0:
+        return latitude
+    return float(np.degrees(np.arctan(np.tan(np.radians(latitude)) * bulge)))
 
 
 def _tile(south: float, north: float, west: float, east: float) -> Facet:
@@ -203,94 +211,108 @@ def _tile(south: float, north: float, west: float, east: float) -> Facet:
 
 
 _REACH = 3.0
-"""Radii about a cell that the map shows: at most a ninth of its devices lie farther (Chebyshev)."""
+"""Radii around a cell that the map shows; at most 1/9 of its devices lie outside (Chebyshev)."""
 
-_WIDE, _FEW = 50.0, 0.1
-"""A cell so many times as wide as most is wide, if no more than this share of cells are."""
+_WIDE = 50.0
+"""A cell is wide if its radius exceeds the median radius by this factor."""
 
-_LEAST_REACH = 0.05
+_MAX_WIDE_SHARE = 0.1
+"""Wide cells get a map of their own only if they are at most this share of all cells."""
+
+_MIN_REACH = 0.05
 """Kilometres, for cells whose devices are all at one spot."""
 
 _SAME = 1e-6
-"""Kilometres: corners nearer than a millimetre are one."""
+"""Kilometres; corners closer than a millimetre are identified."""
 
-_STRAIGHT = 1e-3
-"""Of its length: so far a side may lie from the straight line in degrees, or it gets more corners."""
+_MAX_DEVIATION = 1e-3
+"""Largest deviation of a side from a straight line in degrees, relative to its length."""
 
 _DECIMALS = 7
-"""Of degrees: a centimetre."""
+"""Decimals of degrees: a centimetre."""
 
-_SPECK = 1e-13
-"""Square degrees, about ten square centimetres: smaller rings are left out."""
+_MIN_AREA = 1e-13
+"""Square degrees, about ten square centimetres; smaller rings are dropped."""
 
 
 class _Pieces(NamedTuple):
-    """Convex polygons, one for each site and facet: corners one after another, the first not repeated."""
+    """Convex polygons, one per site and facet, as consecutive corners (the first not repeated)."""
 
     corners: Floats
     """(V, 3) kilometres from the Earth's centre."""
     counts: Integers
-    """(P,): the corners of each piece."""
+    """(P,) number of corners of each piece."""
     owners: Integers
-    """(P,): its cell."""
+    """(P,) cell of each piece."""
     longitudes: Floats
-    """(P,): the middle of its facet."""
+    """(P,) longitude of the middle of each piece's facet."""
 
 
 class _Corners(NamedTuple):
-    """Corners of rings, in degrees as well, since those on the antimeridian have two longitudes and poles have any."""
+    """Corners of rings, with explicit degrees.
+
+    A corner on the antimeridian may have either longitude, and a pole any longitude.
+    """
 
     points: Floats
     longitude: Floats
     latitude: Floats
     rings: Integers
-    """The ring of each, in order."""
+    """Ring of each corner, ascending."""
 
 
-def geometries(clustering: Clustering) -> list[dict[str, Any]]:
-    """One GeoJSON geometry a cell, in the order of the cells: the places that the cell's rule takes.
+def cell_polygons(clustering: Clustering) -> list[dict[str, Any]]:
+    """Return one GeoJSON geometry per cell: the region whose points are assigned to the cell.
 
-    The map ends at the convex hull of discs of three radii about the cells, so that outer cells have an end; cells all
-    over the Earth have none. Borders are true to about a thousandth of a cell (half a hundredth where the map is the
-    whole Earth). Geometries are split at the antimeridian and counter-clockwise. A cell that takes no place, because
-    another lies at the same spot, is a MultiPolygon without polygons. Few cells that are far wider than others, as that
-    of a device on another continent, are drawn on a coarser map of their own: they may lie over others, and borders of
-    narrow cells with them are less true. Time O(s^2) for s sites, a second for 10,000.
+    The map ends at the convex hull of discs of three radii around the cells, so that outer cells
+    are bounded; cells all over the Earth have no such end. Borders are accurate to about a
+    thousandth of a cell (half a hundredth if the map is the whole Earth). Geometries are split at
+    the antimeridian and counter-clockwise. A cell with no region, because another lies at the same
+    spot, is a MultiPolygon without polygons. A few cells that are much wider than the others, such
+    as that of a device on another continent, are drawn on a coarser map of their own: they may
+    overlap others, and borders of narrow cells with them are less accurate. Takes O(s^2) time for s
+    sites, about a second for 10,000.
 
     Examples
     --------
-    >>> sites = np.array([[6370.0, 0.0, 0.0], [6370.0, 10.0, 0.0]])
-    >>> two = Clustering(2, sites, np.zeros(2), np.arange(2), np.array([[0.0, 0.0], [0.0, 0.09]]), np.full(2, 3.0))
-    >>> [geometry["type"] for geometry in geometries(two)]
+    >>> from microcell.cells import PowerCells
+    >>> sites = PowerCells(
+    ...     centroids=[[6370.0, 0, 0], [6370.0, 10, 0]], sizes=[2, 2], k=2, costs=[0.0, 0]
+    ... )
+    >>> places = np.array([[0.0, 0.0], [0.0, 0.09]])
+    >>> clustering = Clustering(sites, np.arange(2), places, np.full(2, 3.0))
+    >>> [geometry["type"] for geometry in cell_polygons(clustering)]
     ['Polygon', 'Polygon']
     """
     wide = clustering.radius > _WIDE * np.median(clustering.radius)
-    if not wide.any() or wide.mean() > _FEW:
+    if not wide.any() or wide.mean() > _MAX_WIDE_SHARE:
         return _draw(clustering, np.ones(len(clustering), dtype=np.bool_))
     fine, coarse = _draw(clustering, ~wide), _draw(clustering, wide)
     return [coarse[cell] if wide[cell] else fine[cell] for cell in range(len(clustering))]
 
 
 def _draw(clustering: Clustering, shown: Mask) -> list[dict[str, Any]]:
-    """All cells on a map that is as large as those shown ask for, and as fine."""
-    radius, there = clustering.radius[clustering.cell_of], shown[clustering.cell_of]
-    facets = make_facets(clustering.sites[there], np.maximum(_REACH * radius[there], _LEAST_REACH))
+    """Draw all cells on a map with the extent and resolution that the shown cells need."""
+    radius, visible = clustering.radius[clustering.cell_of], shown[clustering.cell_of]
+    reach = np.maximum(_REACH * radius[visible], _MIN_REACH)
+    facets = make_facets(clustering.sites.centroids[visible], reach)
     pieces = _join([_cut(facet, clustering) for facet in facets])
     owners, corners = _stitch(pieces, len(clustering))
-    rings = _as_rings(_bend(corners), len(owners))
-    found: list[list[list[list[float]]]] = [[] for _ in range(len(clustering))]
+    rings = _close_rings(_bend(corners), len(owners))
+    rings_of: list[list[list[list[float]]]] = [[] for _ in range(len(clustering))]
     for owner, ring in zip(owners, rings, strict=True):
-        found[owner].append(ring)
-    return [_as_geometry(rings) for rings in found]
+        rings_of[owner].append(ring)
+    return [_make_geometry(rings) for rings in rings_of]
 
 
-# ------------------------------------------------------------------------------------------------ pieces of cells
+# -------------------------------------------------------------------------------- pieces of cells
 
 
 def _cut(facet: Facet, clustering: Clustering) -> _Pieces:
-    """The power diagram on a facet."""
+    """Return the power diagram on a facet."""
     corners, sides = facet.corners, facet.sides
-    near = _contenders(corners, clustering.sites, clustering.costs)
+    centroids, site_costs = clustering.sites.centroids, clustering.sites.costs
+    near = _contenders(corners, centroids, site_costs)
     origin = corners.mean(axis=0)
     spokes = corners - origin
     out = np.cross(spokes, np.roll(spokes, -1, axis=0)).sum(axis=0)
@@ -298,36 +320,37 @@ def _cut(facet: Facet, clustering: Clustering) -> _Pieces:
     right = spokes[np.argmax(np.linalg.norm(spokes, axis=1))]
     right = right / np.linalg.norm(right)
     plane = np.stack([right, np.cross(out, right)])
-    flat, sites = spokes @ plane.T, clustering.sites[near] - origin
+    flat, sites = spokes @ plane.T, centroids[near] - origin
     low, high = flat.min(axis=0), flat.max(axis=0)
     margin = 1e-3 * (high - low).max()
-    costs = clustering.costs[near] + (sites @ out) ** 2
-    found = clip_diagram(
+    costs = site_costs[near] + (sites @ out) ** 2
+    diagram = clip_diagram(
         sites @ plane.T, costs - costs.min(), np.concatenate([low - margin, high + margin])
     )
-    there = np.flatnonzero(np.diff(found.starts) > 2)
-    points = origin + found.vertices @ plane
+    visible = np.flatnonzero(np.diff(diagram.starts) > 2)
+    points = origin + diagram.vertices @ plane
     outside = (points @ sides.T).min(axis=1, initial=np.inf) < 0.0
     polygons = []
-    for place in there:
-        rows = slice(found.starts[place], found.starts[place + 1])
+    for place in visible:
+        rows = slice(diagram.starts[place], diagram.starts[place + 1])
         polygons.append(clip(points[rows], sides) if outside[rows].any() else points[rows])
     kept = [i for i, polygon in enumerate(polygons) if len(polygon) > 2]
     return _Pieces(
         np.concatenate([np.empty((0, 3)), *(polygons[i] for i in kept)]),
         np.array([len(polygons[i]) for i in kept], dtype=np.int64),
-        clustering.cell_of[near[there[kept]]] if kept else np.empty(0, dtype=np.int64),
+        clustering.cell_of[near[visible[kept]]] if kept else np.empty(0, dtype=np.int64),
         np.full(len(kept), facet.longitude),
     )
 
 
 def _contenders(corners: Floats, sites: Floats, costs: Floats) -> Integers:
-    """The sites that may be the best somewhere on a facet: those that no site, best at a corner, beats at all corners.
+    """Return the sites that may win somewhere on a facet.
 
-    On a plane the difference of two sites is linear, so that what holds at the corners holds between them.
+    A site is excluded if another site, which wins at some corner, beats it at all corners. On a
+    plane the difference of two sites is linear, so what holds at the corners holds everywhere.
     """
-    some = np.concatenate([corners, corners.mean(axis=0)[np.newaxis]])
-    scores = some @ sites.T - (np.einsum("ij,ij->i", sites, sites) + costs) / 2.0
+    probes = np.concatenate([corners, corners.mean(axis=0)[np.newaxis]])
+    scores = probes @ sites.T - (np.einsum("ij,ij->i", sites, sites) + costs) / 2.0
     at_corners = scores[:-1]
     kept = np.ones(len(sites), dtype=np.bool_)
     for best in np.unique(scores.argmax(axis=1)):
@@ -336,17 +359,17 @@ def _contenders(corners: Floats, sites: Floats, costs: Floats) -> Integers:
 
 
 def _join(parts: list[_Pieces]) -> _Pieces:
-    return _Pieces(*(np.concatenate(some) for some in zip(*parts, strict=True)))
+    return _Pieces(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-# ------------------------------------------------------------------------------------------- pieces put together
+# -------------------------------------------------------------------------------- joining pieces
 
 
 def _stitch(pieces: _Pieces, cells: int) -> tuple[list[int], _Corners]:
-    """The rings around each cell's pieces: their cells, and their corners."""
+    """Return the cell of each ring around the joined pieces, and the corners of the rings."""
     starts = np.concatenate([[0], np.cumsum(pieces.counts)])
-    known = _place(pieces)
-    ids = _number(known)
+    located = _locate(pieces)
+    ids = _identify(located)
     first = np.unique(ids, return_index=True)[1]
     alone = np.bincount(pieces.owners, minlength=cells)[pieces.owners] == 1
     rings: list[tuple[int, list[int]]] = []
@@ -359,19 +382,20 @@ def _stitch(pieces: _Pieces, cells: int) -> tuple[list[int], _Corners]:
             continue
         edges = many.setdefault(owner, {})
         for a, b in sides:
-            if (b, a) in edges:  # the side of two pieces of one cell is no border
+            if (b, a) in edges:  # shared by two pieces of one cell, so not a border
                 del edges[b, a]
             else:
                 edges[a, b] = None
-    degrees = np.stack([known.longitude[first], known.latitude[first]], axis=1)
+    degrees = np.stack([located.longitude[first], located.latitude[first]], axis=1)
     for owner, edges in many.items():
         rings += [(owner, ring) for ring in _chain(edges, degrees)]
     rings = [(owner, ring) for owner, ring in rings if len(ring) > 2]
-    return [owner for owner, _ in rings], _around_poles([first[ring] for _, ring in rings], known)
+    corners = _split_poles([first[ring] for _, ring in rings], located)
+    return [owner for owner, _ in rings], corners
 
 
-def _place(pieces: _Pieces) -> _Corners:
-    """The corners in degrees; on the antimeridian, with the longitude on the side of their facet."""
+def _locate(pieces: _Pieces) -> _Corners:
+    """Return the corners in degrees; on the antimeridian, on the same side as their facet."""
     latitude, longitude = to_degrees(pieces.corners)
     middles = np.repeat(pieces.longitudes, pieces.counts)
     longitude = longitude + 360.0 * np.round((middles - longitude) / 360.0)
@@ -385,10 +409,10 @@ def _place(pieces: _Pieces) -> _Corners:
     )
 
 
-def _number(corners: _Corners) -> Integers:
-    """A number for each corner, the same where they are the same but for rounding, from 0.
+def _identify(corners: _Corners) -> Integers:
+    """Number the corners from 0, with equal numbers for corners that are equal up to rounding.
 
-    Axis by axis, what follows without a gap is one group: rounding to a grid would part some that are nearly equal.
+    Groups values without gaps along each axis; rounding to a grid would separate some neighbours.
     """
     sides = np.where(np.abs(corners.longitude) == 180.0, np.sign(corners.longitude), 0.0)
     ids = np.zeros(len(sides), dtype=np.int64)
@@ -400,17 +424,17 @@ def _number(corners: _Corners) -> Integers:
 
 
 def _chain(edges: dict[tuple[int, int], None], degrees: Floats) -> list[list[int]]:
-    """Rings of the edges, each used once; where rings touch, the next edge is that of the sharpest left turn."""
+    """Chain edges into rings; where rings touch, continue with the sharpest left turn."""
     onward: dict[int, list[int]] = {}
     for a, b in edges:
         onward.setdefault(a, []).append(b)
     rings = []
-    for start, left in onward.items():
-        while left:
-            ring, here = [start], left.pop()
+    for start, unused in onward.items():
+        while unused:
+            ring, here = [start], unused.pop()
             while here != start:
                 ends = onward.get(here)
-                if not ends:  # rounding took a side away: what is left is no ring
+                if not ends:  # rounding removed a side, so this is not a ring
                     ring = []
                     break
                 turn = (
@@ -425,14 +449,14 @@ def _chain(edges: dict[tuple[int, int], None], degrees: Floats) -> list[list[int
 
 
 def _sharpest(before: Floats, here: Floats, after: Floats) -> int:
-    """The place of the first direction met when one turns clockwise from the way one came."""
-    ways = np.concatenate([before[np.newaxis], after]) - here
-    angles = np.arctan2(ways[:, 1], ways[:, 0])
+    """Return the index of the first direction when turning clockwise from where we came."""
+    directions = np.concatenate([before[np.newaxis], after]) - here
+    angles = np.arctan2(directions[:, 1], directions[:, 0])
     return int(np.argmin((angles[0] - angles[1:] - 1e-12) % (2.0 * np.pi)))
 
 
-def _around_poles(rings: list[Integers], known: _Corners) -> _Corners:
-    """The corners of the rings; a pole is twice in its ring, on the meridians by which the ring comes and goes."""
+def _split_poles(rings: list[Integers], corners: _Corners) -> _Corners:
+    """Return the corners of the rings, with each pole twice: on its two adjacent meridians."""
     if not rings:
         return _Corners(np.empty((0, 3)), np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
     sizes = np.array([len(ring) for ring in rings])
@@ -440,7 +464,7 @@ def _around_poles(rings: list[Integers], known: _Corners) -> _Corners:
     ends = np.cumsum(sizes)
     before, after = np.arange(len(rows)) - 1, np.arange(len(rows)) + 1
     before[ends - sizes], after[ends - 1] = ends - 1, ends - sizes
-    polar = np.abs(known.latitude[rows]) == 90.0
+    polar = np.abs(corners.latitude[rows]) == 90.0
     places = np.repeat(np.arange(len(rows)), np.where(polar, 2, 1))
     second = np.concatenate([[False], places[1:] == places[:-1]])
     meridians = rows[
@@ -448,16 +472,16 @@ def _around_poles(rings: list[Integers], known: _Corners) -> _Corners:
     ]
     rows = rows[places]
     return _Corners(
-        known.points[rows], known.longitude[meridians], known.latitude[rows], numbers[places]
+        corners.points[rows], corners.longitude[meridians], corners.latitude[rows], numbers[places]
     )
 
 
-# ------------------------------------------------------------------------------------------------ rings in degrees
+# -------------------------------------------------------------------------------- rings in degrees
 
 
 def _bend(corners: _Corners) -> _Corners:
-    """The rings with corners put between those whose straight line in degrees is not the line on the Earth."""
-    slack = np.zeros(0)
+    """Insert corners where a straight line in degrees deviates from the line on the Earth."""
+    tolerance = np.zeros(0)
     for _ in range(12 if len(corners.rings) else 0):
         points, longitude, latitude, rings = corners
         last = np.concatenate([rings[1:] != rings[:-1], [True]])
@@ -473,12 +497,12 @@ def _bend(corners: _Corners) -> _Corners:
             EARTH_RADIUS
         )
         polar = (np.abs(latitude) == 90.0) & (np.abs(latitude[ahead]) == 90.0)
-        if len(slack) == 0:
-            slack = np.maximum(_STRAIGHT * great_circle(points, points[ahead]), 1e-5)
-        more = np.flatnonzero(~polar & (off > slack))
+        if len(tolerance) == 0:
+            tolerance = np.maximum(_MAX_DEVIATION * great_circle(points, points[ahead]), 1e-5)
+        more = np.flatnonzero(~polar & (off > tolerance))
         if len(more) == 0:
             break
-        slack = np.insert(slack, more + 1, slack[more])
+        tolerance = np.insert(tolerance, more + 1, tolerance[more])
         corners = _Corners(
             np.insert(points, more + 1, middle[more], axis=0),
             np.insert(longitude, more + 1, np.clip(longitudes[more], -180.0, 180.0)),
@@ -488,35 +512,36 @@ def _bend(corners: _Corners) -> _Corners:
     return corners
 
 
-def _as_rings(corners: _Corners, count: int) -> list[list[list[float]]]:
-    """Closed rings of longitudes and latitudes, without corners that rounding made the same."""
+def _close_rings(corners: _Corners, count: int) -> list[list[list[float]]]:
+    """Return closed rings of longitudes and latitudes, without corners equal after rounding."""
     degrees = np.stack([corners.longitude, corners.latitude], axis=1).round(_DECIMALS) + 0.0
     ends = np.searchsorted(corners.rings, np.arange(count), side="right")
     rings, begin = [], 0
     for end in ends.tolist():
-        some = degrees[begin:end]
-        some = some[(some != np.roll(some, 1, axis=0)).any(axis=1)]
-        rings.append([*some.tolist(), *some[:1].tolist()])
+        ring = degrees[begin:end]
+        ring = ring[(ring != np.roll(ring, 1, axis=0)).any(axis=1)]
+        rings.append([*ring.tolist(), *ring[:1].tolist()])
         begin = end
     return rings
 
 
-def _as_geometry(rings: list[list[list[float]]]) -> dict[str, Any]:
-    """A Polygon, or a MultiPolygon where there are several or none; clockwise rings are holes in the others."""
+def _make_geometry(rings: list[list[list[float]]]) -> dict[str, Any]:
+    """Return a Polygon, or a MultiPolygon for several or none; clockwise rings are holes."""
     areas = [_signed_area(ring) for ring in rings]
     order = sorted(range(len(rings)), key=lambda i: abs(areas[i]))
-    polygons = {i: [rings[i]] for i in order if areas[i] > _SPECK}
+    polygons = {i: [rings[i]] for i in order if areas[i] > _MIN_AREA}
     for i in order:
-        if areas[i] < -_SPECK:
+        if areas[i] < -_MIN_AREA:
             home = next(
-                (j for j in polygons if areas[j] > -areas[i] and _holds(rings[j], rings[i])), None
+                (j for j in polygons if areas[j] > -areas[i] and _contains(rings[j], rings[i])),
+                None,
             )
             if home is not None:
                 polygons[home].append(rings[i])
-    found = [polygons[i] for i in sorted(polygons)]
-    if len(found) == 1:
-        return {"type": "Polygon", "coordinates": found[0]}
-    return {"type": "MultiPolygon", "coordinates": found}
+    coordinates = [polygons[i] for i in sorted(polygons)]
+    if len(coordinates) == 1:
+        return {"type": "Polygon", "coordinates": coordinates[0]}
+    return {"type": "MultiPolygon", "coordinates": coordinates}
 
 
 def _signed_area(ring: list[list[float]]) -> float:
@@ -526,8 +551,8 @@ def _signed_area(ring: list[list[float]]) -> float:
     return float(x[:-1] @ y[1:] - x[1:] @ y[:-1]) / 2.0
 
 
-def _holds(ring: list[list[float]], hole: list[list[float]]) -> bool:
-    """Whether most corners of the hole lie within the ring: one that touches it has some on the border."""
+def _contains(ring: list[list[float]], hole: list[list[float]]) -> bool:
+    """Return True if most corners of the hole lie inside the ring; some may be on its border."""
     x, y = np.array(ring).T
     inside = 0
     for east, north in hole[:-1]:

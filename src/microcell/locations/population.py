@@ -1,9 +1,11 @@
-"""What may be told of the service: to anyone, and to its operator."""
+"""In-memory state of the service: the devices, the cells being served, and their transitions."""
 
+import hmac
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,44 +13,42 @@ from microcell.errors import DataError, UnknownDeviceError
 from microcell.locations.clustering import Clustering, merge_small, to_points
 from microcell.locations.records import CellSummary, Overview, Place, Status
 from microcell.locations.store import (
+    CellMerge,
+    CellReplacement,
     Change,
-    Merged,
+    DeviceRow,
+    Snapshot,
     State,
     Store,
-    Stored,
-    Switched,
-    Vault,
-    digest_of,
-    same_digest,
 )
+from microcell.locations.vault import Vault, hash_token
 from microcell.model import Floats, Integers
 
 __all__ = [
-    "WAITS",
+    "WAITING",
     "Entry",
     "Loaded",
-    "Plan",
     "Population",
-    "Served",
-    "after_leaving",
-    "after_switching",
-    "counted",
-    "is_worn",
+    "ServedCells",
+    "Transition",
+    "after_rebuild",
+    "count_changes",
+    "leave_cell",
     "load",
-    "nobody_served",
+    "make_replacement",
+    "merge_undersized",
+    "needs_rebuild",
     "overview_of",
-    "rebuilt",
     "status_of",
+    "suspend",
     "unknown_device",
-    "whole",
 ]
 
-WAITS = -1
-"""The cell of a device that has to wait, and of a slot that is free."""
+WAITING = -1
+"""Cell number of a device that has to wait, and of a free slot."""
 
-
-_NOBODY = bytes(32)
-"""Compared with where no device has the pseudonym, so that the time is the same."""
+_NO_DIGEST = bytes(32)
+"""Compared with if the pseudonym is unknown, so that the comparison takes the same time."""
 
 
 class Entry(NamedTuple):
@@ -62,11 +62,11 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Served:
-    """What is served now: cells with their ids and places, and the cell of each slot.
+class ServedCells:
+    """Cells being served with their ids and places, and the cell of each slot.
 
-    It is replaced as a whole when cells change, so that a look-up sees all cells before that or all after it. Entries
-    of ``cells`` change in place, one at a time, and only where no cell falls under k by it.
+    Replaced as a whole when cells change, so that a look-up sees either all old or all new cells.
+    Single entries of ``cells`` change in place, but only if no cell falls below k.
     """
 
     clustering: Clustering | None
@@ -74,7 +74,7 @@ class Served:
     places: tuple[Place, ...]
     cells: Integers
     generation: int = 0
-    rebuilt: float | None = None
+    rebuilt_at: float | None = None
 
     @classmethod
     def of(
@@ -83,20 +83,23 @@ class Served:
         ids: Integers,
         cells: Integers,
         state: State | None = None,
-    ) -> "Served":
-        """What is served of a clustering, from this state on."""
+    ) -> "ServedCells":
+        """Create the served cells of a clustering as of the given state."""
         rows = [] if clustering is None else clustering.places.tolist()
         places = tuple(Place(*row) for row in rows)
         if state is None:
             return cls(clustering, ids, places, cells)
-        return cls(clustering, ids, places, cells, state.generation, state.rebuilt)
+        return cls(clustering, ids, places, cells, state.generation, state.rebuilt_at)
 
     def sizes(self) -> Integers:
-        """How many devices each cell has. Each entry is read once: another thread may change it meanwhile."""
+        """Return the number of devices per cell.
+
+        Reads each entry once, because another thread may be changing it.
+        """
         return np.bincount(self.cells + 1, minlength=len(self.places) + 1)[1:]
 
     def summaries(self, sizes: Integers) -> tuple[CellSummary, ...]:
-        """What anyone may know of each cell."""
+        """Return the public information about each cell."""
         if self.clustering is None:
             return ()
         rows = zip(self.places, sizes.tolist(), self.clustering.radius.tolist(), strict=True)
@@ -106,59 +109,62 @@ class Served:
         )
 
     def place_of(self, slot: int) -> Place | None:
-        """The place that a slot is served; None if it waits."""
+        """Return the place of a slot's cell, or None if it waits."""
         cell = self.cells[slot]
         return None if cell < 0 else self.places[cell]
 
 
 @dataclass(eq=False, repr=False)
 class Population:
-    """All devices. One thread at a time changes it; look-ups read ``index`` and ``served`` meanwhile."""
+    """All devices. Only one thread changes it; look-ups read ``index`` and ``served`` meanwhile."""
 
     index: dict[str, Entry] = field(default_factory=dict)
-    served: Served = field(
-        default_factory=lambda: Served.of(None, np.empty(0, dtype=np.int64), _waiting(16))
+    served: ServedCells = field(
+        default_factory=lambda: ServedCells.of(None, np.empty(0, dtype=np.int64), _all_waiting(16))
     )
     points: Floats = field(default_factory=lambda: np.zeros((16, 3)))
     rows: Integers = field(default_factory=lambda: np.zeros(16, dtype=np.int64))
-    """The id of each slot's device in the database; 0 for free slots."""
+    """Database id of each slot's device; 0 for free slots."""
     free: list[int] = field(default_factory=lambda: list(range(15, -1, -1)))
     touched: set[int] = field(default_factory=set)
-    """Slots that were taken or moved since a rebuild began."""
+    """Slots that were filled or moved since the current rebuild began."""
 
     def __len__(self) -> int:
         return len(self.index)
 
     def find(self, pseudonym: str, token: str) -> Entry:
-        """The device of this pseudonym and token; an unknown pseudonym takes as long as a wrong token."""
+        """Authenticate a device; an unknown pseudonym takes as long as a wrong token."""
         entry = self.index.get(pseudonym)
-        same = same_digest(_NOBODY if entry is None else entry.digest, digest_of(token))
-        if entry is None or not same:
+        expected = _NO_DIGEST if entry is None else entry.digest
+        matches = hmac.compare_digest(expected, hash_token(token))
+        if entry is None or not matches:
             raise unknown_device()
         return entry
 
     def occupied(self) -> Integers:
-        """The slots of all devices, in order."""
+        """Return the slots of all devices in ascending order."""
         return np.flatnonzero(self.rows)
 
     def add(
         self,
-        names: list[str],
+        pseudonyms: list[str],
         digests: list[bytes],
         rows: Integers,
         points: Floats,
         cells: Integers,
     ) -> None:
-        """Take devices in; each can be looked up once its slot says where it is."""
-        self._make_room(len(names))
-        slots = np.array([self.free.pop() for _ in names], dtype=np.int64)
-        self.points[slots], self.rows[slots], self.served.cells[slots] = points, rows, cells
+        """Add devices. The index comes last, so that a look-up never sees a half-filled slot."""
+        self._grow(len(pseudonyms))
+        slots = np.array([self.free.pop() for _ in pseudonyms], dtype=np.int64)
+        self.points[slots] = points
+        self.rows[slots] = rows
+        self.served.cells[slots] = cells
         self.touched.update(slots.tolist())
-        for name, digest, slot in zip(names, digests, slots.tolist(), strict=True):
-            self.index[name] = Entry(digest, slot)
+        for pseudonym, digest, slot in zip(pseudonyms, digests, slots.tolist(), strict=True):
+            self.index[pseudonym] = Entry(digest, slot)
 
-    def move(self, slot: int, point: Floats, cell: int, served: Served | None) -> None:
-        """Put a device elsewhere; ``served`` is what is served thereafter, if not all else stays as it is."""
+    def move(self, slot: int, point: Floats, cell: int, served: ServedCells | None) -> None:
+        """Move a device; ``served`` replaces the served cells if more than its own cell changes."""
         self.points[slot] = point
         self.touched.add(slot)
         if served is None:
@@ -166,78 +172,88 @@ class Population:
         else:
             self.served = served
 
-    def remove(self, name: str, served: Served | None) -> None:
-        """Let a device go: first its name, so that a look-up never meets the slot's next one."""
-        slot = self.index.pop(name).slot
+    def remove(self, pseudonym: str, served: ServedCells | None) -> None:
+        """Remove a device. The index comes first, so that a look-up never meets a reused slot."""
+        slot = self.index.pop(pseudonym).slot
         if served is None:
-            self.served.cells[slot] = WAITS
+            self.served.cells[slot] = WAITING
         else:
             self.served = served
-        self.points[slot], self.rows[slot] = 0.0, 0
+        self.points[slot] = 0.0
+        self.rows[slot] = 0
         self.free.append(slot)
 
-    def switch(self, switched: Switched, state: State) -> None:
-        """Serve new cells, from one moment to the next."""
-        cells, slots = _waiting(len(self.rows)), self.occupied()
-        order = np.argsort(switched.devices)
-        cells[slots] = switched.cells[
-            order[np.searchsorted(switched.devices[order], self.rows[slots])]
-        ]
-        self.served = Served.of(switched.clustering, switched.ids, cells, state)
+    def replace_cells(self, replacement: CellReplacement, state: State) -> None:
+        """Serve new cells, in one assignment."""
+        cells, slots = _all_waiting(len(self.rows)), self.occupied()
+        order = np.argsort(replacement.devices)
+        positions = np.searchsorted(replacement.devices[order], self.rows[slots])
+        cells[slots] = replacement.cells[order[positions]]
+        self.served = ServedCells.of(replacement.clustering, replacement.ids, cells, state)
 
-    def _make_room(self, count: int) -> None:
+    def _grow(self, count: int) -> None:
         lacking = count - len(self.free)
         if lacking <= 0:
             return
         old = len(self.rows)
-        more = max(old, lacking)
+        added = max(old, lacking)
         served = self.served
-        self.points = np.concatenate([self.points, np.zeros((more, 3))])
-        self.rows = np.concatenate([self.rows, np.zeros(more, dtype=np.int64)])
-        self.served = replace(served, cells=np.concatenate([served.cells, _waiting(more)]))
-        self.free[:0] = range(old + more - 1, old - 1, -1)
+        self.points = np.concatenate([self.points, np.zeros((added, 3))])
+        self.rows = np.concatenate([self.rows, np.zeros(added, dtype=np.int64)])
+        self.served = replace(served, cells=np.concatenate([served.cells, _all_waiting(added)]))
+        self.free[:0] = range(old + added - 1, old - 1, -1)
 
 
 def unknown_device() -> UnknownDeviceError:
-    """The same words whatever was wrong."""
-    return UnknownDeviceError("No device has this pseudonym and token.")
+    """Return the error for a failed authentication, identical for every cause."""
+    return UnknownDeviceError(
+        "No device has this pseudonym and token.", code="service.unknown_device"
+    )
 
 
-def _waiting(count: int) -> Integers:
-    return np.full(count, WAITS, dtype=np.int64)
+def _all_waiting(count: int) -> Integers:
+    return np.full(count, WAITING, dtype=np.int64)
+
+
+# -------------------------------------------------------------------------------- transitions
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """The state after a change, what to write of cells, and what to serve; None where cells stay as they are."""
+class Transition:
+    """Consequences of a change: the new state, and the cells to write and serve.
+
+    ``served`` is None if the cells stay as they are.
+    """
 
     state: State
-    served: Served | None = None
-    merged: Merged | None = None
-    switched: Switched | None = None
+    served: ServedCells | None = None
+    merge: CellMerge | None = None
+    replacement: CellReplacement | None = None
 
 
-def counted(state: State, **counts: int) -> State:
-    """The state with so many more changes.
+def count_changes(state: State, **counts: int) -> State:
+    """Return the state with increased counters.
 
     Examples
     --------
-    >>> counted(State(b"", 2, changes=1), moves=2)
-    State(k=2, generation=0, rebuilds=0, merges=0, sign_ups=0, moves=2, cancellations=0, changes=3, ...)
+    >>> state = count_changes(State(b"", 2, changes=1), moves=2)
+    >>> state.moves, state.changes
+    (2, 3)
     """
-    more = {name: getattr(state, name) + count for name, count in counts.items()}
-    return replace(state, changes=state.changes + sum(counts.values()), **more)
+    counters = {name: getattr(state, name) + count for name, count in counts.items()}
+    return replace(state, changes=state.changes + sum(counts.values()), **counters)
 
 
-def is_worn(population: Population, state: State, share: float) -> bool:
-    """Whether cells should be made anew: there are none, two became one, or more than a share of devices changed."""
+def needs_rebuild(population: Population, state: State, share: float) -> bool:
+    """Return True if there are no cells, cells were merged, or too many devices changed."""
     clustering = population.served.clustering
-    merged = clustering is None or len(clustering.sites) > len(clustering)
-    return merged or state.changes > share * len(population)
+    if clustering is None or len(clustering.sites) > len(clustering):
+        return True
+    return state.changes > share * len(population)
 
 
-def rebuilt(state: State, k: int, seconds: float, merges: int = 0, changes: int = 0) -> State:
-    """The state after a rebuild for this k that ends now; ``changes`` came while it went on."""
+def after_rebuild(state: State, k: int, seconds: float, merges: int = 0, changes: int = 0) -> State:
+    """Return the state after a rebuild that ends now, with the changes made while it ran."""
     return replace(
         state,
         k=k,
@@ -245,86 +261,89 @@ def rebuilt(state: State, k: int, seconds: float, merges: int = 0, changes: int 
         rebuilds=state.rebuilds + 1,
         merges=state.merges + merges,
         changes=changes,
-        rebuilt=time.time(),
+        rebuilt_at=time.time(),
         rebuild_seconds=seconds,
     )
 
 
-def after_leaving(
-    population: Population, state: State, slot: int, cell: int, k: int, *, gone: bool
-) -> Plan:
-    """What follows when a slot's device leaves its cell, for another one, or for good.
+def leave_cell(
+    population: Population, state: State, slot: int, new_cell: int, k: int, *, cancelled: bool
+) -> Transition:
+    """Return what follows when a device leaves its cell for another one, or is cancelled.
 
-    A cell under k is merged with its nearest neighbour; where fewer than k devices are left in all, everyone waits.
+    A cell below k is merged with its nearest neighbour. If fewer than k devices are left in total,
+    all of them wait.
     """
     served = population.served
-    if served.clustering is None or len(population) - gone < k:
-        return nobody_served(population, state) if served.clustering is not None else Plan(state)
-    own = int(served.cells[slot])
-    if own == cell:
-        return Plan(state)
+    if served.clustering is None:
+        return Transition(state)
+    if len(population) - cancelled < k:
+        return suspend(population, state)
+    old_cell = int(served.cells[slot])
+    if old_cell == new_cell:
+        return Transition(state)
     sizes = served.sizes()
-    sizes[own] -= 1
-    if not gone:
-        sizes[cell] += 1
-    if sizes[own] >= k:
-        return Plan(state)
+    sizes[old_cell] -= 1
+    if not cancelled:
+        sizes[new_cell] += 1
+    if sizes[old_cell] >= k:
+        return Transition(state)
     cells = served.cells.copy()
-    cells[slot] = cell
-    return whole(replace(served, cells=cells), sizes, state, k)
+    cells[slot] = new_cell
+    return merge_undersized(replace(served, cells=cells), sizes, state, k)
 
 
-def whole(served: Served, sizes: Integers, state: State, k: int) -> Plan:
-    """What follows when cells of these sizes must all have k: merges, where they have not."""
+def merge_undersized(served: ServedCells, sizes: Integers, state: State, k: int) -> Transition:
+    """Merge cells until all have at least k devices."""
     assert served.clustering is not None
-    found = merge_small(served.clustering, sizes, k)
-    if found.merges == 0:
-        return Plan(state, served)
-    firsts = np.unique(found.renumbered, return_index=True)[
-        1
-    ]  # a merged cell goes by the id of its first
+    result = merge_small(served.clustering, sizes, k)
+    if result.merges == 0:
+        return Transition(state, served)
+    # A merged cell keeps the id of the first of its parts.
+    firsts = np.unique(result.renumbered, return_index=True)[1]
     gone = np.setdiff1d(np.arange(len(sizes)), firsts)
-    kept = firsts[found.renumbered[gone]]
-    cells = np.where(served.cells >= 0, found.renumbered[served.cells], WAITS)
-    after = replace(state, generation=state.generation + 1, merges=state.merges + found.merges)
-    return Plan(
+    kept = firsts[result.renumbered[gone]]
+    cells = np.where(served.cells >= 0, result.renumbered[served.cells], WAITING)
+    ids = served.ids[firsts]
+    after = replace(state, generation=state.generation + 1, merges=state.merges + result.merges)
+    return Transition(
         after,
-        Served.of(found.clustering, served.ids[firsts], cells, after),
-        Merged(
-            served.ids[gone].tolist(),
-            served.ids[kept].tolist(),
-            served.ids[firsts],
-            found.clustering,
-        ),
+        ServedCells.of(result.clustering, ids, cells, after),
+        CellMerge(served.ids[gone].tolist(), served.ids[kept].tolist(), ids, result.clustering),
     )
 
 
-def nobody_served(population: Population, state: State) -> Plan:
-    """What follows when everyone has to wait."""
-    none, after = np.empty(0, dtype=np.int64), replace(state, generation=state.generation + 1)
-    return Plan(
+def suspend(population: Population, state: State) -> Transition:
+    """Return the transition to a service without cells, in which all devices wait."""
+    none = np.empty(0, dtype=np.int64)
+    after = replace(state, generation=state.generation + 1)
+    return Transition(
         after,
-        Served.of(None, none, np.full(len(population.served.cells), WAITS, dtype=np.int64), after),
-        switched=Switched(none, None, none, none),
+        ServedCells.of(None, none, _all_waiting(len(population.served.cells)), after),
+        replacement=CellReplacement(none, None, none, none),
     )
 
 
-def after_switching(
+def make_replacement(
     clustering: Clustering, labels: Integers, rows: Integers, first_id: int, k: int
-) -> tuple[Switched, int]:
-    """New cells for all devices, none under k, with ids from the first one on; and how many merges that took.
+) -> tuple[CellReplacement, int]:
+    """Return new cells of at least k for all devices, and the number of merges that took.
 
-    ``labels`` are the cells of the devices of these rows, k of them at least.
+    ``labels`` are the cells of the devices with the database ids ``rows``, at least k of them.
     """
     sizes = np.bincount(labels, minlength=len(clustering))
-    found = merge_small(clustering, sizes, k)
-    ids = first_id + np.arange(len(found.clustering))
-    return Switched(ids, found.clustering, rows, found.renumbered[labels]), found.merges
+    result = merge_small(clustering, sizes, k)
+    ids = first_id + np.arange(len(result.clustering))
+    cells = result.renumbered[labels]
+    return CellReplacement(ids, result.clustering, rows, cells), result.merges
+
+
+# -------------------------------------------------------------------------------- loading
 
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """Devices and state, the next ids that are free, and whether cells should be made anew."""
+    """Content of the database, the next free ids, and whether the cells must be rebuilt."""
 
     population: Population
     state: State
@@ -334,109 +353,118 @@ class Loaded:
 
 
 def load(store: Store, vault: Vault, k: int) -> Loaded:
-    """All that the database holds, safe to be served with this k.
+    """Read the database and make it safe to serve with this k.
 
-    A database that is new is made the key's own. Where cells have fewer than k devices, as after k was raised, they are
-    merged, and where there are fewer than k in all, everyone waits; that is written before it is served.
+    A new database is bound to the key. Cells below k, for example after k was raised, are merged;
+    with fewer than k devices in total, all wait. That is written before it is served.
     """
-    stored = store.load()
-    if stored.state is None:
+    snapshot = store.load()
+    if snapshot.state is None:
         state = State(vault.check_value(), k)
         store.write(Change(state))
         return Loaded(Population(), state, 1, 1, rebuild=False)
-    vault.refuse_other_key(stored.state.check_value)
-    population = _populate(stored, _points_of(stored.devices, vault))
-    state = _make_safe(store, population, stored.state, k)
-    next_row = max((row.id for row in stored.devices), default=0) + 1
-    next_cell = int(stored.ids.max(initial=0)) + 1
-    return Loaded(population, state, next_row, next_cell, rebuild=stored.state.k != k)
+    vault.verify_key(snapshot.state.check_value)
+    population = _populate(snapshot, _decrypt_points(snapshot.devices, vault))
+    state = _make_safe(store, population, snapshot.state, k)
+    next_row = max((row.id for row in snapshot.devices), default=0) + 1
+    next_cell = int(snapshot.ids.max(initial=0)) + 1
+    return Loaded(population, state, next_row, next_cell, rebuild=snapshot.state.k != k)
 
 
-def _points_of(devices: Any, vault: Vault) -> Floats:
+def _decrypt_points(devices: Sequence[DeviceRow], vault: Vault) -> Floats:
     places = np.empty((2, len(devices)))
     for number, row in enumerate(devices):
         try:
             places[:, number] = vault.open(row.pseudonym, row.sealed)
         except DataError:
             raise DataError(
-                f"The location of the device in row {row.id} does not open: it was changed, or belongs to another one."
+                f"The location of device {row.id} in the database cannot be decrypted: it was "
+                "altered or belongs to another device. Restore the database from a backup.",
+                code="data.invalid",
+                row=row.id,
             ) from None
     return to_points(*places)
 
 
-def _populate(stored: Stored, points: Floats) -> Population:
+def _populate(snapshot: Snapshot, points: Floats) -> Population:
     population = Population()
-    cells = _numbers_of(stored, points)
     population.add(
-        [row.pseudonym for row in stored.devices],
-        [row.digest for row in stored.devices],
-        np.array([row.id for row in stored.devices], dtype=np.int64),
+        [row.pseudonym for row in snapshot.devices],
+        [row.digest for row in snapshot.devices],
+        np.array([row.id for row in snapshot.devices], dtype=np.int64),
         points,
-        cells,
+        _cell_numbers(snapshot),
     )
     population.touched.clear()
-    population.served = Served.of(
-        stored.clustering, stored.ids, population.served.cells, stored.state
+    population.served = ServedCells.of(
+        snapshot.clustering, snapshot.ids, population.served.cells, snapshot.state
     )
     return population
 
 
-def _numbers_of(stored: Stored, points: Floats) -> Integers:
-    """The number of each device's cell, from the id that is stored."""
-    if stored.clustering is None:
-        return np.full(len(points), WAITS, dtype=np.int64)
-    ids = [WAITS if row.cell is None else row.cell for row in stored.devices]
-    return np.where(
-        np.array(ids, dtype=np.int64) == WAITS, WAITS, np.searchsorted(stored.ids, ids)
-    ).astype(np.int64)
+def _cell_numbers(snapshot: Snapshot) -> Integers:
+    """Return the number of each device's cell, given the stored ids."""
+    if snapshot.clustering is None:
+        return _all_waiting(len(snapshot.devices))
+    ids = np.array(
+        [WAITING if row.cell is None else row.cell for row in snapshot.devices], dtype=np.int64
+    )
+    numbers = np.searchsorted(snapshot.ids, ids)
+    return np.where(ids == WAITING, WAITING, numbers).astype(np.int64)
 
 
 def _make_safe(store: Store, population: Population, state: State, k: int) -> State:
-    """The state with no cell under k, and what is served brought to that."""
+    """Bring what is served to cells of at least k, write that, and return the new state."""
     served = population.served
-    state_now = replace(state, k=k)
+    current = replace(state, k=k)
     if served.clustering is None:
-        plan = None
+        transition = Transition(current)
     elif len(population) < k or int(served.sizes().sum()) < k:
-        plan = nobody_served(population, state_now)
+        transition = suspend(population, current)
     else:
-        plan = whole(served, served.sizes(), state_now, k)
-    if plan is None or plan.served is None:
-        if state_now != state:
-            store.write(Change(state_now))
-        return state_now
-    if plan.state != state or plan.merged is not None or plan.switched is not None:
-        store.write(Change(plan.state, merged=plan.merged, switched=plan.switched))
-    population.served = plan.served
-    return plan.state
+        transition = merge_undersized(served, served.sizes(), current, k)
+    if transition.state != state:
+        store.write(
+            Change(
+                transition.state,
+                merge=transition.merge,
+                replacement=transition.replacement,
+            )
+        )
+    if transition.served is not None:
+        population.served = transition.served
+    return transition.state
 
 
-def overview_of(population: Population, served: Served, k: int) -> Overview:
-    """What anyone may know: the cells, never their members, and what the guarantee is worth now."""
+# -------------------------------------------------------------------------------- summaries
+
+
+def overview_of(population: Population, served: ServedCells, k: int) -> Overview:
+    """Return the public information about the service."""
     sizes, devices = served.sizes(), len(population)
     return Overview(
         k=k,
         cells=served.summaries(sizes),
         devices=devices,
         waiting=max(0, devices - int(sizes.sum())),
-        least_size=int(sizes.min()) if len(sizes) else None,
-        rebuilt=served.rebuilt,
+        smallest_cell=int(sizes.min()) if len(sizes) else None,
+        rebuilt_at=served.rebuilt_at,
         generation=served.generation,
     )
 
 
 def status_of(
-    view: Overview, state: State, share: float, rebuilding: bool, failure: str | None
+    overview: Overview, state: State, share: float, rebuilding: bool, failure: str | None
 ) -> Status:
-    """What the operator may know besides."""
+    """Return the operator's view of the service."""
     return Status(
-        k=view.k,
-        devices=view.devices,
-        waiting=view.waiting,
-        cells=len(view.cells),
-        least_size=view.least_size,
-        generation=view.generation,
-        rebuilt=view.rebuilt,
+        k=overview.k,
+        devices=overview.devices,
+        waiting=overview.waiting,
+        cells=len(overview.cells),
+        smallest_cell=overview.smallest_cell,
+        generation=overview.generation,
+        rebuilt_at=overview.rebuilt_at,
         rebuild_seconds=state.rebuild_seconds,
         rebuilding=rebuilding,
         rebuilds=state.rebuilds,
@@ -445,6 +473,6 @@ def status_of(
         moves=state.moves,
         cancellations=state.cancellations,
         changes=state.changes,
-        changes_until_rebuild=max(0, math.floor(share * view.devices) + 1 - state.changes),
+        changes_until_rebuild=max(0, math.floor(share * overview.devices) + 1 - state.changes),
         last_failure=failure,
     )

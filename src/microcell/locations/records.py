@@ -1,4 +1,4 @@
-"""The nouns of the location anonymizer: places, accounts, and what may be said of cells and of the service."""
+"""Public records of the location anonymizer."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ __all__ = ["Account", "CellSummary", "Overview", "Place", "Status", "WhatIf"]
 
 @dataclass(frozen=True)
 class Place:
-    """A place on the Earth, in degrees: latitude from -90 to 90, longitude from -180 to 180."""
+    """A point on the Earth: latitude from -90 to 90 and longitude from -180 to 180 degrees."""
 
     latitude: float
     longitude: float
@@ -15,7 +15,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Account:
-    """What a device gets when it signs up. The ``location`` to use is None while it has to wait."""
+    """Credentials of a device, returned at sign-up.
+
+    ``location`` is the location the device should use, or None while the device has to wait for
+    others to sign up.
+    """
 
     pseudonym: str
     token: str = field(repr=False)
@@ -24,11 +28,11 @@ class Account:
 
 @dataclass(frozen=True)
 class CellSummary:
-    """What anyone may know of a cell; never its members.
+    """Public information about a cell. It never includes the members.
 
-    The place is that of the last rebuild, or of a merge since: a mean that moved with each sign-up would give the
-    newcomer away. The radius is the root mean squared distance of the members at the rebuild, in kilometres, so that it
-    tells of no single one.
+    ``place`` is fixed at the last rebuild or merge: a mean that moved with every sign-up would
+    reveal the newcomer. ``radius`` is the root mean square distance of the members from the place
+    at the last rebuild, in kilometres.
     """
 
     number: int
@@ -39,32 +43,33 @@ class CellSummary:
 
 @dataclass(frozen=True)
 class Overview:
-    """What anyone may know of the service: its cells, and what its guarantee is worth now.
+    """Public information about the service: its cells and the current state of the guarantee.
 
-    ``generation`` counts rebuilds and merges: the same number means the same cells. ``rebuilt`` is the time of the last
-    rebuild in seconds since 1970, or None before the first.
+    ``generation`` counts rebuilds and merges; an equal number means equal cells. ``rebuilt_at`` is
+    the Unix time of the last rebuild, or None before the first one. ``smallest_cell`` is the number
+    of devices in the smallest cell, or None while there are no cells.
     """
 
     k: int
     cells: tuple[CellSummary, ...]
     devices: int
     waiting: int
-    least_size: int | None
-    rebuilt: float | None
+    smallest_cell: int | None
+    rebuilt_at: float | None
     generation: int
 
 
 @dataclass(frozen=True)
 class Status:
-    """What the operator may know besides: changes since the last rebuild, and how rebuilding goes."""
+    """Operator's view of the service: sizes, counters and the progress of rebuilds."""
 
     k: int
     devices: int
     waiting: int
     cells: int
-    least_size: int | None
+    smallest_cell: int | None
     generation: int
-    rebuilt: float | None
+    rebuilt_at: float | None
     rebuild_seconds: float | None
     rebuilding: bool
     rebuilds: int
@@ -79,9 +84,11 @@ class Status:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """How far devices would be from the locations they use, in kilometres, with another k.
+    """Distances between devices and the locations they would use under another k, in kilometres.
 
-    ``edges`` and ``counts`` are a histogram; bars of few devices are put together, so that none tells of a single one.
+    ``quantiles`` are pairs of a share of the devices and the distance they are within. ``edges``
+    and ``counts`` form a histogram whose sparse bars are merged, so that none describes a single
+    device.
     """
 
     k: int

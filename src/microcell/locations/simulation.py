@@ -1,4 +1,4 @@
-"""A city that uses the service: people sign up, move and cancel, and what they get is looked at from outside."""
+"""Simulation of a city that uses the service, with the guarantee checked from outside."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,27 +19,29 @@ from microcell.model import Floats
 if TYPE_CHECKING:
     from microcell.locations.client import Client
 
-__all__ = ["Simulated", "make_city", "mdav_distances", "simulate"]
+__all__ = ["SimulationResult", "make_city", "mdav_distances", "simulate"]
 
 CENTRE = (41.39, 2.17)
-"""Where the city lies, in degrees."""
+"""Latitude and longitude of the city centre."""
 
-_AT_ONCE = 10_000
-"""Devices that sign up in one transaction at the beginning."""
+_BATCH = 10_000
+"""Devices per transaction during the initial sign-up."""
 
 _THREADS = 8
-"""Requests under way at once, when a service is simulated from outside."""
+"""Concurrent requests when the service runs in another process."""
 
-_LOOKS = 5
-"""How often all devices are looked up again because cells changed meanwhile."""
+_MAX_ATTEMPTS = 5
+"""Attempts to look up all devices while the cells stay the same."""
 
 
 @dataclass(frozen=True)
-class Simulated:
-    """What happened. Distances are in kilometres, from where devices are to the locations they use.
+class SimulationResult:
+    """Result of a simulation.
 
-    ``least_shared`` is the least number of devices that were given the same location, counted by looking all of them
-    up; ``mdav`` is what cells by MDAV would give the same devices. None stands for what cannot be known from outside.
+    Distances are in kilometres, from the devices to the locations they use. ``smallest_shared`` is
+    the smallest number of devices that received the same location, counted by looking up every
+    device. ``mdav_mean`` and ``mdav_root_mean_square`` are the distances that MDAV would give for
+    the same devices. None means that the figure cannot be determined from outside.
     """
 
     k: int
@@ -49,8 +51,8 @@ class Simulated:
     moves: int
     cancellations: int
     cells: int
-    least_size: int | None
-    least_shared: int | None
+    smallest_cell: int | None
+    smallest_shared: int | None
     rebuilds: int | None
     merges: int | None
     mean: float | None
@@ -61,17 +63,17 @@ class Simulated:
 
     @property
     def distortion_ratio(self) -> float | None:
-        """Squared distances over those of MDAV: below 1 is better than MDAV."""
+        """Sum of squared distances relative to MDAV; below 1 is better than MDAV."""
         if self.root_mean_square is None or not self.mdav_root_mean_square:
             return None
         return (self.root_mean_square / self.mdav_root_mean_square) ** 2
 
 
 def make_city(n: int, *, seed: int = 0) -> tuple[Floats, Floats]:
-    """Latitudes and longitudes of n homes: a dense centre, twelve suburbs around it, and houses between them.
+    """Return latitudes and longitudes of n homes in a synthetic city.
 
-    Four in ten live in the centre, within some two kilometres; five in suburbs 5 to 25 km away; one anywhere within
-    35 km.
+    Of ten people, four live in the centre (within about two kilometres), five in twelve suburbs 5
+    to 25 km away, and one anywhere within 35 km.
 
     Examples
     --------
@@ -79,20 +81,21 @@ def make_city(n: int, *, seed: int = 0) -> tuple[Floats, Floats]:
     >>> bool(np.median(np.abs(latitude - CENTRE[0])) < 0.2)
     True
     """
-    rng, layout = np.random.default_rng(seed), np.random.default_rng(1)
-    angle, away = layout.uniform(0, 2 * np.pi, 12), layout.uniform(5, 25, 12)
-    suburbs = np.stack([away * np.cos(angle), away * np.sin(angle)], axis=1)
+    layout = np.random.default_rng(1)
+    angle, distance = layout.uniform(0, 2 * np.pi, 12), layout.uniform(5, 25, 12)
+    suburbs = np.stack([distance * np.cos(angle), distance * np.sin(angle)], axis=1)
     spread = layout.uniform(0.6, 1.8, 12)
+    rng = np.random.default_rng(seed)
     kind = rng.choice(3, size=n, p=[0.4, 0.5, 0.1])
     suburb = rng.integers(0, 12, size=n)
-    near = rng.normal(size=(n, 2))
-    turn, far = rng.uniform(0, 2 * np.pi, n), 35 * np.sqrt(rng.uniform(size=n))
+    offset = rng.normal(size=(n, 2))
+    direction, reach = rng.uniform(0, 2 * np.pi, n), 35 * np.sqrt(rng.uniform(size=n))
     kilometres = np.select(
         [kind[:, None] == 0, kind[:, None] == 1],
-        [1.8 * near, suburbs[suburb] + spread[suburb, None] * near],
-        np.stack([far * np.cos(turn), far * np.sin(turn)], axis=1),
+        [1.8 * offset, suburbs[suburb] + spread[suburb, None] * offset],
+        np.stack([reach * np.cos(direction), reach * np.sin(direction)], axis=1),
     )
-    return _on_the_sphere(kilometres)
+    return _to_sphere(kilometres)
 
 
 def simulate(
@@ -103,43 +106,55 @@ def simulate(
     changes: float = 0.06,
     seed: int = 0,
     compare: bool = True,
-) -> Simulated:
-    """What happened when a city used the service for some days.
+) -> SimulationResult:
+    """Simulate a city that uses the service for some days.
 
-    All devices sign up at first. Then, each day, a share of them changes: as many sign up as move as cancel, in a
-    random order, one at a time. At the end cells are rebuilt, if this is allowed, and all devices looked up.
+    All devices sign up first. Each day a share of them changes: equally many sign up, move and
+    cancel, one at a time in random order. At the end the cells are rebuilt, if permitted, and every
+    device is looked up.
 
     Parameters
     ----------
     service
-        An anonymizer in this process, or the client of one that runs elsewhere.
-    devices, days, changes
-        How many sign up at first, how many days, and the share of devices that change each day.
+        An anonymizer in this process, or the client of a running service.
+    devices
+        Number of devices that sign up first.
+    days
+        Number of days.
+    changes
+        Share of devices that change each day.
     seed
-        Of the city and of what happens in it.
+        Random seed of the city and of the changes.
     compare
-        False to leave out the cells by MDAV.
+        Also compute the distances of MDAV for comparison.
 
     Raises
     ------
     GuaranteeError
-        Fewer than k devices were given the same location. This would be a defect.
+        Fewer than k devices received the same location, which would be a defect.
     """
-    if devices < 1 or days < 0 or not 0 <= changes <= 1:
-        raise OptionError(
-            "A simulation needs 1 device or more, 0 days or more, and a share of changes from 0 to 1."
-        )
-    began = perf_counter()
+    for name, value, valid, limits in (
+        ("devices", devices, devices >= 1, "at least 1"),
+        ("days", days, days >= 0, "at least 0"),
+        ("changes", changes, 0 <= changes <= 1, "between 0 and 1"),
+    ):
+        if not valid:
+            raise OptionError(
+                f"{name} must be {limits}, not {value}.",
+                code="option.out_of_range",
+                option=name,
+            )
+    started = perf_counter()
     city = _City(service, seed)
-    city.settle(devices)
+    city.populate(devices)
     for day in range(days):
-        city.live(day, days, round(changes * devices / 3))
+        city.run_day(day, days, round(changes * devices / 3))
     city.rebuild()
-    return city.summary(days, compare, began)
+    return city.summarize(days, compare, started)
 
 
 class _City:
-    """The people: their accounts and where they really are."""
+    """The simulated people: their accounts and exact locations."""
 
     def __init__(self, service: "Anonymizer | Client", seed: int) -> None:
         self.service = service
@@ -147,111 +162,119 @@ class _City:
         self.accounts: list[Account] = []
         self.homes: list[tuple[float, float]] = []
         self.counts = {"sign_ups": 0, "moves": 0, "cancellations": 0}
-        self.acts: list[tuple[str, Callable[[], None]]] = [
+        self.actions: list[tuple[str, Callable[[], None]]] = [
             ("sign_ups", self._sign_up),
             ("moves", self._move),
             ("cancellations", self._cancel),
         ]
 
-    def settle(self, count: int) -> None:
-        """All sign up."""
-        latitude, longitude = self._draw(count)
+    def populate(self, count: int) -> None:
+        """Sign up the initial devices."""
+        latitude, longitude = self._draw_homes(count)
         self.homes = list(zip(latitude.tolist(), longitude.tolist(), strict=True))
-        for start in range(0, count, _AT_ONCE):
+        for start in range(0, count, _BATCH):
             progress.report("signing up", start, count)
-            self.accounts += self._sign_up_all(self.homes[start : start + _AT_ONCE])
+            self.accounts += self._sign_up_all(self.homes[start : start + _BATCH])
         self.counts["sign_ups"] += count
 
-    def live(self, day: int, days: int, each: int) -> None:
-        """A day: so many sign-ups, moves and cancellations."""
-        order = self.rng.permutation(np.repeat(np.arange(3), each))
-        for done, act in enumerate(order.tolist()):
+    def run_day(self, day: int, days: int, count: int) -> None:
+        """Run ``count`` sign-ups, moves and cancellations in random order."""
+        order = self.rng.permutation(np.repeat(np.arange(3), count))
+        for done, action in enumerate(order.tolist()):
             if done % 50 == 0:
                 progress.report(
-                    f"living, day {day + 1} of {days}", day * len(order) + done, days * len(order)
+                    f"simulating day {day + 1} of {days}",
+                    day * len(order) + done,
+                    days * len(order),
                 )
-            name, work = self.acts[act]
+            name, act = self.actions[action]
             if self.accounts or name == "sign_ups":
-                work()
+                act()
                 self.counts[name] += 1
 
     def rebuild(self) -> None:
-        """Rebuild all cells and wait for it, if this is allowed."""
+        """Rebuild all cells and wait for the result, if permitted."""
         progress.report("rebuilding")
         if isinstance(self.service, Anonymizer):
             if self.service.overview().cells:
                 self.service.rebuild(wait=True)
-        elif (status := _status(self.service)) is not None and status.devices >= status.k:
-            self.service.rebuild()
-            while (found := _status(self.service)) is not None and (
-                found.rebuilding or found.rebuilds == status.rebuilds
-            ):
-                if found.last_failure is not None:
-                    raise ServiceError(
-                        "The service could not rebuild its cells. Its log tells why."
-                    )
-                sleep(0.2)
+            return
+        before = _status(self.service)
+        if before is None or before.devices < before.k:
+            return
+        self.service.rebuild()
+        while (status := _status(self.service)) is not None and (
+            status.rebuilding or status.rebuilds == before.rebuilds
+        ):
+            if status.last_failure is not None:
+                raise ServiceError(
+                    "The service could not rebuild its cells. See its log for the cause.",
+                    code="service.unavailable",
+                )
+            sleep(0.2)
 
-    def summary(self, days: int, compare: bool, began: float) -> Simulated:
-        """What all devices get, and how far it is from them."""
-        k, cells, least_size, places = self._look_at_all()
+    def summarize(self, days: int, compare: bool, started: float) -> SimulationResult:
+        """Look up every device, check the guarantee and measure the distances."""
+        k, cells, smallest_cell, places = self._look_up_all()
         points = to_points(*np.array(self.homes).reshape(-1, 2).T)
         served = np.array([place is not None for place in places], dtype=np.bool_)
-        given = np.array(
+        locations = np.array(
             [(place.latitude, place.longitude) for place in places if place is not None]
         ).reshape(-1, 2)
-        least_shared = (
-            int(np.unique(given, axis=0, return_counts=True)[1].min()) if len(given) else None
-        )
-        if least_shared is not None and least_shared < k:
+        shared = np.unique(locations, axis=0, return_counts=True)[1] if len(locations) else None
+        smallest_shared = None if shared is None else int(shared.min())
+        if smallest_shared is not None and smallest_shared < k:
             raise GuaranteeError(
-                f"A location was given to {least_shared} devices, fewer than k = {k}. Please report it."
+                f"A location is shared by {smallest_shared} devices, fewer than k = {k}. "
+                "Please report this as a defect.",
+                code="guarantee.failed",
+                k=k,
             )
-        ours = great_circle(points[served], to_points(*given.T)) if len(given) else None
+        own = great_circle(points[served], to_points(*locations.T)) if len(locations) else None
         progress.report("comparing with MDAV")
-        theirs = mdav_distances(points, k) if compare and len(points) >= k else None
+        mdav = mdav_distances(points, k) if compare and len(points) >= k else None
         status = (
             self.service.status() if isinstance(self.service, Anonymizer) else _status(self.service)
         )
-        return Simulated(
+        return SimulationResult(
             k=k,
             days=days,
             devices=len(self.accounts),
             **self.counts,
             cells=cells,
-            least_size=least_size,
-            least_shared=least_shared,
+            smallest_cell=smallest_cell,
+            smallest_shared=smallest_shared,
             rebuilds=None if status is None else status.rebuilds,
             merges=None if status is None else status.merges,
-            mean=None if ours is None else float(ours.mean()),
-            root_mean_square=None if ours is None else float(np.sqrt(np.mean(ours**2))),
-            mdav_mean=None if theirs is None else float(theirs.mean()),
-            mdav_root_mean_square=None if theirs is None else float(np.sqrt(np.mean(theirs**2))),
-            seconds=perf_counter() - began,
+            mean=_mean(own),
+            root_mean_square=_root_mean_square(own),
+            mdav_mean=_mean(mdav),
+            mdav_root_mean_square=_root_mean_square(mdav),
+            seconds=perf_counter() - started,
         )
 
-    def _look_at_all(self) -> tuple[int, int, int | None, list[Place | None]]:
-        """k, cells, the least size, and each device's location, all of one state of the cells."""
-        for _ in range(_LOOKS):
-            before = _view(self.service)
-            places = self._each(
+    def _look_up_all(self) -> tuple[int, int, int | None, list[Place | None]]:
+        """Return k, the number of cells, the smallest cell and all locations, consistently."""
+        for _ in range(_MAX_ATTEMPTS):
+            before = _cells_version(self.service)
+            places = self._for_each(
                 "looking up", lambda account: self.service.look_up(account.pseudonym, account.token)
             )
-            if _view(self.service) == before:
-                break
-        else:
-            raise ServiceError(
-                "The cells changed each time that all devices were looked up. Try again when it is quiet."
-            )
-        return (*before[:3], places)
+            if _cells_version(self.service) == before:
+                return (*before[:3], places)
+        raise ServiceError(
+            "The cells kept changing while all devices were looked up. Try again when the service "
+            "is less busy.",
+            code="service.unavailable",
+        )
 
-    def _each(self, task: str, work: Callable[[Account], Any]) -> list[Any]:
-        """The work done for every account: side by side where each has to wait for an answer."""
+    def _for_each(self, task: str, function: Callable[[Account], Any]) -> list[Any]:
+        """Apply a function to every account, concurrently if the service is remote."""
         results: list[Any] = []
         with ThreadPoolExecutor(1 if isinstance(self.service, Anonymizer) else _THREADS) as pool:
             for start in range(0, len(self.accounts), 1000):
                 progress.report(task, start, len(self.accounts))
-                results += pool.map(work, self.accounts[start : start + 1000])
+                results += pool.map(function, self.accounts[start : start + 1000])
         return results
 
     def _sign_up_all(self, homes: Sequence[tuple[float, float]]) -> list[Account]:
@@ -261,34 +284,38 @@ class _City:
         with ThreadPoolExecutor(_THREADS) as pool:
             return list(pool.map(lambda home: service.sign_up(*home), homes))
 
-    def _draw(self, count: int) -> tuple[Floats, Floats]:
+    def _draw_homes(self, count: int) -> tuple[Floats, Floats]:
         return make_city(count, seed=int(self.rng.integers(2**31)))
 
-    def _home(self) -> tuple[float, float]:
-        latitude, longitude = self._draw(1)
+    def _draw_home(self) -> tuple[float, float]:
+        latitude, longitude = self._draw_homes(1)
         return float(latitude[0]), float(longitude[0])
 
     def _sign_up(self) -> None:
-        home = self._home()
+        home = self._draw_home()
         self.accounts.append(self.service.sign_up(*home))
         self.homes.append(home)
 
     def _move(self) -> None:
-        one, home = int(self.rng.integers(len(self.accounts))), self._home()
-        self.service.move(self.accounts[one].pseudonym, self.accounts[one].token, *home)
-        self.homes[one] = home
+        number = int(self.rng.integers(len(self.accounts)))
+        home = self._draw_home()
+        account = self.accounts[number]
+        self.service.move(account.pseudonym, account.token, *home)
+        self.homes[number] = home
 
     def _cancel(self) -> None:
-        one = int(self.rng.integers(len(self.accounts)))
-        self.service.cancel(self.accounts[one].pseudonym, self.accounts[one].token)
-        # The last takes its place, so that nothing has to move up.
-        self.accounts[one], self.homes[one] = self.accounts[-1], self.homes[-1]
+        number = int(self.rng.integers(len(self.accounts)))
+        account = self.accounts[number]
+        self.service.cancel(account.pseudonym, account.token)
+        # Moving the last one into the gap avoids shifting the lists.
+        self.accounts[number] = self.accounts[-1]
+        self.homes[number] = self.homes[-1]
         self.accounts.pop()
         self.homes.pop()
 
 
 def mdav_distances(points: Floats, k: int) -> Floats:
-    """How far points would be from the locations they use if MDAV made the cells, in kilometres along the sphere."""
+    """Return the great-circle distances of points to the means of their MDAV cells, in km."""
     labels = partition(points, k, method="mdav").labels
     sums: Floats = np.stack(
         [np.bincount(labels, weights=column) for column in points.T], axis=1
@@ -296,25 +323,33 @@ def mdav_distances(points: Floats, k: int) -> Floats:
     return great_circle(points, sums[labels])
 
 
-def _view(service: "Anonymizer | Client") -> tuple[int, int, int | None, int]:
-    """k, cells, their least size, and which cells they are."""
+def _mean(distances: Floats | None) -> float | None:
+    return None if distances is None else float(distances.mean())
+
+
+def _root_mean_square(distances: Floats | None) -> float | None:
+    return None if distances is None else float(np.sqrt(np.mean(distances**2)))
+
+
+def _cells_version(service: "Anonymizer | Client") -> tuple[int, int, int | None, int]:
+    """Return k, the number of cells, the smallest cell and the generation."""
     if isinstance(service, Anonymizer):
-        found = service.overview()
-        return found.k, len(found.cells), found.least_size, found.generation
-    told = service.cells()
-    return told["k"], len(told["features"]), told["least_size"], told["generation"]
+        overview = service.overview()
+        return overview.k, len(overview.cells), overview.smallest_cell, overview.generation
+    body = service.cells()
+    return body["k"], len(body["features"]), body["smallest_cell"], body["generation"]
 
 
 def _status(client: "Client") -> Status | None:
-    """The status, if the operator's token is known."""
+    """Return the status, or None without the operator's token."""
     try:
         return client.status()
     except OptionError:
         return None
 
 
-def _on_the_sphere(kilometres: Floats) -> tuple[Floats, Floats]:
-    """Latitudes and longitudes of points on the plane that touches the Earth in the centre of the city."""
+def _to_sphere(kilometres: Floats) -> tuple[Floats, Floats]:
+    """Project points of the plane that touches the Earth at the city centre onto the sphere."""
     here = to_points(np.array([CENTRE[0]]), np.array([CENTRE[1]]))[0] / EARTH_RADIUS
     east = np.cross([0.0, 0.0, 1.0], here)
     east /= np.linalg.norm(east)

@@ -1,16 +1,10 @@
-"""The service's database, SQLite or PostgreSQL: devices with sealed coordinates, cells, sites, and the state of things.
+"""Database of the service, SQLite or PostgreSQL: devices, cells, sites and counters.
 
-A change is one transaction, and durable once :meth:`Store.write` returns. One process serves one database: a lock,
-which goes with the process however it ends, keeps a second one out.
+A change is one transaction and durable once :meth:`Store.write` returns. One process serves a
+database at a time: a lock, released however the process ends, keeps others out.
 """
 
-import base64
-import binascii
-import hashlib
-import hmac
 import os
-import secrets
-import struct
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,42 +14,33 @@ from typing import Any, Self
 
 import numpy as np
 import sqlalchemy as sa
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sqlalchemy import event
 from sqlalchemy.pool import NullPool, StaticPool
 
-from microcell.errors import DataError, OptionError, ServiceError, TableError
+from microcell.cells import PowerCells
+from microcell.errors import OptionError, ServiceError, TableError
 from microcell.locations.clustering import Clustering
 from microcell.model import Integers
 
 __all__ = [
-    "KEY_VARIABLE",
-    "BrokenStoreError",
+    "CellMerge",
+    "CellReplacement",
     "Change",
     "DeviceRow",
-    "Merged",
+    "Snapshot",
     "State",
     "Store",
-    "Stored",
-    "Switched",
-    "Vault",
-    "digest_of",
-    "new_key",
-    "new_pseudonym",
-    "new_token",
-    "read_key",
-    "same_digest",
+    "StoreError",
 ]
 
 
-class BrokenStoreError(ServiceError):
-    """The database failed; whether a change was written is not known."""
+class StoreError(ServiceError):
+    """The database failed. It is unknown whether the change was written."""
 
 
 @dataclass(frozen=True)
 class State:
-    """Counts and times, as they stand after a change; ``k`` is what the cells that are served hold to."""
+    """Counters and times after a change; ``k`` is the guarantee of the cells being served."""
 
     check_value: bytes = field(repr=False)
     k: int
@@ -66,13 +51,13 @@ class State:
     moves: int = 0
     cancellations: int = 0
     changes: int = 0
-    rebuilt: float | None = None
+    rebuilt_at: float | None = None
     rebuild_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """A device as it is kept: a digest in place of the token, sealed coordinates, and the cell's id."""
+    """A device as stored: the digest of its token, its encrypted location and its cell's id."""
 
     id: int
     pseudonym: str
@@ -82,8 +67,8 @@ class DeviceRow:
 
 
 @dataclass(frozen=True, eq=False)
-class Merged:
-    """Cells that became one with another: their ids, the ids of the others, and the clustering thereafter."""
+class CellMerge:
+    """Cells that were merged into others: ids before and after, and the resulting clustering."""
 
     gone: Sequence[int]
     kept: Sequence[int]
@@ -92,31 +77,33 @@ class Merged:
 
 
 @dataclass(frozen=True, eq=False)
-class Switched:
-    """New cells for all: the ids of the cells, the clustering, and each device's cell; no clustering: all wait."""
+class CellReplacement:
+    """New cells for all devices. Without a clustering, all devices wait.
+
+    ``cells`` holds the number (not the id) of the cell of each of ``devices``.
+    """
 
     ids: Integers
     clustering: Clustering | None
     devices: Integers
     cells: Integers
-    """The number, not the id, of the cell of each of the devices."""
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """What one transaction writes: devices that come, move and go; then cells merged, or switched; then the state."""
+    """Content of one transaction: devices first, then merged or replaced cells, then the state."""
 
     state: State
     added: Sequence[DeviceRow] = ()
     moved: Sequence[DeviceRow] = ()
     removed: Sequence[int] = ()
-    merged: Merged | None = None
-    switched: Switched | None = None
+    merge: CellMerge | None = None
+    replacement: CellReplacement | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
-    """All that a database holds; ``ids`` are those of the clustering's cells in their order."""
+class Snapshot:
+    """Complete content of a database; ``ids`` are the ids of the clustering's cells, in order."""
 
     state: State | None
     devices: Sequence[DeviceRow]
@@ -124,133 +111,17 @@ class Stored:
     ids: Integers
 
 
-KEY_VARIABLE = "MICROCELL_LOCATIONS_KEY"
-"""The environment variable that holds the key, in base64."""
-
-_KEY_BYTES, _NONCE_BYTES = 32, 12
-_CHECK, _CHECKED = b"microcell locations: check of the key", b"\x00check"
-_PLACE = struct.Struct("<dd")
-
-
-class Vault:
-    """Seals coordinates, each for one pseudonym, and opens them again; the key itself it never shows.
-
-    AES-256-GCM with a random nonce of 96 bits (NIST SP 800-38D) and the pseudonym as associated data, so that what was
-    sealed for one device does not open for another. After 2^32 seals with one key, renew the key.
-
-    Examples
-    --------
-    >>> vault = Vault(new_key())
-    >>> vault.open("a", vault.seal("a", 41.0, 2.0))
-    (41.0, 2.0)
-    """
-
-    def __init__(self, key: bytes) -> None:
-        if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
-            raise OptionError(f"The key must be {_KEY_BYTES} bytes, as new_key makes them.")
-        self._cipher = AESGCM(key)
-
-    def __repr__(self) -> str:
-        return "Vault(...)"
-
-    def seal(self, pseudonym: str, latitude: float, longitude: float) -> bytes:
-        """The coordinates, sealed for this pseudonym."""
-        return self._seal(pseudonym.encode(), _PLACE.pack(latitude, longitude))
-
-    def open(self, pseudonym: str, sealed: bytes) -> tuple[float, float]:
-        """Latitude and longitude, as they were sealed for this pseudonym."""
-        latitude, longitude = _PLACE.unpack(self._open(pseudonym.encode(), sealed))
-        return latitude, longitude
-
-    def check_value(self) -> bytes:
-        """A value by which :meth:`refuse_other_key` knows this key again."""
-        return self._seal(_CHECKED, _CHECK)
-
-    def refuse_other_key(self, check_value: bytes) -> None:
-        """Nothing, if the check value was made with this key."""
-        try:
-            opened = self._open(_CHECKED, check_value)
-        except DataError:
-            opened = b""
-        if opened != _CHECK:
-            raise OptionError(
-                f"The database was sealed with another key: nothing is served. Give its key in {KEY_VARIABLE}."
-            )
-
-    def _seal(self, belongs: bytes, content: bytes) -> bytes:
-        nonce = os.urandom(_NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, content, belongs)
-
-    def _open(self, belongs: bytes, sealed: bytes) -> bytes:
-        try:
-            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], belongs)
-        except (InvalidTag, ValueError):
-            raise DataError(
-                "A sealed location does not open: it was changed, or moved to another device."
-            ) from None
-
-
-def new_key() -> bytes:
-    """A random key of 32 bytes.
-
-    Examples
-    --------
-    >>> len(new_key())
-    32
-    """
-    return secrets.token_bytes(_KEY_BYTES)
-
-
-def read_key(text: str) -> bytes:
-    """The key that base64 text stands for, as the environment holds it.
-
-    Examples
-    --------
-    >>> read_key(base64.b64encode(bytes(32)).decode()) == bytes(32)
-    True
-    """
-    try:
-        key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if len(key) != _KEY_BYTES:
-        raise OptionError(
-            f"{KEY_VARIABLE} must be {_KEY_BYTES} random bytes in base64, such as openssl rand -base64 32."
-        )
-    return key
-
-
-def new_pseudonym() -> str:
-    """A name that tells nothing: 128 random bits."""
-    return secrets.token_urlsafe(16)
-
-
-def new_token() -> str:
-    """What a device proves itself with: 256 random bits."""
-    return secrets.token_urlsafe(32)
-
-
-def digest_of(token: str) -> bytes:
-    """The SHA-256 digest that is kept in the token's place: enough for what is random and long."""
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-
-
-def same_digest(one: bytes, other: bytes) -> bool:
-    """Whether two digests are the same, in a time that does not tell where they differ."""
-    return hmac.compare_digest(one, other)
-
-
 LAYOUT = 1
-"""Of the tables; another number is another program's."""
+"""Version of the database tables."""
 
-_ADVISORY = 7_310_579_263_044_108_643
-"""The number of the lock in PostgreSQL: any that nobody else takes."""
+_ADVISORY_LOCK = 7_310_579_263_044_108_643
+"""Number of the PostgreSQL advisory lock; arbitrary, but unlikely to be used by others."""
 
-PATIENCE = 3.0
-"""Seconds until the lock is taken for another's: PostgreSQL may not have noticed yet that a process was killed."""
+LOCK_TIMEOUT = 3.0
+"""Seconds to wait for the lock: PostgreSQL may take a moment to notice that a process died."""
 
-CONNECTING = 10
-"""Seconds until a server that does not answer counts as one that is not there."""
+CONNECT_TIMEOUT = 10
+"""Seconds to wait for a database server."""
 
 _TABLES = sa.MetaData()
 _CELLS = sa.Table(
@@ -267,6 +138,7 @@ _SITES = sa.Table(
     sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("cell", sa.ForeignKey("location_cells.id"), nullable=False, index=True),
     *(sa.Column(name, sa.Double, nullable=False) for name in ("x", "y", "z", "cost")),
+    sa.Column("size", sa.BigInteger, nullable=False),
 )
 _DEVICES = sa.Table(
     "location_devices",
@@ -277,6 +149,15 @@ _DEVICES = sa.Table(
     sa.Column("sealed", sa.LargeBinary, nullable=False),
     sa.Column("cell", sa.ForeignKey("location_cells.id"), nullable=True, index=True),
 )
+_COUNTERS = (
+    "generation",
+    "rebuilds",
+    "merges",
+    "sign_ups",
+    "moves",
+    "cancellations",
+    "changes",
+)
 _STATE = sa.Table(
     "location_state",
     _TABLES,
@@ -284,25 +165,14 @@ _STATE = sa.Table(
     sa.Column("layout", sa.Integer, nullable=False),
     sa.Column("check_value", sa.LargeBinary, nullable=False),
     sa.Column("k", sa.BigInteger, nullable=False),
-    *(
-        sa.Column(name, sa.BigInteger, nullable=False)
-        for name in (
-            "generation",
-            "rebuilds",
-            "merges",
-            "sign_ups",
-            "moves",
-            "cancellations",
-            "changes",
-        )
-    ),
-    sa.Column("rebuilt", sa.Double, nullable=True),
+    *(sa.Column(name, sa.BigInteger, nullable=False) for name in _COUNTERS),
+    sa.Column("rebuilt_at", sa.Double, nullable=True),
     sa.Column("rebuild_seconds", sa.Double, nullable=True),
 )
 
 
 class Store:
-    """A database, locked for this process, of which one connection is used by one thread at a time.
+    """A database locked for this process; its connection is used by one thread at a time.
 
     Examples
     --------
@@ -312,16 +182,18 @@ class Store:
     >>> store.close()
     """
 
-    def __init__(self, name: str, engine: sa.Engine, lock: sa.Engine | None) -> None:
-        self._name, self._engine, self._lock = name, engine, lock
-        self._held: sa.Connection | None = None
+    def __init__(self, name: str, engine: sa.Engine, lock_engine: sa.Engine | None) -> None:
+        self._name = name
+        self._engine = engine
+        self._lock_engine = lock_engine
+        self._lock_connection: sa.Connection | None = None
         self._connection: sa.Connection | None = None
 
     @classmethod
     def open(cls, database: str) -> Self:
-        """The database at a path (SQLite), or at an address such as ``postgresql://user@host/name``."""
-        url = _as_url(database)
-        store = cls(url.render_as_string(), _engine(url), _lock_engine(url))
+        """Open an SQLite file by path, or a server such as ``postgresql://user@host/name``."""
+        url = _parse_url(database)
+        store = cls(url.render_as_string(), _make_engine(url), _make_lock_engine(url))
         try:
             store.connect()
         except BaseException:
@@ -333,84 +205,87 @@ class Store:
         return f"Store({self._name!r})"
 
     def connect(self) -> None:
-        """Connect anew, take the lock and see that the tables are there."""
+        """Connect (again), take the lock and create missing tables."""
         self._disconnect()
-        with self._explained("opened"):
+        with self._translated_errors("opened"):
             self._take_lock()
             with self._connected().begin():
                 _TABLES.create_all(self._connected(), checkfirst=True)
 
-    def load(self) -> Stored:
-        """All that the database holds."""
-        with self._explained("read"), self._connected().begin():
-            run = self._connected().execute
-            row = run(sa.select(_STATE)).mappings().one_or_none()
+    def load(self) -> Snapshot:
+        """Read the whole database."""
+        with self._translated_errors("read"), self._connected().begin():
+            row = self._run(sa.select(_STATE)).mappings().one_or_none()
             if row is not None and row["layout"] != LAYOUT:
                 raise TableError(
-                    f"The database has layout {row['layout']}, expected {LAYOUT}: it is of another version."
+                    f"The database has layout {row['layout']}, but this version of microcell "
+                    f"reads layout {LAYOUT}.",
+                    code="table.unknown_format",
+                    layout=row["layout"],
                 )
-            state = (
-                None
-                if row is None
-                else State(**{name: row[name] for name in row if name not in {"id", "layout"}})
-            )
+            rows = self._run(sa.select(_DEVICES).order_by(_DEVICES.c.id))
             devices = [
                 DeviceRow(id, pseudonym, bytes(digest), bytes(sealed), cell)
-                for id, pseudonym, digest, sealed, cell in run(
-                    sa.select(_DEVICES).order_by(_DEVICES.c.id)
-                )
+                for id, pseudonym, digest, sealed, cell in rows
             ]
-            cells = run(sa.select(_CELLS).order_by(_CELLS.c.id)).all()
-            sites = run(sa.select(_SITES).order_by(_SITES.c.id)).all()
-        ids = np.array([cell.id for cell in cells], dtype=np.int64)
-        return Stored(
-            state, devices, _as_clustering(0 if state is None else state.k, ids, cells, sites), ids
+            cells = self._run(sa.select(_CELLS).order_by(_CELLS.c.id)).all()
+            sites = self._run(sa.select(_SITES).order_by(_SITES.c.id)).all()
+        state = (
+            None
+            if row is None
+            else State(**{name: row[name] for name in row if name not in {"id", "layout"}})
         )
+        ids = np.array([cell.id for cell in cells], dtype=np.int64)
+        return Snapshot(state, devices, _read_clustering(ids, cells, sites), ids)
 
     @property
-    def may_be_lost(self) -> bool:
-        """Whether the lock may go while the process lives: with a connection to a server, and not with a file."""
+    def can_lose_lock(self) -> bool:
+        """True if the lock depends on a connection to a server rather than on a file."""
         return self._is_postgresql
 
     def check(self) -> None:
-        """Nothing, if the connection is still there, and with it the lock."""
-        with self._explained("reached"):
-            self._ask(sa.literal(1))
+        """Raise StoreError if the connection, and with it the lock, is gone."""
+        with self._translated_errors("reached"):
+            self._select(sa.literal(1))
 
     def last_k(self) -> int:
-        """The k that the database was served with."""
-        with self._explained("read"), self._connected().begin():
-            k = self._connected().execute(sa.select(_STATE.c.k)).scalar_one_or_none()
+        """Return the k that the database was last served with."""
+        with self._translated_errors("read"), self._connected().begin():
+            k = self._run(sa.select(_STATE.c.k)).scalar_one_or_none()
         if k is None:
-            raise OptionError(f"The database {self._name} is new: give k.")
+            raise OptionError(
+                f"The database {self._name} is new, so k is required.",
+                code="option.invalid",
+                option="k",
+            )
         return int(k)
 
     def write(self, change: Change) -> None:
-        """Write a change; it is durable when this returns, and if it fails nothing of it was written, or all."""
-        with self._explained("written"), self._connected().begin():
+        """Write a change atomically; it is durable when this method returns."""
+        with self._translated_errors("written"), self._connected().begin():
             self._write_devices(change)
-            if change.merged is not None:
-                self._write_merged(change.merged)
-            if change.switched is not None:
-                self._write_switched(change.switched)
+            if change.merge is not None:
+                self._write_merge(change.merge)
+            if change.replacement is not None:
+                self._write_replacement(change.replacement)
             state = {"layout": LAYOUT, **asdict(change.state)}
             if self._run(sa.update(_STATE).values(**state)).rowcount == 0:
                 self._run(sa.insert(_STATE).values(id=1, **state))
 
     def close(self) -> None:
-        """Let go of the database and the lock."""
+        """Release the connection and the lock."""
         self._disconnect()
         self._engine.dispose()
-        if self._lock is not None:
-            self._lock.dispose()
+        if self._lock_engine is not None:
+            self._lock_engine.dispose()
 
-    # ------------------------------------------------------------------------------------------ what a change writes
+    # ---------------------------------------------------------------------------- writing
 
     def _write_devices(self, change: Change) -> None:
         if change.removed:
             self._run(
                 sa.delete(_DEVICES).where(_DEVICES.c.id == sa.bindparam("b_id")),
-                _each("b_id", change.removed),
+                _parameters("b_id", change.removed),
             )
         if change.moved:
             statement = sa.update(_DEVICES).where(_DEVICES.c.id == sa.bindparam("b_id"))
@@ -422,9 +297,9 @@ class Store:
                 ],
             )
         if change.added:
-            self._run(sa.insert(_DEVICES), [_as_dict(row) for row in change.added])
+            self._run(sa.insert(_DEVICES), [asdict(row) for row in change.added])
 
-    def _write_merged(self, merged: Merged) -> None:
+    def _write_merge(self, merge: CellMerge) -> None:
         for table in (_DEVICES, _SITES):
             self._run(
                 sa.update(table)
@@ -432,57 +307,49 @@ class Store:
                 .values(cell=sa.bindparam("b_kept")),
                 [
                     {"b_gone": gone, "b_kept": kept}
-                    for gone, kept in zip(merged.gone, merged.kept, strict=True)
+                    for gone, kept in zip(merge.gone, merge.kept, strict=True)
                 ],
             )
         self._run(
             sa.delete(_CELLS).where(_CELLS.c.id == sa.bindparam("b_gone")),
-            _each("b_gone", merged.gone),
+            _parameters("b_gone", merge.gone),
         )
-        changed = np.flatnonzero(np.isin(merged.ids, merged.kept))
+        changed = np.flatnonzero(np.isin(merge.ids, merge.kept))
+        columns = ("latitude", "longitude", "radius")
         self._run(
             sa.update(_CELLS)
             .where(_CELLS.c.id == sa.bindparam("b_id"))
-            .values(
-                {name: sa.bindparam(f"b_{name}") for name in ("latitude", "longitude", "radius")}
-            ),
+            .values({name: sa.bindparam(f"b_{name}") for name in columns}),
             [
                 {f"b_{name}": value for name, value in row.items()}
-                for row in _cell_rows(merged, changed)
+                for row in _cell_rows(merge.clustering, merge.ids, changed)
             ],
         )
 
-    def _write_switched(self, switched: Switched) -> None:
-        """Cells before devices, and devices before the old cells go: every device names a cell at all times."""
-        clustering, new = switched.clustering, switched.ids
-        if clustering is None:
+    def _write_replacement(self, new: CellReplacement) -> None:
+        """Write new cells, then assign devices, then delete old cells.
+
+        In this order every device refers to an existing cell at all times.
+        """
+        if new.clustering is None:
             self._run(sa.update(_DEVICES).values(cell=None))
             self._run(sa.delete(_SITES))
             self._run(sa.delete(_CELLS))
             return
-        self._run(sa.insert(_CELLS), _cell_rows(switched, np.arange(len(new))))
+        self._run(sa.insert(_CELLS), _cell_rows(new.clustering, new.ids, np.arange(len(new.ids))))
         self._run(sa.delete(_SITES))
-        columns = (clustering.cell_of, *clustering.sites.T, clustering.costs)
-        names = ("cell", "x", "y", "z", "cost")
-        sites = zip(*(column.tolist() for column in (new[columns[0]], *columns[1:])), strict=True)
-        self._run(
-            sa.insert(_SITES),
-            [
-                {"id": number, **dict(zip(names, site, strict=True))}
-                for number, site in enumerate(sites)
-            ],
-        )
-        self._assign(switched.devices, new[switched.cells])
-        self._run(sa.delete(_CELLS).where(_CELLS.c.id < int(new[0])))
+        self._run(sa.insert(_SITES), _site_rows(new.clustering, new.ids))
+        self._assign(new.devices, new.ids[new.cells])
+        self._run(sa.delete(_CELLS).where(_CELLS.c.id < int(new.ids[0])))
 
     def _assign(self, devices: Integers, cells: Integers) -> None:
-        """All devices to their cells: in one statement where arrays can be sent, else a statement a device."""
+        """Assign devices to cells: one statement on PostgreSQL, one per device on SQLite."""
         if self._is_postgresql:
             self._run(
                 sa.text(
                     "UPDATE location_devices SET cell = new.cell "
-                    "FROM unnest(CAST(:devices AS bigint[]), CAST(:cells AS bigint[])) AS new (id, cell) "
-                    "WHERE location_devices.id = new.id"
+                    "FROM unnest(CAST(:devices AS bigint[]), CAST(:cells AS bigint[])) "
+                    "AS new (id, cell) WHERE location_devices.id = new.id"
                 ),
                 [{"devices": devices.tolist(), "cells": cells.tolist()}],
             )
@@ -492,130 +359,134 @@ class Store:
             statement, list(zip(cells.tolist(), devices.tolist(), strict=True))
         )
 
-    # ------------------------------------------------------------------------------------------ connections and locks
+    # ---------------------------------------------------------------------------- connections
 
     def _connected(self) -> sa.Connection:
         if self._connection is None:
-            raise BrokenStoreError(f"The database {self._name} is closed.")
+            raise StoreError(f"The database {self._name} is closed.", code="service.unavailable")
         return self._connection
 
     def _run(self, statement: Any, rows: list[dict[str, Any]] | None = None) -> Any:
         return self._connected().execute(statement, rows)
 
     def _take_lock(self) -> None:
-        """The lock is a connection's: it ends with it, also when the process is killed."""
-        taken = f"The database {self._name} is served by another process: one at a time. Stop that one first."
-        if self._lock is not None:
-            self._held = self._lock.connect()
+        """Connect and take the lock, which ends with its connection even if the process dies."""
+        taken = OptionError(
+            f"The database {self._name} is in use by another process. Stop that process first.",
+            code="option.conflict",
+            option="database",
+        )
+        if self._lock_engine is not None:
+            self._lock_connection = self._lock_engine.connect()
             try:
-                self._held.exec_driver_sql("BEGIN EXCLUSIVE")
+                self._lock_connection.exec_driver_sql("BEGIN EXCLUSIVE")
             except sa.exc.OperationalError:
-                raise OptionError(taken) from None
+                raise taken from None
         self._connection = self._engine.connect()
-        until = time.monotonic() + PATIENCE
-        while self._is_postgresql and not self._ask(sa.func.pg_try_advisory_lock(_ADVISORY)):
-            if time.monotonic() > until:
-                raise OptionError(taken)
+        deadline = time.monotonic() + LOCK_TIMEOUT
+        while self._is_postgresql and not self._select(
+            sa.func.pg_try_advisory_lock(_ADVISORY_LOCK)
+        ):
+            if time.monotonic() > deadline:
+                raise taken
             time.sleep(0.05)
 
     @property
     def _is_postgresql(self) -> bool:
         return self._engine.dialect.name == "postgresql"
 
-    def _ask(self, question: Any) -> Any:
+    def _select(self, expression: Any) -> Any:
         with self._connected().begin():
-            return self._run(sa.select(question)).scalar_one()
+            return self._run(sa.select(expression)).scalar_one()
 
     def _disconnect(self) -> None:
         if self._is_postgresql and self._connection is not None:
-            with suppress(
-                sa.exc.SQLAlchemyError
-            ):  # at once, and not when the server notices that we are gone
-                self._ask(sa.func.pg_advisory_unlock_all().label("done"))
-        for connection in (self._connection, self._held):
+            # Unlock now rather than when the server notices that the connection is gone.
+            with suppress(sa.exc.SQLAlchemyError):
+                self._select(sa.func.pg_advisory_unlock_all().label("done"))
+        for connection in (self._connection, self._lock_connection):
             if connection is not None:
                 with suppress(sa.exc.SQLAlchemyError):  # it may be broken already
                     connection.invalidate() if connection.in_transaction() else connection.close()
-        self._connection = self._held = None
+        self._connection = None
+        self._lock_connection = None
 
     @contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
-        """Errors of the database as ours, without statements or values."""
+    def _translated_errors(self, action: str) -> Iterator[None]:
+        """Raise database errors as StoreError, without statements or values."""
         try:
             yield
         except sa.exc.SQLAlchemyError as error:
             kind = type(getattr(error, "orig", None) or error).__name__
-            raise BrokenStoreError(
-                f"The database {self._name} cannot be {what} ({kind}). Look at its log, at rights and at free space."
+            raise StoreError(
+                f"The database {self._name} cannot be {action} ({kind}). Check its log, "
+                "permissions and free disk space.",
+                code="service.unavailable",
+                cause=kind,
             ) from None
 
 
-def _as_url(database: str) -> sa.URL:
-    """The address; files by their true path, since the lock beside must be met by whoever comes by a link, too."""
-    url = _parsed(database)
-    if url.get_backend_name() == "postgresql" or _in_memory(url):
+def _parse_url(database: str) -> sa.URL:
+    """Return the URL of a database, with the real path of an SQLite file.
+
+    The lock file lies next to the database, so every link to it must lead to the same path.
+    """
+    url = sa.URL.create("sqlite", database=database)
+    if "://" in database:
+        try:
+            url = sa.make_url(database)
+        except sa.exc.ArgumentError:
+            raise _database_error(
+                "The database must be a path or a URL such as postgresql://user@host/name."
+            ) from None
+    backend = url.get_backend_name()
+    if backend in {"postgresql", "postgres"}:
+        return url.set(drivername="postgresql+psycopg")
+    if backend != "sqlite":
+        raise _database_error(f"The database must be SQLite or PostgreSQL, not {backend}.")
+    url = url.set(drivername="sqlite")
+    if _in_memory(url):
         return url
     if url.query or str(url.database).startswith("file:"):
-        raise OptionError(
-            "The database must be the path of a file of SQLite alone, without options: sqlite:///FILE."
+        raise _database_error(
+            "An SQLite database must be given as a plain path without options: sqlite:///FILE."
         )
     return url.set(database=os.path.realpath(str(url.database)))
 
 
-def _parsed(database: str) -> sa.URL:
-    """The address, with the driver that the extra brings; what is no address is a path of SQLite."""
-    if "://" not in database:
-        return sa.URL.create("sqlite", database=database)
-    try:
-        url = sa.make_url(database)
-    except sa.exc.ArgumentError:
-        raise OptionError(
-            "The database must be a path, or an address such as postgresql://user@host/name."
-        ) from None
-    kind = url.get_backend_name()
-    if kind not in {"sqlite", "postgresql", "postgres"}:
-        raise OptionError(f"The database must be SQLite or PostgreSQL, not {kind}.")
-    return url.set(drivername="sqlite" if kind == "sqlite" else "postgresql+psycopg")
+def _database_error(message: str) -> OptionError:
+    return OptionError(message, code="option.invalid", option="database")
 
 
 def _in_memory(url: sa.URL) -> bool:
     return url.get_backend_name() == "sqlite" and url.database in {None, "", ":memory:"}
 
 
-def _engine(url: sa.URL) -> sa.Engine:
-    """An engine that shows no values, in messages or logs, and whose commits are durable."""
+def _make_engine(url: sa.URL) -> sa.Engine:
+    """Return an engine with durable commits that shows no values in messages or logs."""
     if url.get_backend_name() == "postgresql":
-        options = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECTING}
+        options = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_TIMEOUT}
         engine = sa.create_engine(
             url, hide_parameters=True, poolclass=NullPool, connect_args=options
         )
-        event.listen(
-            engine,
-            "connect",
-            lambda connection, _: _set_up(connection, ["SET synchronous_commit = on"]),
-        )
+        _on_connect(engine, ["SET synchronous_commit = on"])
         return engine
     if not _in_memory(url):
-        _make_private(Path(str(url.database)))
-    return _sqlite_engine(
+        _create_private_file(Path(str(url.database)))
+    return _make_sqlite_engine(
         url, ["journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"]
     )
 
 
-def _sqlite_engine(url: sa.URL, pragmas: Sequence[str], *, begin: bool = True) -> sa.Engine:
-    """SQLite as it is, without the transactions that its module for Python begins on its own."""
-    pool = StaticPool if _in_memory(url) else NullPool
+def _make_sqlite_engine(url: sa.URL, pragmas: Sequence[str], *, begin: bool = True) -> sa.Engine:
+    """Return an SQLite engine without the implicit transactions of Python's sqlite3 module."""
     engine = sa.create_engine(
         url,
         hide_parameters=True,
-        poolclass=pool,
+        poolclass=StaticPool if _in_memory(url) else NullPool,
         connect_args={"check_same_thread": False, "isolation_level": None},
     )
-    event.listen(
-        engine,
-        "connect",
-        lambda connection, _: _set_up(connection, [f"PRAGMA {text}" for text in pragmas]),
-    )
+    _on_connect(engine, [f"PRAGMA {pragma}" for pragma in pragmas])
     if begin:
         event.listen(
             engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -623,67 +494,83 @@ def _sqlite_engine(url: sa.URL, pragmas: Sequence[str], *, begin: bool = True) -
     return engine
 
 
-def _lock_engine(url: sa.URL) -> sa.Engine | None:
-    """A file beside the database of SQLite, itself one, to be held in an exclusive transaction."""
+def _make_lock_engine(url: sa.URL) -> sa.Engine | None:
+    """Return an engine on a file next to an SQLite database, to hold an exclusive transaction."""
     if url.get_backend_name() != "sqlite" or _in_memory(url):
         return None
-    beside = f"{url.database}.lock"
-    return _sqlite_engine(
-        sa.URL.create("sqlite", database=beside), ["busy_timeout = 0"], begin=False
-    )
+    lock = sa.URL.create("sqlite", database=f"{url.database}.lock")
+    return _make_sqlite_engine(lock, ["busy_timeout = 0"], begin=False)
 
 
-def _make_private(path: Path) -> None:
-    try:  # a new file is for its owner alone
+def _create_private_file(path: Path) -> None:
+    try:
         path.touch(mode=0o600, exist_ok=True)
     except OSError as error:
         raise TableError(
-            f"The database {path} cannot be opened ({type(error).__name__})."
+            f"The database {path} cannot be opened ({type(error).__name__}). "
+            "Check the path and its permissions.",
+            code="table.unreadable",
+            path=str(path),
         ) from None
 
 
-def _set_up(connection: Any, statements: Sequence[str]) -> None:
-    cursor = connection.cursor()
-    for statement in statements:
-        cursor.execute(statement)
-    cursor.close()
-    connection.commit()
+def _on_connect(engine: sa.Engine, statements: Sequence[str]) -> None:
+    """Execute statements on every new connection of an engine."""
+
+    def execute(connection: Any, _: Any) -> None:
+        cursor = connection.cursor()
+        for statement in statements:
+            cursor.execute(statement)
+        cursor.close()
+        connection.commit()
+
+    event.listen(engine, "connect", execute)
 
 
-# ---------------------------------------------------------------------------------------------- rows
+# -------------------------------------------------------------------------------- rows
 
 
-def _each(name: str, values: Sequence[int]) -> list[dict[str, Any]]:
+def _parameters(name: str, values: Sequence[int]) -> list[dict[str, Any]]:
     return [{name: int(value)} for value in values]
 
 
-def _as_dict(row: DeviceRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in ("id", "pseudonym", "digest", "sealed", "cell")}
-
-
-def _cell_rows(source: Merged | Switched, numbers: Integers) -> list[dict[str, Any]]:
-    assert source.clustering is not None
-    places, radius = (
-        source.clustering.places[numbers].tolist(),
-        source.clustering.radius[numbers].tolist(),
-    )
+def _cell_rows(clustering: Clustering, ids: Integers, numbers: Integers) -> list[dict[str, Any]]:
+    places = clustering.places[numbers].tolist()
+    radii = clustering.radius[numbers].tolist()
     return [
-        {"id": id, "latitude": latitude, "longitude": longitude, "radius": far}
-        for id, (latitude, longitude), far in zip(
-            source.ids[numbers].tolist(), places, radius, strict=True
+        {"id": id, "latitude": latitude, "longitude": longitude, "radius": radius}
+        for id, (latitude, longitude), radius in zip(
+            ids[numbers].tolist(), places, radii, strict=True
         )
     ]
 
 
-def _as_clustering(
-    k: int, ids: Integers, cells: Sequence[Any], sites: Sequence[Any]
+def _site_rows(clustering: Clustering, ids: Integers) -> list[dict[str, Any]]:
+    sites = clustering.sites
+    columns = {
+        "cell": ids[clustering.cell_of],
+        **dict(zip("xyz", sites.centroids.T, strict=True)),
+        "cost": sites.costs,
+        "size": sites.sizes,
+    }
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [{"id": id, **dict(zip(columns, row, strict=True))} for id, row in enumerate(rows)]
+
+
+def _read_clustering(
+    ids: Integers, cells: Sequence[Any], sites: Sequence[Any]
 ) -> Clustering | None:
     if not cells:
         return None
+    sizes = np.array([site.size for site in sites], dtype=np.int64)
+    diagram = PowerCells(
+        centroids=np.array([(site.x, site.y, site.z) for site in sites], dtype=np.float64),
+        sizes=sizes,
+        k=int(sizes.min()),
+        costs=np.array([site.cost for site in sites], dtype=np.float64),
+    )
     return Clustering(
-        k,
-        np.array([(site.x, site.y, site.z) for site in sites], dtype=np.float64).reshape(-1, 3),
-        np.array([site.cost for site in sites], dtype=np.float64),
+        diagram,
         np.searchsorted(ids, np.array([site.cell for site in sites], dtype=np.int64)),
         np.array([(cell.latitude, cell.longitude) for cell in cells], dtype=np.float64),
         np.array([cell.radius for cell in cells], dtype=np.float64),

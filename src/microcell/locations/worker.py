@@ -1,7 +1,7 @@
-"""Long calculations in a process of their own, so that look-ups keep their pace meanwhile.
+"""Long computations in a separate process, so that look-ups keep their pace.
 
-The process is this file: it reads a task from its standard input and writes what comes of it to its standard output.
-Nothing touches a disk, and nothing is said on the way: what libraries print goes with the errors.
+The process runs this file: it reads a task from standard input and writes the result to standard
+output. Nothing is written to disk.
 """
 
 import os
@@ -17,95 +17,102 @@ from typing import Any, BinaryIO
 
 from microcell.errors import MicrocellError, ServiceError
 
-__all__ = ["Apart", "task_of"]
+__all__ = ["Worker", "load_task"]
 
 _TASKS = {"cluster": "microcell.locations.clustering", "what_if": "microcell.locations.scenarios"}
-"""Functions by name, and where they are."""
+"""Functions that can run in the worker process, and their modules."""
 
 _NICENESS = 19
 
 
-def task_of(name: str) -> Callable[..., Any]:
-    """The function of a task, loaded when it is first used.
+def load_task(name: str) -> Callable[..., Any]:
+    """Import and return the function of a task.
 
     Examples
     --------
-    >>> task_of("cluster").__name__
+    >>> load_task("cluster").__name__
     'cluster'
     """
     return getattr(import_module(_TASKS[name]), name)  # type: ignore[no-any-return]
 
 
-class Apart:
-    """Runs tasks in processes of their own; :meth:`stop` ends those that run.
+class Worker:
+    """Runs tasks in separate processes; :meth:`stop` kills those that are still running.
 
     Examples
     --------
-    >>> Apart()
-    Apart(0 running)
+    >>> Worker()
+    Worker(0 running)
     """
 
     def __init__(self) -> None:
-        self._lock, self._running, self._stopped = Lock(), set[subprocess.Popen[bytes]](), False
+        self._lock = Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
 
     def __repr__(self) -> str:
-        return f"Apart({len(self._running)} running)"
+        return f"Worker({len(self._running)} running)"
 
     def run(self, task: str, *arguments: Any, **options: Any) -> Any:
-        """What the task makes of its arguments."""
+        """Run a task in a new process and return its result, or raise its error."""
         with self._lock:
             if self._stopped:
-                raise ServiceError("The service is closing.")
-            child = subprocess.Popen(
+                raise ServiceError("The service is closing.", code="service.unavailable")
+            process = subprocess.Popen(
                 [sys.executable, "-m", __name__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
             )
-            self._running.add(child)
+            self._running.add(process)
         try:
-            sent, _ = child.communicate(pickle.dumps((task, arguments, options)))
+            output, _ = process.communicate(pickle.dumps((task, arguments, options)))
         finally:
-            self._running.discard(child)
-        if child.returncode != 0:
+            self._running.discard(process)
+        if process.returncode != 0:
             raise ServiceError(
-                f"The process that calculates ended with {child.returncode}: perhaps memory ran out."
+                f"The worker process exited with status {process.returncode}; "
+                "it may have run out of memory.",
+                code="service.unavailable",
+                status=process.returncode,
             )
-        outcome = pickle.loads(sent)
-        if isinstance(outcome, MicrocellError):
-            raise outcome
-        return outcome
+        result = pickle.loads(output)
+        if isinstance(result, MicrocellError):
+            raise result
+        return result
 
     def stop(self) -> None:
-        """End what runs, and start nothing more."""
+        """Kill running tasks and refuse new ones."""
         with self._lock:
             self._stopped = True
-            for child in list(self._running):
-                child.kill()
+            for process in list(self._running):
+                process.kill()
 
 
 def main() -> None:
-    """Carry out the task that comes in."""
-    ours = _keep_stdout_ours()
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C goes to all processes of a terminal: the service decides
+    """Run the task read from standard input."""
+    output = _reserve_stdout()
+    # A terminal sends Ctrl-C to all its processes; the service decides when to stop.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(OSError, AttributeError):
         os.nice(_NICENESS)
     task, arguments, options = pickle.load(sys.stdin.buffer)
     try:
-        outcome = task_of(task)(*arguments, **options)
+        result = load_task(task)(*arguments, **options)
     except MicrocellError as error:
-        outcome = error
-    with ours:
-        pickle.dump(outcome, ours)
+        result = error
+    with output:
+        pickle.dump(result, output)
 
 
-def _keep_stdout_ours() -> BinaryIO:
-    """The standard output, for the outcome alone: compiled libraries print past ``sys.stdout``, and would damage it."""
-    ours = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+def _reserve_stdout() -> BinaryIO:
+    """Return standard output for the result, and redirect whatever else is printed to stderr.
+
+    Compiled libraries write past ``sys.stdout`` and would corrupt the result.
+    """
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return ours
+    return output
 
 
 if __name__ == "__main__":

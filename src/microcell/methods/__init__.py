@@ -118,7 +118,7 @@ def partition_within(
         done += int(made.max()) + 1
         if len(rows) > most:
             told, most = used, len(rows)
-    return Partition(labels, int(k), method=told.method, why=told.why)
+    return Partition(labels, int(k), method=told.method, reason=told.why)
 
 
 def _split(strata: Integers | None, n: int) -> list[Integers]:
@@ -162,7 +162,7 @@ def refine(
         )
     each, rule = as_weights(weights, len(points)), _as_rule(traits, allowed, start.labels)
     found = refine_labels(points, start.labels, int(k), weights=each, seed=seed, rule=rule)
-    return Partition(found, int(k), method="refine", why="asked for")
+    return Partition(found, int(k), method="refine", reason="requested")
 
 
 def _as_rule(

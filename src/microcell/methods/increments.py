@@ -312,7 +312,10 @@ def add_batch(
     found = np.empty(len(points), dtype=np.int64)
     found[order] = STRATEGIES[strategy](task)
     return Partition(
-        found, int(k), method=strategy, why=f"{task.new} records added to {len(start.sizes)} cells"
+        found,
+        int(k),
+        method=strategy,
+        reason=f"{task.new} records added to {len(start.sizes)} cells",
     )
 
 

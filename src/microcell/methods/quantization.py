@@ -416,6 +416,6 @@ def _as_quantization(points: Floats, weights: Floats | None, solved: Solved) -> 
     total = total_sum_of_squares(points, np.ones(len(points)) if weights is None else weights)
     history = tuple(0.0 if total == 0 else loss / total for loss in solved.history)
     partition = Partition(
-        solved.labels, int(np.bincount(solved.labels).min()), method="pcl", why="asked for"
+        solved.labels, int(np.bincount(solved.labels).min()), method="pcl", reason="asked for"
     )
     return Quantization(partition, solved.cells, history)

@@ -1,4 +1,4 @@
-"""The nouns: frozen records that the stages hand to each other. Building one checks what it guarantees."""
+"""Frozen records that the stages pass to each other; building one checks its guarantees."""
 
 from microcell.kernels.arrays import Floats, Integers, Mask
 from microcell.kinds import Column, EncodedColumn, Representatives, Storage, Values
@@ -13,7 +13,6 @@ from microcell.model.audit import (
 )
 from microcell.model.encoding import Encoding
 from microcell.model.partition import Encoded, Partition, Placed
-from microcell.model.results import Manifest, Release
 from microcell.model.schema import Schema
 from microcell.model.table import Table
 
@@ -28,14 +27,12 @@ __all__ = [
     "Encoding",
     "Floats",
     "Integers",
-    "Manifest",
     "Mask",
     "Measure",
     "Partition",
     "Placed",
     "Projection",
     "Quantiles",
-    "Release",
     "Representatives",
     "Schema",
     "Storage",

@@ -1,4 +1,4 @@
-"""Points and their cells."""
+"""Points and partitions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,14 +7,15 @@ import numpy as np
 
 from microcell.errors import GuaranteeError
 from microcell.kernels.arrays import Floats, Integers
+from microcell.model._display import count, html_card, short_repr
 from microcell.model.encoding import Encoding
 
 __all__ = ["Encoded", "Partition", "Placed"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Encoded:
-    """Records as points: a finite, C-contiguous float64 matrix, how it was made, and the records' sampling weights."""
+    """Records as points: a finite, C-contiguous float64 matrix with its encoding and weights."""
 
     matrix: Floats
     encoding: Encoding
@@ -23,32 +24,54 @@ class Encoded:
     def __post_init__(self) -> None:
         _check_matrix(self.matrix)
 
+    def __repr__(self) -> str:
+        return _matrix_repr(self, self.matrix)
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Placed:
-    """Further records as points of an encoding: a finite, C-contiguous float64 matrix.
+    """Further records as points of an existing encoding: a finite, C-contiguous float64 matrix.
 
-    ``strange`` says, by column, how many records have a category that the encoding does not know; columns without
-    one are not in it.
+    ``unknown`` counts, per column, the records with a category that the encoding does not contain;
+    columns without such records are left out.
     """
 
     matrix: Floats
-    strange: Mapping[str, int]
+    unknown: Mapping[str, int]
 
     def __post_init__(self) -> None:
         _check_matrix(self.matrix)
 
+    def __repr__(self) -> str:
+        return _matrix_repr(self, self.matrix)
+
+
+def _matrix_repr(record: object, matrix: Floats) -> str:
+    rows, dimensions = matrix.shape
+    return short_repr(record, count(rows, "record"), count(dimensions, "dimension"))
+
 
 def _check_matrix(matrix: Floats) -> None:
     if not (matrix.flags.c_contiguous and np.isfinite(matrix).all()):
-        raise ValueError("An encoded matrix is finite and C-contiguous.")
+        raise ValueError("An encoded matrix must be finite and C-contiguous.")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Partition:
-    """A k-anonymous partition: record i is in cell ``labels[i]``, and every cell has k records or more.
+    """A partition in which every cell has at least k records; record i is in cell ``labels[i]``.
 
-    Built only if that holds, so whoever has a Partition has the guarantee.
+    Construction fails otherwise, so holding a Partition is proof of the guarantee.
+
+    Attributes
+    ----------
+    labels
+        Cell of each record, counted from 0; read-only.
+    k
+        Minimum cell size.
+    method, reason
+        Method that produced the partition, and why it was chosen.
+    sizes
+        Number of records in each cell; read-only.
 
     Examples
     --------
@@ -62,33 +85,61 @@ class Partition:
     labels: Integers
     k: int
     method: str = "given"
-    why: str = ""
+    reason: str = ""
     sizes: Integers = field(init=False)
 
     def __post_init__(self) -> None:
-        given = np.asarray(self.labels)
+        labels = np.asarray(self.labels)
         if (
-            given.ndim != 1
-            or given.size == 0
-            or given.dtype.kind not in "iu"
-            or given.min() < 0
+            labels.ndim != 1
+            or labels.size == 0
+            or labels.dtype.kind not in "iu"
+            or labels.min() < 0
             or self.k < 1
         ):
             raise GuaranteeError(
-                "Labels must be whole cell numbers 0, 1, 2, ..., one a record, and k 1 or more."
+                "Labels must be a one-dimensional array of cell numbers 0, 1, 2, ..., "
+                "and k at least 1.",
+                code="guarantee.failed",
             )
-        labels = given.astype(np.int64)
+        labels = labels.astype(np.int64)
         sizes = np.bincount(labels).astype(np.int64)
-        small = int((sizes < self.k).sum())
-        if small:
+        n_small = int((sizes < self.k).sum())
+        if n_small:
             raise GuaranteeError(
-                f"{small} of {len(sizes)} cells {'has' if small == 1 else 'have'} fewer than k = {self.k} "
-                f"records (the smallest has {sizes.min()})."
+                f"{n_small} of {len(sizes)} cells {'has' if n_small == 1 else 'have'} fewer than "
+                f"k = {self.k} records (the smallest has {sizes.min()}).",
+                code="guarantee.failed",
+                k=self.k,
+                smallest=int(sizes.min()),
             )
-        labels.flags.writeable = sizes.flags.writeable = False
+        labels.flags.writeable = False
+        sizes.flags.writeable = False
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "sizes", sizes)
 
     def __len__(self) -> int:
-        """The number of cells."""
+        """Return the number of cells."""
         return len(self.sizes)
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self,
+            count(len(self.labels), "record"),
+            count(len(self), "cell"),
+            k=self.k,
+            method=self.method,
+        )
+
+    def _repr_html_(self) -> str:
+        smallest, largest = int(self.sizes.min()), int(self.sizes.max())
+        return html_card(
+            f"Every cell has at least {count(self.k, 'record')}",
+            {
+                "Records": f"{len(self.labels):,}",
+                "Cells": f"{len(self):,}, of {smallest:,} to {count(largest, 'record')}",
+                "Method": self.method,
+                "Reason": self.reason,
+            },
+            next_steps={"partition.labels": "the cell of each record"},
+        )

@@ -1,4 +1,4 @@
-"""From a table to a release: prepare, aggregate, enforce, prove, describe, publish."""
+"""From a table to a release: prepare, partition, enforce, aggregate, prove, describe, publish."""
 
 from microcell.release.manifest import find_manifest, manifest_path
 

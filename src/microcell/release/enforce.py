@@ -448,8 +448,8 @@ def merge_cells(
     if len(cells) == len(partition):
         return Merged(partition)
     told = ", then merged to meet requirements"
-    why = partition.why.removesuffix(told) + told
-    return Merged(Partition(labels, partition.k, method=partition.method, why=why), rounds)
+    reason = partition.reason.removesuffix(told) + told
+    return Merged(Partition(labels, partition.k, method=partition.method, reason=reason), rounds)
 
 
 def _start(

@@ -1,225 +1,262 @@
-"""The account of a release: how it was made, what it says of the tables, and whether that holds."""
+"""Build the manifest of a release, find the one of a published file, and check its statements."""
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from microcell import auditing, methods, tables
-from microcell.errors import TableError
-from microcell.model import Encoded, Integers, Manifest, Partition, Schema, Table
+from microcell import __version__, auditing, methods, tables
+from microcell.model import Encoded, Integers, Partition, Schema, Table
+from microcell.model.manifest import (
+    CellsSection,
+    ColumnSection,
+    DependenceSection,
+    Manifest,
+    MethodSection,
+    RecordsSection,
+    RequirementsSection,
+    TableSection,
+)
 
 __all__ = [
-    "describe_blocks",
+    "build_manifest",
     "describe_cells",
-    "describe_columns",
     "describe_dependence",
-    "describe_merging",
+    "describe_method",
     "describe_records",
+    "describe_requirements",
     "describe_table",
     "find_contradictions",
     "find_manifest",
-    "limits_of",
     "manifest_path",
     "row_order",
-    "to_json",
 ]
 
 
 def manifest_path(output: str | Path) -> Path:
-    """Where the manifest of a release goes: beside it."""
+    """Return the path of the manifest of a published file.
+
+    Examples
+    --------
+    >>> manifest_path("people_k5.csv").name
+    'people_k5.csv.manifest.json'
+    """
     return Path(output).with_name(f"{Path(output).name}.manifest.json")
 
 
-def to_json(manifest: Manifest) -> str:
-    """The manifest as text."""
-    return json.dumps(manifest.as_dict(), indent=2, ensure_ascii=False) + "\n"
+def find_manifest(manifest: Any, released: Any = None) -> Manifest | None:
+    """Return the manifest, or the one next to the released file, or None if there is none.
+
+    Parameters
+    ----------
+    manifest
+        A manifest, plain data or a path. If None, the file next to ``released`` is used if there
+        is one: ``NAME.manifest.json``, or ``_manifest.json`` in the folder of a data set.
+    released
+        Path of the released file or folder.
+
+    Raises
+    ------
+    TableError
+        The manifest cannot be read or is not valid.
+    """
+    if manifest is None and isinstance(released, (str, Path)):
+        inside = Path(released) / "_manifest.json"
+        manifest = inside if inside.is_file() else manifest_path(released)
+        if not manifest.is_file():
+            return None
+    if manifest is None or isinstance(manifest, Manifest):
+        return manifest
+    if isinstance(manifest, (str, Path)):
+        return Manifest.load(manifest)
+    return Manifest.parse(manifest)
 
 
-def find_manifest(manifest: Any, released: Any) -> Mapping[str, Any] | None:
-    """The manifest as plain data: as given (record, mapping or path), or the one beside the released file, if any."""
-    if isinstance(manifest, Manifest):
-        return manifest.as_dict()
-    if manifest is None and isinstance(released, (str, Path)) and manifest_path(released).is_file():
-        return _load(manifest_path(released))
-    return _load(Path(manifest)) if isinstance(manifest, (str, Path)) else manifest
+def build_manifest(
+    schema: Schema,
+    names: Sequence[str],
+    *,
+    k: int,
+    input: TableSection,
+    records: RecordsSection,
+    cells: CellsSection,
+    created: str | None = None,
+    **entries: Any,
+) -> Manifest:
+    """Build the manifest of a release.
+
+    Parameters
+    ----------
+    schema
+        Resolved schema.
+    names
+        Columns of the original table, in order.
+    k, input, records, cells, entries
+        Entries of the manifest; the ``describe_*`` functions build its sections.
+    created
+        Date and time in UTC (ISO 8601); now, if omitted.
+    """
+    return Manifest(
+        microcell=__version__,
+        created=created or datetime.now(UTC).isoformat(timespec="seconds"),
+        k=k,
+        columns=_describe_columns(schema, names),
+        input=input,
+        records=records,
+        cells=cells,
+        **entries,
+    )
 
 
-def _load(path: Path) -> Mapping[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise TableError(f"No file {str(path)!r}. Check the path of the manifest.") from None
-    except OSError as error:
-        raise TableError(f"Cannot read {str(path)!r}: {error.strerror}.") from None
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict) or "manifest_version" not in content:
-        raise TableError(
-            f"{str(path)!r} is not a manifest as microcell writes it. Give the right one."
-        )
-    return content
-
-
-def describe_columns(schema: Schema, table: Table) -> dict[str, dict[str, Any]]:
-    """The role of each column, and the kind and representative of quasi-identifiers."""
-    described: dict[str, dict[str, Any]] = {
-        name: {"role": "identifier" if role == "identifiers" else role}
+def _describe_columns(schema: Schema, names: Sequence[str]) -> dict[str, ColumnSection]:
+    sections = {
+        name: ColumnSection(role="identifier" if role == "identifiers" else role)
         for name, role in schema.roles()
     }
     for column in schema.quasi:
         for part in column.parts:
-            described[part] |= {
-                "kind": column.kind,
-                "publish": column.publish,
-                "weight": column.weight,
-            }
-    return {name: described[name] for name in table.names}
+            sections[part] = ColumnSection(
+                role=sections[part].role,
+                kind=column.kind,
+                publish=column.publish,
+                weight=column.weight,
+            )
+    return {name: sections[name] for name in names}
 
 
-def describe_table(table: Table) -> dict[str, Any]:
-    """The size of a table, and the digest of the file it came from, or of its contents."""
-    size = {"rows": table.rows, "columns": len(table.names)}
-    if table.origin.path is not None:
-        return {**size, "sha256": tables.file_digest(table.origin.path), "sha256_of": "file"}
-    return {**size, "sha256": tables.digest(table), "sha256_of": "contents"}
+def describe_method(
+    requested: str, partition: Partition, options: Mapping[str, Any]
+) -> MethodSection:
+    """Describe the method behind a partition."""
+    plain = {name: _plain(value) for name, value in options.items()}
+    return MethodSection(
+        requested=requested, used=partition.method, reason=partition.reason, options=plain
+    )
 
 
-def describe_records(read: int, released: int, missing: str, gaps: int) -> dict[str, int]:
-    """How many records came in, went out and were left out; of their missing values, if they were imputed, how many."""
-    counts = {"in": read, "out": released, "dropped": read - released}
-    return {**counts, "imputed": gaps} if missing == "impute" else counts
+def _plain(value: Any) -> Any:
+    """Return an option as a value that JSON can hold."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
-def describe_cells(partition: Partition, encoded: Encoded) -> dict[str, Any]:
-    """How many cells there are, of which sizes, and the distortion of the points they were made of."""
+def describe_table(table: Table) -> TableSection:
+    """Describe a table: its size, and the digest of its file or, without one, of its contents."""
+    path = table.origin.path
+    return TableSection(
+        rows=table.rows,
+        columns=len(table.names),
+        sha256=tables.digest(table) if path is None else tables.file_digest(path),
+        sha256_of="contents" if path is None else "file",
+    )
+
+
+def describe_records(n_read: int, n_released: int, missing: str, n_missing: int) -> RecordsSection:
+    """Count the records read, released and dropped and, if imputed, the missing values."""
+    return RecordsSection(
+        read=n_read,
+        released=n_released,
+        dropped=n_read - n_released,
+        imputed=n_missing if missing == "impute" else None,
+    )
+
+
+def describe_cells(partition: Partition, sse_ratio: float, **entries: Any) -> CellsSection:
+    """Count the cells and their sizes."""
     sizes, counts = np.unique(partition.sizes, return_counts=True)
-    return {
-        "count": len(partition),
-        "smallest": int(sizes[0]),
-        "largest": int(sizes[-1]),
-        "distortion": methods.distortion(encoded.matrix, partition.labels, weights=encoded.weights),
-        "sizes": {str(size): int(count) for size, count in zip(sizes, counts, strict=True)},
-    }
+    return CellsSection(
+        count=len(partition),
+        smallest=int(sizes[0]),
+        largest=int(sizes[-1]),
+        sizes={str(size): int(number) for size, number in zip(sizes, counts, strict=True)},
+        sse_ratio=sse_ratio,
+        **entries,
+    )
 
 
-def describe_merging(
+def describe_requirements(
     limits: Mapping[str, float], before: Partition, after: Partition, rounds: int, encoded: Encoded
-) -> dict[str, Any]:
-    """What was required, how many cells were merged away for it and in how many rounds, and the distortion before.
-
-    Under ``merged``; nothing where nothing was required.
-    """
-    merged = {
-        "require": dict(limits),
-        "cells_before": len(before),
-        "merged_cells": len(before) - len(after),
-        "distortion_before": methods.distortion(
-            encoded.matrix, before.labels, weights=encoded.weights
-        ),
-        "rounds": rounds,
-    }
-    return {"merged": merged} if limits else {}
-
-
-def describe_blocks(
-    columns: Sequence[Sequence[str]], cells: Sequence[int], k: int, found: int
-) -> dict[str, Any] | None:
-    """The blocks that cells were made of, their k and what k all of them together came to; None without blocks."""
-    if not columns:
+) -> RequirementsSection | None:
+    """Describe the requirements and the merging they caused; None if nothing was required."""
+    if not limits:
         return None
-    return {
-        "k": k,
-        "columns": [list(names) for names in columns],
-        "cells": list(cells),
-        "jointly_k_anonymous": found >= k,
-    }
+    return RequirementsSection(
+        limits=dict(limits),
+        cells_before=len(before),
+        cells_merged=len(before) - len(after),
+        sse_ratio_before=methods.distortion(encoded.matrix, before.labels, weights=encoded.weights),
+        rounds=rounds,
+    )
 
 
-def describe_dependence(weight: float, distortion: float, loss: float) -> dict[str, Any]:
-    """The weight of dependence, what the points of both sides lost, and the sum that was minimized."""
-    return {
-        "lambda": weight,
-        "distortion": distortion,
-        "dependence_loss": loss,
-        "weighted": (1 - weight) * distortion + weight * loss,
-    }
+def describe_dependence(
+    weight: float, quasi_identifier_loss: float, confidential_loss: float
+) -> DependenceSection:
+    """Describe the trade-off with confidential columns."""
+    return DependenceSection(
+        weight=weight,
+        quasi_identifier_loss=quasi_identifier_loss,
+        confidential_loss=confidential_loss,
+        weighted_loss=(1 - weight) * quasi_identifier_loss + weight * confidential_loss,
+    )
 
 
-def limits_of(manifest: Mapping[str, Any]) -> Mapping[str, float]:
-    """The limits that the release had to meet; none if the manifest tells of none."""
-    return _entries(_entries(_entries(manifest, "cells"), "merged"), "require")
+def row_order(table: Table, manifest: Manifest) -> Integers:
+    """Return the order in which rows are written.
 
-
-def row_order(table: Table, manifest: Mapping[str, Any]) -> Integers:
-    """An order of the rows that only someone with the original table can work out, even with the manifest at hand.
-
-    It differs from release to release of one table, so that two of them cannot be laid side by side.
+    Only someone with the original table can compute it, even with the manifest at hand. It depends
+    on the settings, so the rows of two releases of one table cannot be matched by position.
     """
-    making = {name: manifest[name] for name in ("k", "method", "seed", "missing", "columns")}
-    limits = limits_of(manifest)
-    making |= {"require": dict(limits)} if limits else {}
-    making |= {
-        name: manifest[name] for name in ("dependence", "blocks") if manifest.get(name) is not None
-    }
-    key = tables.digest(table, key=json.dumps(making, sort_keys=True, default=str).encode())
+    entries = {"k", "method", "seed", "missing", "columns", "dependence", "blocks"}
+    settings = manifest.model_dump(mode="json", include=entries, exclude_none=True)
+    settings["limits"] = dict(manifest.limits)
+    key = tables.digest(table, key=json.dumps(settings, sort_keys=True).encode())
     return np.random.default_rng(int(key, 16)).permutation(table.rows)
 
 
 def find_contradictions(
-    manifest: Mapping[str, Any], original: Table, released: Table, schema: Schema
+    manifest: Manifest, original: Table, released: Table, schema: Schema
 ) -> tuple[str, ...]:
-    """What the manifest says that does not hold for these tables and this schema, a sentence each."""
-    quasi = {
-        name for name, facts in _entries(manifest, "columns").items() if "quasi" in _values(facts)
+    """Return the statements of the manifest that are false for these tables, as sentences."""
+    quasi = {name for name, column in manifest.columns.items() if column.role == "quasi"}
+    statements = {
+        "The original table is not the one the release was produced from (digests differ).": (
+            _differs(manifest.input, original)
+        ),
+        "The released file is not the one that was published (digests differ).": (
+            manifest.output is not None and _differs(manifest.output, released)
+        ),
+        f"The release has {released.rows:,} records, not the number in the manifest.": (
+            manifest.records.released != released.rows
+        ),
+        f"The original has {original.rows:,} records, not the number in the manifest.": (
+            manifest.records.read != original.rows
+        ),
+        "The release has a class smaller than the k in the manifest.": (
+            _has_smaller_class(manifest.k, released, schema)
+        ),
+        "Quasi-identifiers in the manifest have another role in the schema.": (
+            not quasi <= set(schema.keys)
+        ),
     }
-    records = _entries(manifest, "records")
-    found = {
-        "The original is not the table that the release was made of: its digest is not the manifest's.": (
-            _another(manifest.get("input"), original)
-        ),
-        "The release is not the file that was written: its digest is not the manifest's.": (
-            _another(manifest.get("output"), released)
-        ),
-        f"The manifest speaks of another number of released records than {released.rows}.": (
-            records.get("out", released.rows) != released.rows
-        ),
-        f"The manifest speaks of another number of original records than {original.rows}.": (
-            records.get("in", original.rows) != original.rows
-        ),
-        "The release has a smaller class than the k of the manifest allows.": (
-            _has_less(manifest.get("k"), released, schema)
-        ),
-        "Quasi-identifiers of the manifest have another role in the schema given.": not quasi
-        <= set(schema.keys),
-    }
-    return tuple(sentence for sentence, holds in found.items() if holds)
+    return tuple(sentence for sentence, is_false in statements.items() if is_false)
 
 
-def _has_less(k: Any, released: Table, schema: Schema) -> bool:
-    """True if the release is known to have a class of fewer than k records."""
-    if not isinstance(k, int) or not released.rows or not set(schema.keys) <= set(released.columns):
+def _has_smaller_class(k: int, released: Table, schema: Schema) -> bool:
+    if not released.rows or not set(schema.keys) <= set(released.columns):
         return False
     return int(auditing.class_sizes(released, schema.keys).min()) < k
 
 
-def _entries(manifest: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of the manifest; nothing if it is damaged."""
-    part = manifest.get(name)
-    return part if isinstance(part, Mapping) else {}
-
-
-def _values(facts: Any) -> list[Any]:
-    return list(facts.values()) if isinstance(facts, Mapping) else []
-
-
-def _another(described: Any, table: Table) -> bool:
-    """True if the table is known not to be the one described."""
-    if not isinstance(described, Mapping) or "sha256" not in described:
-        return False
-    if described.get("sha256_of") == "contents":
-        return bool(tables.digest(table) != described["sha256"]) and table.origin.path is None
+def _differs(section: TableSection, table: Table) -> bool:
+    """Return True if the table is certainly not the one described."""
     path = table.origin.path
-    return path is not None and tables.file_digest(path) != described["sha256"]
+    if section.sha256_of == "contents":
+        return path is None and tables.digest(table) != section.sha256
+    return path is not None and tables.file_digest(path) != section.sha256

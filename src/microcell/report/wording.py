@@ -278,7 +278,7 @@ def imputed(manifest: Plain | None) -> str:
 
     Examples
     --------
-    >>> imputed({"records": {"in": 60, "out": 60, "dropped": 0, "imputed": 1}})
+    >>> imputed({"records": {"read": 60, "released": 60, "dropped": 0, "imputed": 1}})
     '1 missing value of a quasi-identifier was imputed: its record publishes what the others of its cell do.'
     """
     count = _part(manifest or {}, "records").get("imputed")
@@ -297,12 +297,12 @@ def rerun(manifest: Plain | None) -> str:
 
     Examples
     --------
-    >>> rerun({"k": 5, "seed": 7, "method": {"asked": "vmdav", "used": "vmdav", "options": {"gamma": 0.2}}})
+    >>> rerun({"k": 5, "seed": 7, "method": {"requested": "vmdav", "used": "vmdav", "options": {"gamma": 0.2}}})
     'microcell anonymize ORIGINAL -s SCHEMA -k 5 --method vmdav --set gamma=0.2 --seed 7 -o RELEASED'
     """
     told = manifest or {}
     method, k, seed = _part(told, "method"), told.get("k"), told.get("seed")
-    asked = method.get("asked", method.get("used"))
+    asked = method.get("requested", method.get("used"))
     if not (isinstance(k, int) and isinstance(seed, int) and isinstance(asked, str)) or method.get(
         "batches"
     ):
@@ -354,7 +354,7 @@ def _settings(options: Plain) -> Iterator[str]:
 def _design(manifest: Plain) -> Iterator[str]:
     """The weight of dependence, and the blocks."""
     weight, columns = (
-        _part(manifest, "dependence").get("lambda"),
+        _part(manifest, "dependence").get("weight"),
         _part(manifest, "blocks").get("columns"),
     )
     if isinstance(weight, (int, float)):
@@ -373,7 +373,7 @@ def _demands(manifest: Plain) -> Iterator[str]:
 
 
 def _limits(manifest: Plain) -> dict[str, float]:
-    limits = _part(_part(_part(manifest, "cells"), "merged"), "require")
+    limits = _part(_part(manifest, "requirements"), "limits")
     return {name: limit for name, limit in limits.items() if isinstance(limit, (int, float))}
 
 
@@ -396,7 +396,7 @@ def _treatment(column: Plain) -> str:
 
 def _method(manifest: Plain) -> str:
     method = _part(manifest, "method")
-    used, asked, why = (_word(method.get(key)) for key in ("used", "asked", "why"))
+    used, asked, why = (_word(method.get(key)) for key in ("used", "requested", "reason"))
     if not used:
         return ""
     options = ", ".join(
@@ -416,7 +416,7 @@ def _batches(manifest: Plain) -> str:
 
 def _records(manifest: Plain) -> str:
     records = _part(manifest, "records")
-    parts = (("in", "in the original"), ("out", "published"), ("dropped", "dropped"))
+    parts = (("read", "in the original"), ("released", "published"), ("dropped", "dropped"))
     counts = ((records.get(key), words) for key, words in parts)
     return ", ".join(f"{count:,} {words}" for count, words in counts if isinstance(count, int))
 
@@ -447,7 +447,8 @@ def _blocks(manifest: Plain) -> str:
 
 def _dependence(manifest: Plain) -> str:
     told = _part(manifest, "dependence")
-    figures = [told.get(name) for name in ("lambda", "distortion", "dependence_loss", "weighted")]
+    names = ("weight", "quasi_identifier_loss", "confidential_loss", "weighted_loss")
+    figures = [told.get(name) for name in names]
     if not all(isinstance(figure, (int, float)) for figure in figures):
         return ""
     weight, lost, unpredicted, both = map(_word, figures)
@@ -459,8 +460,8 @@ def _required(manifest: Plain) -> str:
 
 
 def _merged(manifest: Plain) -> str:
-    merged = _part(_part(manifest, "cells"), "merged")
-    count, before = (merged.get(key) for key in ("merged_cells", "cells_before"))
+    merged = _part(manifest, "requirements")
+    count, before = (merged.get(key) for key in ("cells_merged", "cells_before"))
     if not (isinstance(count, int) and isinstance(before, int)):
         return ""
     return f"{count:,} of {counted(before, 'cell')} merged away to meet what was required"

@@ -1,4 +1,8 @@
-"""Facts about a table's columns, and a schema drafted from them: each guess with its reason, no value shown."""
+"""Inspect a table and draft a schema from it, with a reason for each guess.
+
+Inspections contain counts, types and reasons, never values of the table (except the order of
+categories in a drafted ordinal column, which the schema needs).
+"""
 
 import re
 import unicodedata
@@ -15,420 +19,62 @@ from microcell.model import Column, Schema, Table, Values
 from microcell.schema.vocabulary import (
     AXES,
     CATEGORICAL,
-    DEGREES,
-    ENDING,
-    EXPRESSIONS,
+    CONFIDENTIAL,
+    ID_SUFFIX,
     IDENTIFYING,
-    KNOWN,
-    LOOSELY,
     NUMBERED,
-    SENSITIVE,
+    PATTERNS,
+    QUASI_IDENTIFYING,
+    SCALES,
+    WEAKLY_IDENTIFYING,
     WEIGHTS,
 )
 
-__all__ = [
-    "KIND_RULES",
-    "ROLE_RULES",
-    "Clues",
-    "ColumnFacts",
-    "Guess",
-    "Inspection",
-    "Role",
-    "draft_schema",
-    "first_guess",
-    "inspect",
-    "named",
-    "remarks",
-    "spell",
-]
+__all__ = ["ColumnFacts", "Inspection", "draft_schema", "inspect", "normalize"]
 
-_LOOKED_AT = 1000  # so many categories of a text column are looked at for their shape
-_FEW_WORDS = 5
-_MANY = 50
-_ISO = len("YYYY-MM-DD")
+_SAMPLE_SIZE = 1000
+"""Categories of a text column that are examined."""
+
+_MAX_EXCEPTIONS = 5
+"""Distinct values that may deviate from the pattern of a text column."""
+
+_MIN_ROWS = 10
+"""With fewer rows, it means nothing that all values are different."""
+
+_MANY_CATEGORIES = 50
+_ISO_DATE_LENGTH = len("YYYY-MM-DD")
 _NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
-_THOUSANDS = {
-    ",": "[.]",
-    "'": "[.,]",
-    ".": ",",
-    " ": "[.,]",
-}  # signs between thousands, and those before decimals
-_CERTAIN = (
-    ",",
-    "'",
-)  # between groups of digits without decimals, other signs may be those of a code
+_DECIMAL_POINTS = {",": "[.]", "'": "[.,]", ".": ",", " ": "[.,]"}
+"""Possible decimal points by thousands separator."""
+
+_UNAMBIGUOUS_SEPARATORS = (",", "'")
+"""Between groups of digits without decimals, other characters may belong to a code."""
+
 _GROUPED = {
-    sign: re.compile(
-        rf"\s*[+-]?(?:[0-9]{{1,3}}(?P<groups>(?:{re.escape(sign)}[0-9]{{3}})+)|[0-9]+)(?P<decimals>{point}[0-9]+)?\s*"
+    separator: re.compile(
+        rf"\s*[+-]?(?:[0-9]{{1,3}}(?P<groups>(?:{re.escape(separator)}[0-9]{{3}})+)|[0-9]+)"
+        rf"(?P<decimals>{point}[0-9]+)?\s*"
     )
-    for sign, point in _THOUSANDS.items()
+    for separator, point in _DECIMAL_POINTS.items()
 }
-# A point is written between day and month in this order only.
+# With points, the day always precedes the month.
 _DATE = re.compile(
     r"\s*(?:(?P<first>[0-9]{1,2})(?P<sign>[/-])(?P<second>[0-9]{1,2})(?P=sign)[0-9]{4}"
     r"|[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}|[0-9]{4}([/-])[0-9]{1,2}\4[0-9]{1,2})\s*"
 )
-_DATE_FORMS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
-
-
-@dataclass(frozen=True)
-class Clues:
-    """A column and what can be told of it; found out when first asked for."""
-
-    name: str
-    values: Values
-
-    @cached_property
-    def spelled(self) -> str:
-        return spell(self.name)
-
-    @cached_property
-    def present(self) -> NDArray[Any]:
-        missing = self.values.missing
-        return self.values.data[~missing] if missing.any() else self.values.data
-
-    @cached_property
-    def used(self) -> NDArray[Any]:
-        """The distinct values, or codes of them."""
-        if self.values.storage in ("text", "boolean"):
-            return np.flatnonzero(np.bincount(self.present.astype(np.int64)))
-        # Counting makes NumPy sort, which is ten times as fast here as its hashing.
-        return np.unique(self.present, return_counts=True)[0]
-
-    @property
-    def distinct(self) -> int:
-        return len(self.used)
-
-    @cached_property
-    def words(self) -> tuple[str, ...]:
-        """Some of the categories that occur in a text column, evenly taken; all if they are few."""
-        some = (
-            self.used[:: self.distinct // _LOOKED_AT + 1].tolist()
-            if self.values.storage == "text"
-            else ()
-        )
-        return tuple(self.values.categories[code] for code in some)
-
-    @cached_property
-    def strangers(self) -> int:
-        """How many values of a text column are a few words among numbers; 0 if it does not hold numbers mostly."""
-        number = _GROUPED[self.separator] if self.separator else _NUMBER
-        if not self._mostly(number):
-            return 0
-        strange = [
-            code
-            for code in self.used.tolist()
-            if not number.fullmatch(self.values.categories[code])
-        ]
-        many = self._count(strange)
-        return many if len(strange) <= _FEW_WORDS and 2 * many <= len(self.present) else 0
-
-    @cached_property
-    def separator(self) -> str | None:
-        """The sign between the thousands of a text column's numbers; None if it does not hold such numbers mostly."""
-        return next((sign for sign in _GROUPED if self._is_grouped(sign)), None)
-
-    @cached_property
-    def dates(self) -> Literal["certain", "either way"] | None:
-        """Whether a text column holds dates mostly, and if so, whether day and month can be told apart."""
-        if not self._mostly(_DATE):
-            return None
-        found = [_DATE.fullmatch(word) for word in self.words]
-        numbers = [
-            int(match[part] or 0) for match in found if match for part in ("first", "second")
-        ]
-        return "either way" if all(1 <= number <= 12 for number in numbers) else "certain"
-
-    @cached_property
-    def undated(self) -> int:
-        """How many values of a text column of dates are not of the form that most of them have, or no day there is."""
-        form = max(_DATE_FORMS, key=lambda form: sum(_is_day(word, form) for word in self.words))
-        return self._count(
-            [code for code in self.used.tolist() if not _is_day(self.values.categories[code], form)]
-        )
-
-    @property
-    def nearly_unique(self) -> bool:
-        """True for text of many values, of which more than half of the records have their own."""
-        return (
-            self.values.storage == "text"
-            and self.distinct >= _MANY
-            and 2 * self.distinct > len(self.present)
-        )
-
-    @cached_property
-    def whole(self) -> bool:
-        """True for numbers without a fraction."""
-        return self.values.is_number and bool((self.used == np.floor(self.used)).all())
-
-    def within(self, low: float, high: float) -> bool:
-        """True for numbers from ``low`` to ``high``."""
-        return (
-            self.values.is_number
-            and self.distinct > 0
-            and bool(low <= self.used[0] and self.used[-1] <= high)
-        )
-
-    def _mostly(self, pattern: re.Pattern[str]) -> bool:
-        """True for a text column of such words, but for a few."""
-        odd = sum(pattern.fullmatch(word) is None for word in self.words)
-        return odd <= _FEW_WORDS and 2 * odd < len(self.words)
-
-    def _is_grouped(self, sign: str) -> bool:
-        found = {word: _GROUPED[sign].fullmatch(word) for word in self.words}
-        # A number that the sign does not group, such as 1,5, tells that it stands before decimals.
-        if not self._mostly(_GROUPED[sign]) or any(
-            _NUMBER.fullmatch(word) for word in found if not found[word]
-        ):
-            return False
-        grouped = [match for match in found.values() if match and match["groups"]]
-        return any(match["decimals"] or sign in _CERTAIN for match in grouped)
-
-    def _count(self, codes: list[int]) -> int:
-        """The number of values that are these categories."""
-        return int(np.bincount(self.present.astype(np.int64))[codes].sum())
-
-
-def _is_day(text: str, form: str) -> bool:
-    """True if the text is read as a date of that form."""
-    try:
-        strptime(text.strip(), form)
-    except ValueError:
-        return False
-    return form != "%Y-%m-%d" or len(text.strip()) == _ISO
-
-
-def spell(text: str) -> str:
-    """The words of a name or category, in plain small letters, apart by one blank: "NoteÄrztin_2" is note arztin 2."""
-    apart = re.sub(r"(?<=[a-zß-ÿ0-9])(?=[A-ZÀ-Þ])|(?<=[A-Z])(?=[A-Z][a-z])", " ", text)
-    letters = (
-        letter
-        for letter in unicodedata.normalize("NFKD", apart)
-        if not unicodedata.combining(letter)
-    )
-    return " ".join(re.findall(r"[^\W\d_]+|\d+", "".join(letters).casefold()))
-
+_DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
 
 Role = Literal["identifier", "quasi", "confidential", "weight", "drop"]
-
-_FEW = 10  # in fewer rows, values that all differ tell nothing
-
-
-@dataclass(frozen=True)
-class Guess:
-    """A role or kind, why, and the order of an ordinal column."""
-
-    what: Any
-    why: str
-    order: tuple[str, ...] | None = None
-
-
-Rule = Callable[[Clues], Guess | None]
-
-
-def named(clues: Clues, hints: Iterable[str]) -> str | None:
-    return next((meaning for meaning in hints if EXPRESSIONS[meaning].search(clues.spelled)), None)
-
-
-def _by_name(role: Role, hints: Iterable[str], test: Callable[[Clues], bool] | None = None) -> Rule:
-    def rule(clues: Clues) -> Guess | None:
-        meaning = named(clues, hints)
-        return (
-            Guess(role, f"named like {meaning}")
-            if meaning and (test is None or test(clues))
-            else None
-        )
-
-    return rule
-
-
-def _is_prose(clues: Clues) -> bool:
-    """True for text that is not numbers with some words for missing or signs between thousands, nor dates."""
-    return clues.values.storage == "text" and not (
-        clues.strangers or clues.separator or clues.dates
-    )
-
-
-def _all_differ(clues: Clues) -> bool:
-    return clues.distinct == len(clues.present) >= _FEW and (
-        clues.whole or clues.values.storage == "text"
-    )
-
-
-def _identifier_if_mail(clues: Clues) -> Guess | None:
-    mail = clues.words and all("@" in word for word in clues.words)
-    return Guess("identifier", "text that looks like mail addresses") if mail else None
-
-
-def _identifier_if_distinct_text(clues: Clues) -> Guess | None:
-    rows = len(clues.present)
-    if not _is_prose(clues) or rows < _FEW or clues.distinct < 0.9 * rows:
-        return None
-    every = "every value differs" if clues.distinct == rows else "nearly every value differs"
-    return Guess("identifier", f"{every} and it is text: names a person")
-
-
-def _identifier_if_sequence(clues: Clues) -> Guess | None:
-    rows, (low, high) = len(clues.present), clues.used[[0, -1]].tolist()
-    sequence = clues.whole and clues.distinct == rows >= _FEW and high - low == rows - 1
-    return (
-        Guess("identifier", "whole numbers in sequence: numbers the records") if sequence else None
-    )
-
-
-def _identifier_if_nearly_unique(clues: Clues) -> Guess | None:
-    if (
-        not (clues.nearly_unique and _is_prose(clues))
-        or first_guess(KIND_RULES, clues).what != "nominal"
-    ):
-        return None
-    counts = f"{_distinct_values(clues)} in {len(clues.present)} records"
-    return Guess("identifier", f"text that hardly repeats, {counts}: may name a person")
-
-
-def _quasi_in_doubt(clues: Clues) -> Guess:
-    differs = (
-        "; every value differs, so it may be an identifier"
-        if clues.distinct == len(clues.present) > 1
-        else ""
-    )
-    return Guess(
-        "quasi", f"nothing tells its role, so the safe side: what an outsider may know{differs}"
-    )
-
-
-# The first rule with an opinion is taken; the last one always has one.
-ROLE_RULES: tuple[Rule, ...] = (
-    _by_name("identifier", IDENTIFYING),
-    _identifier_if_mail,
-    _by_name("weight", WEIGHTS, lambda clues: clues.within(5e-324, np.finfo(np.float64).max)),
-    _by_name("quasi", KNOWN),
-    _identifier_if_distinct_text,
-    _identifier_if_sequence,
-    _by_name("confidential", SENSITIVE),
-    _by_name("identifier", LOOSELY, lambda clues: clues.distinct > len(clues.present) / 2),
-    _by_name("identifier", ENDING, _all_differ),
-    _identifier_if_nearly_unique,
-    _quasi_in_doubt,
-)
-
-
-def _datetime_if_time(clues: Clues) -> Guess | None:
-    return Guess("datetime", f"a {clues.values.storage}") if clues.values.is_time else None
-
-
-def _ordinal_if_declared(clues: Clues) -> Guess | None:
-    return (
-        Guess("ordinal", "its categories have an order", clues.values.categories)
-        if clues.values.ordered
-        else None
-    )
-
-
-def _ordinal_if_scale(clues: Clues) -> Guess | None:
-    if clues.values.storage != "text" or not 2 <= clues.distinct <= 30:
-        return None
-    spelled = {word: spell(word) for word in clues.words}
-    numbered = {
-        text: int(found[1]) for text in spelled.values() if (found := NUMBERED.fullmatch(text))
-    }
-    for degrees in (*DEGREES, numbered):
-        if all(text in degrees for text in spelled.values()):
-            order = tuple(sorted(spelled, key=lambda word, degrees=degrees: degrees[spelled[word]]))  # type: ignore[misc]
-            return Guess("ordinal", "words of a well-known scale; check the order", order)
-    return None
-
-
-def _code_if_digits(clues: Clues) -> Guess | None:
-    lengths = {len(word) for word in clues.words}
-    if len(lengths) == 1 and lengths != {1} and all(word.isdigit() for word in clues.words):
-        return Guess("code", "text of equal length made of digits")
-    if not named(clues, ["a postal code"]) or not (
-        clues.words or (clues.whole and clues.within(1000, 1e10))
-    ):
-        return None
-    return Guess("code", "text" if clues.words else "whole numbers, leading zeros perhaps lost")
-
-
-def _nominal_if_categories(clues: Clues) -> Guess | None:
-    if clues.values.storage == "boolean":
-        return Guess("nominal", "true or false")
-    if clues.whole and clues.distinct <= 50 and named(clues, CATEGORICAL):
-        return Guess("nominal", f"{clues.distinct} whole numbers that stand for categories")
-    if clues.values.storage == "text" or (clues.whole and clues.distinct == 2):
-        return Guess("nominal", _distinct_values(clues))
-    return None
-
-
-def _ordinal_if_grades(clues: Clues) -> Guess | None:
-    few = (
-        clues.whole
-        and 3 <= clues.distinct <= 7
-        and clues.within(0, 10)
-        and not named(clues, ["an age or birth"])
-    )
-    return Guess("ordinal", "a few whole-number grades") if few else None
-
-
-KIND_RULES: tuple[Rule, ...] = (
-    _datetime_if_time,
-    _ordinal_if_declared,
-    _ordinal_if_scale,
-    _code_if_digits,
-    _nominal_if_categories,
-    _ordinal_if_grades,
-    lambda clues: Guess("numeric", f"numbers with {_distinct_values(clues)}"),
-)
-
-
-def remarks(clues: Clues) -> Iterator[str]:
-    """What a person should know of a column that is kept as text."""
-    if clues.separator:
-        decimal = ", decimal=','" if clues.separator == "." else ""
-        yield (
-            f"numbers with {clues.separator!r} between thousands: take it out, or read the file with pandas.read_csv("
-            f"..., thousands={clues.separator!r}{decimal})"
-        )
-    if clues.strangers:
-        yield f"numbers but for {_counted(clues.strangers, 'value')}: perhaps words for missing, see --na"
-    elif clues.dates:
-        yield _date_remark(clues)
-    elif clues.nearly_unique and not clues.separator:
-        yield f"hardly repeats in {len(clues.present)} records"
-
-
-def _date_remark(clues: Clues) -> str:
-    if clues.dates == "either way":
-        return "looks like dates day/month/year that could be read either way: write them as YYYY-MM-DD"
-    if not clues.undated:
-        return "looks like dates, but is text: convert it to dates, or write them as YYYY-MM-DD"
-    return (
-        f"looks like dates, but is text because of {_counted(clues.undated, 'value')} not read as a date: write all as "
-        "YYYY-MM-DD, or see --na"
-    )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def _distinct_values(clues: Clues) -> str:
-    return _counted(clues.distinct, "distinct value")
-
-
-def first_guess(rules: Iterable[Rule], clues: Clues) -> Guess:
-    return next(guess for rule in rules if (guess := rule(clues)))
-
-
 Axis = Literal["latitude", "longitude"]
 
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What was found out about a column, and what it is taken for.
+    """Facts about a column, and its drafted role and kind.
 
-    ``reason`` says why it has its ``role`` and ``kind``. ``order`` is an ordinal column's drafted order, lowest first.
-    The two columns of a location bear its name in ``location``, and which of them they are in ``axis``.
+    ``reason`` explains the role and the kind. ``order`` is the drafted order of an ordinal column,
+    lowest first. The two columns of a location have its name in ``location`` and their own part in
+    ``axis``.
     """
 
     name: str
@@ -445,10 +91,10 @@ class ColumnFacts:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found out about a table.
+    """Facts about a table.
 
-    ``duplicates`` counts the rows that repeat an earlier one; ``unique``, the rows that no other row equals in the
-    drafted quasi-identifiers.
+    ``duplicates`` counts the rows that repeat an earlier row, and ``unique`` the rows whose
+    combination of drafted quasi-identifiers no other row has.
     """
 
     rows: int
@@ -457,53 +103,450 @@ class Inspection:
     columns: tuple[ColumnFacts, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The inspection as plain data, ready for JSON."""
+        """Return the inspection as plain data, ready for JSON."""
         return asdict(self)
 
 
 def inspect(table: Table) -> Inspection:
-    """The facts of each column, with a role and a kind drafted and the reason for each; in doubt, a quasi-identifier.
+    """Describe each column and draft its role and kind; in doubt, a quasi-identifier.
 
-    Names are understood in English, Spanish, German and French. About 0.05 s a column of a million rows.
+    Column names are understood in English, Spanish, German and French. Takes about 0.05 s per
+    column with a million rows.
 
     Examples
     --------
     >>> age = Values("integer", np.arange(30) % 9 + 30, np.zeros(30, dtype=bool))
     >>> facts = inspect(Table({"age": age}, rows=30, native=None)).columns[0]
     >>> facts.role, facts.kind, facts.reason
-    ('quasi', 'numeric', 'named like an age or birth; numbers with 9 distinct values')
+    ('quasi', 'numeric', 'Named like an age or date of birth. Numbers with 9 distinct values.')
     """
-    clues = [Clues(name, values) for name, values in table.columns.items()]
-    places = _find_locations(clues)
-    columns = _with_one_weight([_facts(item, places.get(item.name)) for item in clues])
+    profiles = [_Profile(name, values) for name, values in table.columns.items()]
+    locations = _find_locations(profiles)
+    columns = _with_one_weight([_facts(item, locations.get(item.name)) for item in profiles])
     keys = [table.columns[column.name] for column in columns if column.role == "quasi"]
-    _, repeats = np.unique(_fingerprints(table.columns.values(), table.rows), return_counts=True)
-    _, sizes = np.unique(_fingerprints(keys, table.rows), return_counts=True)
-    return Inspection(
-        table.rows, table.rows - len(repeats), int((sizes == 1).sum()), tuple(columns)
-    )
+    _, repeats = np.unique(_hash_rows(table.columns.values(), table.rows), return_counts=True)
+    _, sizes = np.unique(_hash_rows(keys, table.rows), return_counts=True)
+    duplicates = table.rows - len(repeats)
+    return Inspection(table.rows, duplicates, int((sizes == 1).sum()), tuple(columns))
 
 
 def draft_schema(inspection: Inspection) -> Schema:
-    """The schema with the drafted roles and kinds: a start, to be read and corrected."""
-    of: dict[str, list[str]] = {
+    """Return a schema with the drafted roles and kinds, to be reviewed and corrected."""
+    by_role: dict[str, list[str]] = {
         role: [] for role in ("identifier", "quasi", "confidential", "weight", "drop")
     }
     for facts in inspection.columns:
-        of[facts.role].append(facts.name)
+        by_role[facts.role].append(facts.name)
     quasi = dict.fromkeys(
-        _drafted(facts, inspection.columns) for facts in inspection.columns if facts.role == "quasi"
+        _draft_column(facts, inspection.columns)
+        for facts in inspection.columns
+        if facts.role == "quasi"
     )
     return Schema(
-        of["identifier"],
-        tuple(quasi),
-        of["confidential"],
-        next(iter(of["weight"]), None),
-        drop=of["drop"],
+        identifiers=by_role["identifier"],
+        quasi=tuple(quasi),
+        confidential=by_role["confidential"],
+        weight=next(iter(by_role["weight"]), None),
+        drop=by_role["drop"],
     )
 
 
-def _drafted(facts: ColumnFacts, columns: Iterable[ColumnFacts]) -> Column:
+def normalize(text: str) -> str:
+    """Split a name into lower-case words without accents.
+
+    Examples
+    --------
+    >>> normalize("NoteÄrztin_2")
+    'note arztin 2'
+    """
+    apart = re.sub(r"(?<=[a-zß-ÿ0-9])(?=[A-ZÀ-Þ])|(?<=[A-Z])(?=[A-Z][a-z])", " ", text)
+    letters = (
+        letter
+        for letter in unicodedata.normalize("NFKD", apart)
+        if not unicodedata.combining(letter)
+    )
+    return " ".join(re.findall(r"[^\W\d_]+|\d+", "".join(letters).casefold()))
+
+
+@dataclass(frozen=True)
+class _Profile:
+    """A column with properties that the rules use, computed on first access."""
+
+    name: str
+    values: Values
+
+    @cached_property
+    def normalized_name(self) -> str:
+        return normalize(self.name)
+
+    @cached_property
+    def present(self) -> NDArray[Any]:
+        missing = self.values.missing
+        return self.values.data[~missing] if missing.any() else self.values.data
+
+    @cached_property
+    def used(self) -> NDArray[Any]:
+        """The distinct values, or their codes."""
+        if self.values.storage in ("text", "boolean"):
+            return np.flatnonzero(np.bincount(self.present.astype(np.int64)))
+        # With return_counts NumPy sorts, which is ten times as fast here as its hashing.
+        return np.unique(self.present, return_counts=True)[0]
+
+    @property
+    def distinct(self) -> int:
+        return len(self.used)
+
+    @cached_property
+    def sample(self) -> tuple[str, ...]:
+        """Evenly spaced categories that occur in a text column; all if there are few."""
+        if self.values.storage != "text":
+            return ()
+        codes = self.used[:: self.distinct // _SAMPLE_SIZE + 1].tolist()
+        return tuple(self.values.categories[code] for code in codes)
+
+    @cached_property
+    def non_numbers(self) -> int:
+        """Number of values that are not numbers, in a text column that otherwise has numbers."""
+        number = _GROUPED[self.thousands_separator] if self.thousands_separator else _NUMBER
+        if not self._mostly(number):
+            return 0
+        categories = self.values.categories
+        codes = [code for code in self.used.tolist() if not number.fullmatch(categories[code])]
+        count = self._count(codes)
+        return count if len(codes) <= _MAX_EXCEPTIONS and 2 * count <= len(self.present) else 0
+
+    @cached_property
+    def thousands_separator(self) -> str | None:
+        return next((sign for sign in _GROUPED if self._is_grouped(sign)), None)
+
+    @cached_property
+    def dates(self) -> Literal["unambiguous", "ambiguous"] | None:
+        """Whether a text column has mostly dates, and whether their day and month are clear."""
+        if not self._mostly(_DATE):
+            return None
+        matches = [_DATE.fullmatch(text) for text in self.sample]
+        numbers = [
+            int(match[part] or 0) for match in matches if match for part in ("first", "second")
+        ]
+        return "ambiguous" if all(1 <= number <= 12 for number in numbers) else "unambiguous"
+
+    @cached_property
+    def invalid_dates(self) -> int:
+        """Number of values that are not dates in the column's most frequent format."""
+        frequent = max(
+            _DATE_FORMATS, key=lambda form: sum(_is_date(text, form) for text in self.sample)
+        )
+        categories = self.values.categories
+        return self._count(
+            [code for code in self.used.tolist() if not _is_date(categories[code], frequent)]
+        )
+
+    @property
+    def rarely_repeats(self) -> bool:
+        """Whether a text column has many values, more than half as many as records."""
+        return (
+            self.values.storage == "text"
+            and self.distinct >= _MANY_CATEGORIES
+            and 2 * self.distinct > len(self.present)
+        )
+
+    @cached_property
+    def is_integral(self) -> bool:
+        return self.values.is_number and bool((self.used == np.floor(self.used)).all())
+
+    @property
+    def is_plain_text(self) -> bool:
+        """Whether the column has text other than formatted numbers or dates."""
+        return self.values.storage == "text" and not (
+            self.non_numbers or self.thousands_separator or self.dates
+        )
+
+    @property
+    def all_differ(self) -> bool:
+        return self.distinct == len(self.present) >= _MIN_ROWS and (
+            self.is_integral or self.values.storage == "text"
+        )
+
+    def is_within(self, low: float, high: float) -> bool:
+        return (
+            self.values.is_number
+            and self.distinct > 0
+            and bool(low <= self.used[0] and self.used[-1] <= high)
+        )
+
+    def meaning(self, candidates: Iterable[str]) -> str | None:
+        """The first of these meanings that the column's name has."""
+        name = self.normalized_name
+        return next((item for item in candidates if PATTERNS[item].search(name)), None)
+
+    def _mostly(self, pattern: re.Pattern[str]) -> bool:
+        exceptions = sum(pattern.fullmatch(text) is None for text in self.sample)
+        return exceptions <= _MAX_EXCEPTIONS and 2 * exceptions < len(self.sample)
+
+    def _is_grouped(self, separator: str) -> bool:
+        matches = {text: _GROUPED[separator].fullmatch(text) for text in self.sample}
+        # A number such as 1,5 shows that the character is a decimal point.
+        if not self._mostly(_GROUPED[separator]) or any(
+            _NUMBER.fullmatch(text) for text in matches if not matches[text]
+        ):
+            return False
+        grouped = [match for match in matches.values() if match and match["groups"]]
+        return any(match["decimals"] or separator in _UNAMBIGUOUS_SEPARATORS for match in grouped)
+
+    def _count(self, codes: list[int]) -> int:
+        """Number of records with these categories."""
+        return int(np.bincount(self.present.astype(np.int64))[codes].sum())
+
+
+def _is_date(text: str, form: str) -> bool:
+    try:
+        strptime(text.strip(), form)
+    except ValueError:
+        return False
+    return form != "%Y-%m-%d" or len(text.strip()) == _ISO_DATE_LENGTH
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """A role or kind, the reason for it, and the order of an ordinal column."""
+
+    value: Any
+    reason: str
+    order: tuple[str, ...] | None = None
+
+
+_Rule = Callable[[_Profile], _Guess | None]
+
+
+def _apply(rules: Iterable[_Rule], profile: _Profile) -> _Guess:
+    """The guess of the first rule that applies."""
+    return next(guess for rule in rules if (guess := rule(profile)))
+
+
+def _by_name(
+    role: Role, meanings: Iterable[str], test: Callable[[_Profile], bool] | None = None
+) -> _Rule:
+    def rule(profile: _Profile) -> _Guess | None:
+        meaning = profile.meaning(meanings)
+        if meaning is None or (test is not None and not test(profile)):
+            return None
+        return _Guess(role, f"Named like {meaning}.")
+
+    return rule
+
+
+def _identifier_if_email(profile: _Profile) -> _Guess | None:
+    if profile.sample and all("@" in text for text in profile.sample):
+        return _Guess("identifier", "Looks like email addresses.")
+    return None
+
+
+def _identifier_if_distinct_text(profile: _Profile) -> _Guess | None:
+    rows = len(profile.present)
+    if not profile.is_plain_text or rows < _MIN_ROWS or profile.distinct < 0.9 * rows:
+        return None
+    nearly = "" if profile.distinct == rows else "nearly "
+    return _Guess(
+        "identifier",
+        f"Text in which {nearly}every value is different, so it probably names a person.",
+    )
+
+
+def _identifier_if_sequence(profile: _Profile) -> _Guess | None:
+    rows = len(profile.present)
+    low, high = profile.used[[0, -1]].tolist()
+    if profile.is_integral and profile.distinct == rows >= _MIN_ROWS and high - low == rows - 1:
+        return _Guess(
+            "identifier", "Consecutive whole numbers, so it probably numbers the records."
+        )
+    return None
+
+
+def _identifier_if_rarely_repeating(profile: _Profile) -> _Guess | None:
+    if not (profile.rarely_repeats and profile.is_plain_text):
+        return None
+    if _apply(_KIND_RULES, profile).value != "nominal":
+        return None
+    counts = f"{_distinct_values(profile)} in {len(profile.present)} records"
+    return _Guess("identifier", f"Text that rarely repeats ({counts}), so it may name a person.")
+
+
+def _quasi_if_unclear(profile: _Profile) -> _Guess:
+    reason = "Role unclear; treated as a quasi-identifier to be safe."
+    if profile.distinct == len(profile.present) > 1:
+        reason += " Every value is different, so it may be an identifier."
+    return _Guess("quasi", reason)
+
+
+# The first rule that applies wins; the last one always applies.
+_ROLE_RULES: tuple[_Rule, ...] = (
+    _by_name("identifier", IDENTIFYING),
+    _identifier_if_email,
+    _by_name("weight", WEIGHTS, lambda item: item.is_within(5e-324, np.finfo(np.float64).max)),
+    _by_name("quasi", QUASI_IDENTIFYING),
+    _identifier_if_distinct_text,
+    _identifier_if_sequence,
+    _by_name("confidential", CONFIDENTIAL),
+    _by_name("identifier", WEAKLY_IDENTIFYING, lambda item: item.distinct > len(item.present) / 2),
+    _by_name("identifier", ID_SUFFIX, lambda item: item.all_differ),
+    _identifier_if_rarely_repeating,
+    _quasi_if_unclear,
+)
+
+
+def _datetime_if_time(profile: _Profile) -> _Guess | None:
+    if not profile.values.is_time:
+        return None
+    return _Guess("datetime", f"Stored as {profile.values.storage}.")
+
+
+def _ordinal_if_declared(profile: _Profile) -> _Guess | None:
+    if not profile.values.ordered:
+        return None
+    return _Guess("ordinal", "The categories have a declared order.", profile.values.categories)
+
+
+def _ordinal_if_scale(profile: _Profile) -> _Guess | None:
+    if profile.values.storage != "text" or not 2 <= profile.distinct <= 30:
+        return None
+    normalized = {text: normalize(text) for text in profile.sample}
+    numbered = {
+        text: int(match[1]) for text in normalized.values() if (match := NUMBERED.fullmatch(text))
+    }
+    for scale in (*SCALES, numbered):
+        if all(text in scale for text in normalized.values()):
+            degrees = {text: scale[word] for text, word in normalized.items()}
+            order = tuple(sorted(degrees, key=degrees.__getitem__))
+            return _Guess("ordinal", "Categories of a common scale; check the order.", order)
+    return None
+
+
+def _code_if_digits(profile: _Profile) -> _Guess | None:
+    lengths = {len(text) for text in profile.sample}
+    if len(lengths) == 1 and lengths != {1} and all(text.isdigit() for text in profile.sample):
+        return _Guess("code", "Text of digits, all of the same length.")
+    if not profile.meaning(["a postal code"]):
+        return None
+    if profile.sample:
+        return _Guess("code", "Text.")
+    if profile.is_integral and profile.is_within(1000, 1e10):
+        return _Guess("code", "Whole numbers; leading zeros may have been lost.")
+    return None
+
+
+def _nominal_if_categories(profile: _Profile) -> _Guess | None:
+    if profile.values.storage == "boolean":
+        return _Guess("nominal", "True or false.")
+    if (
+        profile.is_integral
+        and profile.distinct <= _MANY_CATEGORIES
+        and profile.meaning(CATEGORICAL)
+    ):
+        return _Guess("nominal", f"{profile.distinct} whole numbers that stand for categories.")
+    if profile.values.storage == "text" or (profile.is_integral and profile.distinct == 2):
+        return _Guess("nominal", f"{_distinct_values(profile)}.")
+    return None
+
+
+def _ordinal_if_grades(profile: _Profile) -> _Guess | None:
+    is_grade = (
+        profile.is_integral
+        and 3 <= profile.distinct <= 7
+        and profile.is_within(0, 10)
+        and not profile.meaning(["an age or date of birth"])
+    )
+    return _Guess("ordinal", "A few whole-number grades.") if is_grade else None
+
+
+_KIND_RULES: tuple[_Rule, ...] = (
+    _datetime_if_time,
+    _ordinal_if_declared,
+    _ordinal_if_scale,
+    _code_if_digits,
+    _nominal_if_categories,
+    _ordinal_if_grades,
+    lambda profile: _Guess("numeric", f"Numbers with {_distinct_values(profile)}."),
+)
+
+
+def _notes(profile: _Profile) -> Iterator[str]:
+    """Advice about a column that was read as text."""
+    separator = profile.thousands_separator
+    if separator:
+        decimal = ", decimal=','" if separator == "." else ""
+        yield (
+            f"Numbers with {separator!r} as thousands separator: remove it, or read the file with "
+            f"pandas.read_csv(..., thousands={separator!r}{decimal})."
+        )
+    if profile.non_numbers:
+        count = _plural(profile.non_numbers, "value is not a number", "values are not numbers")
+        yield f"Numbers, but {count}: if they mark missing values, use --na."
+    elif profile.dates:
+        yield _date_note(profile)
+    elif profile.rarely_repeats and not separator:
+        yield f"Rarely repeats in {len(profile.present)} records."
+
+
+def _date_note(profile: _Profile) -> str:
+    if profile.dates == "ambiguous":
+        return "Looks like dates whose day and month are ambiguous: write them as YYYY-MM-DD."
+    if not profile.invalid_dates:
+        return (
+            "Looks like dates stored as text: convert them to dates, or write them as YYYY-MM-DD."
+        )
+    count = _plural(profile.invalid_dates, "value is not a date", "values are not dates")
+    return (
+        f"Looks like dates stored as text, but {count} in the same format: write all as "
+        "YYYY-MM-DD, or use --na."
+    )
+
+
+def _plural(count: int, singular: str, plural: str) -> str:
+    return f"{count} {singular if count == 1 else plural}"
+
+
+def _distinct_values(profile: _Profile) -> str:
+    return _plural(profile.distinct, "distinct value", "distinct values")
+
+
+def _facts(profile: _Profile, location: dict[str, Any] | None) -> ColumnFacts:
+    missing = int(profile.values.missing.sum())
+    counts = (profile.name, profile.values.storage, missing, profile.distinct)
+    if location is not None:
+        reason = "Latitude and longitude, judging by names and range."
+        return ColumnFacts(*counts, "quasi", "location", reason, **location)
+    role = _apply(_ROLE_RULES, profile) if profile.distinct else _Guess("drop", "No values.")
+    if role.value not in ("quasi", "confidential"):
+        return ColumnFacts(*counts, role.value, None, role.reason)
+    kind = _apply(_KIND_RULES, profile)
+    reason = " ".join((role.reason, kind.reason, *_notes(profile)))
+    return ColumnFacts(*counts, role.value, kind.value, reason, kind.order)
+
+
+def _find_locations(profiles: Iterable[_Profile]) -> dict[str, dict[str, Any]]:
+    """Location and axis of the columns that form pairs of latitude and longitude.
+
+    The names of a pair differ only in the axis, and its values are degrees.
+    """
+    pairs: dict[str, dict[str, str]] = {}
+    for profile in profiles:
+        for axis, bound in (("latitude", 90), ("longitude", 180)):
+            if profile.meaning([axis]) and profile.is_within(-bound, bound):
+                rest = "_".join(PATTERNS[axis].sub("", profile.normalized_name).split())
+                pairs.setdefault(rest or "location", {}).setdefault(axis, profile.name)
+    taken = {profile.name for profile in profiles}
+    locations = {}
+    for name, pair in pairs.items():
+        if len(pair) < len(AXES):
+            continue
+        while name in taken:
+            name += "_"  # noqa: PLW2901
+        for axis, column in pair.items():
+            locations[column] = {"location": name, "axis": axis}
+    return locations
+
+
+def _draft_column(facts: ColumnFacts, columns: Iterable[ColumnFacts]) -> Column:
     if facts.location is None:
         return Column(facts.name, kind=facts.kind, order=facts.order)
     axes = {item.axis: item.name for item in columns if item.location == facts.location}
@@ -512,60 +555,29 @@ def _drafted(facts: ColumnFacts, columns: Iterable[ColumnFacts]) -> Column:
     )
 
 
-def _facts(clues: Clues, place: dict[str, Any] | None) -> ColumnFacts:
-    found = (clues.name, clues.values.storage, int(clues.values.missing.sum()), clues.distinct)
-    if place is not None:
-        return ColumnFacts(
-            *found, "quasi", "location", "latitude and longitude by name and range", **place
-        )
-    role = first_guess(ROLE_RULES, clues) if clues.distinct else Guess("drop", "no value at all")
-    if role.what not in ("quasi", "confidential"):
-        return ColumnFacts(*found, role.what, None, role.why)
-    kind = first_guess(KIND_RULES, clues)
-    return ColumnFacts(
-        *found, role.what, kind.what, "; ".join((role.why, kind.why, *remarks(clues))), kind.order
-    )
-
-
-def _find_locations(columns: Iterable[Clues]) -> dict[str, dict[str, Any]]:
-    """The location and axis of each column that is half of a pair: names alike but for the axis, degrees in range."""
-    pairs: dict[str, dict[str, str]] = {}
-    for clues in columns:
-        for axis, bound in (("latitude", 90), ("longitude", 180)):
-            if named(clues, [axis]) and clues.within(-bound, bound):
-                rest = "_".join(EXPRESSIONS[axis].sub("", clues.spelled).split())
-                pairs.setdefault(rest or "location", {}).setdefault(axis, clues.name)
-    taken = {clues.name for clues in columns}
-    places = {}
-    for name, pair in pairs.items():
-        if len(pair) == len(AXES):
-            free = next(
-                free
-                for free in (name + "_" * more for more in range(len(taken) + 1))
-                if free not in taken
-            )
-            places.update(
-                {column: {"location": free, "axis": axis} for axis, column in pair.items()}
-            )
-    return places
-
-
 def _with_one_weight(columns: list[ColumnFacts]) -> list[ColumnFacts]:
-    """The columns, with every weight after the first taken for a quasi-identifier: a schema has one."""
-    more = {facts.name for facts in [facts for facts in columns if facts.role == "weight"][1:]}
-    reason = "a second sampling weight, and a schema takes one, so the safe side: what an outsider may know; numbers"
-    taken = {"role": "quasi", "kind": "numeric", "reason": reason}
-    return [replace(facts, **taken) if facts.name in more else facts for facts in columns]  # type: ignore[arg-type]
+    """Turn every weight after the first into a quasi-identifier, because a schema has one."""
+    weights = [facts.name for facts in columns if facts.role == "weight"]
+    reason = (
+        "A second sampling weight, but a schema can have only one; treated as a quasi-identifier "
+        "to be safe. Numbers."
+    )
+    return [
+        replace(facts, role="quasi", kind="numeric", reason=reason)
+        if facts.name in weights[1:]
+        else facts
+        for facts in columns
+    ]
 
 
-def _fingerprints(columns: Iterable[Values], rows: int) -> NDArray[np.uint64]:
-    """A number for each row: the same for equal rows, else another but for a chance of rows² in 2⁶⁵."""
-    mixed = np.zeros(rows, dtype=np.uint64)
+def _hash_rows(columns: Iterable[Values], rows: int) -> NDArray[np.uint64]:
+    """A hash per row: equal rows have equal hashes; n rows collide with probability n² / 2⁶⁵."""
+    hashes = np.zeros(rows, dtype=np.uint64)
     for values in (values for values in columns if values.storage != "empty"):
-        # Adding zero makes minus zero zero: they are one value, with different bits.
+        # Adding zero turns -0.0 into 0.0, which is equal to it.
         data = values.data + 0.0 if values.storage == "float" else values.data.astype(np.int64)
-        mixed ^= np.where(values.missing, np.uint64(0x5BF0_3635_DCA5_9A1F), data.view(np.uint64))
+        hashes ^= np.where(values.missing, np.uint64(0x5BF0_3635_DCA5_9A1F), data.view(np.uint64))
         for factor, shift in ((0x9E37_79B9_7F4A_7C15, 32), (0xBF58_476D_1CE4_E5B9, 29)):
-            mixed *= np.uint64(factor)
-            mixed ^= mixed >> np.uint64(shift)
-    return mixed
+            hashes *= np.uint64(factor)
+            hashes ^= hashes >> np.uint64(shift)
+    return hashes

@@ -1,410 +1,174 @@
-"""Schemas and whole runs as TOML text, and back."""
+"""Schema files and run files: TOML, described and validated by pydantic models.
+
+The models define the keys, their types and their documentation: the JSON Schemas in
+``docs/reference`` and the tables in ``docs/reference/files.md`` are generated from them.
+"""
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+import tomlkit
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from microcell.errors import MicrocellError, OptionError, SchemaError, TableError
+from microcell.kinds import KINDS
 from microcell.model import Column, Schema
 
 __all__ = [
-    "NUMBER",
-    "OPTION",
-    "TABLE",
-    "TEXT",
-    "WHOLE",
-    "Place",
+    "ColumnEntry",
+    "ReadOptions",
     "Run",
-    "Type",
-    "assign",
-    "check_choice",
-    "check_keys",
-    "check_version",
-    "frozen",
-    "header",
-    "key_text",
+    "RunFile",
+    "SchemaFile",
+    "describe_type",
     "load_run",
     "load_schema",
-    "parse",
-    "read_text",
     "run_from_toml",
-    "run_to_toml",
     "schema_from_toml",
-    "schema_lines",
-    "schema_of",
     "schema_to_toml",
-    "value_text",
 ]
 
+Role = Literal["identifier", "quasi", "confidential", "strata", "keep", "drop", "weight"]
+_FIELD_OF_ROLE = {"identifier": "identifiers"} | {role: role for role in get_args(Role)[1:]}
+"""The field of :class:`Schema` for each role, in the order in which files list them."""
+
+_DETAILED_ROLES = ("quasi", "confidential")
+"""Roles whose columns may have keys other than ``role``."""
+
+_Scalar = str | bool | int | float
+_Record = TypeVar("_Record", Schema, Column)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _POSITION = re.compile(r"at (line \d+, column \d+|end of document)")
 
 
-@dataclass(frozen=True)
-class Type:
-    """What a key may hold: in words, as types, and as types of the items of a list."""
-
-    words: str
-    types: tuple[type, ...]
-    items: tuple[type, ...] = ()
-
-    def fits(self, value: Any) -> bool:
-        """True if ``value``, as the parser gives it, may stand here; a truth value is no whole number."""
-        if isinstance(value, list):
-            return bool(self.items) and all(type(item) in self.items for item in value)
-        return type(value) in self.types
+class _FileModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
-TEXT = Type("text", (str,))
-WHOLE = Type("a whole number", (int,))
-NUMBER = Type("a number", (int, float))
-TABLE = Type("a table", (dict,))
-_PLAIN = (str, bool, int, float)
-OPTION = Type("text, a number, true or false, or a list of these", _PLAIN, _PLAIN)
-_TYPE_NAMES = {
-    bool: "true or false",
-    int: WHOLE.words,
-    float: "a decimal number",
-    str: "text",
-    dict: TABLE.words,
-}
+class ColumnEntry(_FileModel):
+    """A column of a schema file: the table ``[columns.NAME]``."""
 
-
-@dataclass(frozen=True)
-class Place:
-    """A table of a file, for errors to name, and the error to raise about it."""
-
-    source: str
-    error: type[MicrocellError]
-    path: tuple[str, ...] = ()
-
-    def inside(self, name: str) -> "Place":
-        """The table of that name in this one."""
-        return replace(self, path=(*self.path, name))
-
-    def key(self, name: str) -> str:
-        """The key ``name`` of this table, with the tables it is in."""
-        return ".".join(key_text(part) for part in (*self.path, name))
-
-    def wrong(self, name: str, what: str) -> MicrocellError:
-        """An error about the key ``name`` of this table."""
-        return self.error(f"{self.source}: {self.key(name)} {what}.")
-
-
-def read_text(path: str | Path) -> str:
-    """The text of a UTF-8 file; :class:`TableError` if it cannot be read."""
-    try:
-        # The signature that some editors put first is no part of the text.
-        return Path(path).read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise TableError(f"No file {str(path)!r}. Check the path.") from None
-    except OSError as error:
-        raise TableError(f"Cannot read {str(path)!r}: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        raise TableError(
-            f"{str(path)!r} is not UTF-8 text at byte {error.start + 1}. Save it as UTF-8."
-        ) from None
-
-
-def parse(place: Place, text: str) -> dict[str, Any]:
-    """The text as plain data; refused, without quoting it, if it is no TOML."""
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        # The parser's own words may quote the file, and an order in it holds categories of the table.
-        where = _POSITION.search(str(error))
-        raise place.error(
-            f"{place.source}: not valid TOML{' ' + where[0] if where else ''}. Check quotes and brackets there, and "
-            "that no key or table stands twice."
-        ) from None
-
-
-def check_version(place: Place, table: Mapping[str, Any], name: str) -> None:
-    """Refuse a table without a version, or with one that is not known yet."""
-    if name not in table:
-        raise place.wrong(name, f"is missing; write {name} = 1 as the first line")
-    version = table[name]
-    if not WHOLE.fits(version) or version < 1:
-        raise place.wrong(name, "must be 1")
-    if version > 1:
-        raise place.wrong(
-            name, f"is {version}, but this microcell reads version 1; install a newer microcell"
-        )
-
-
-def check_keys(place: Place, table: Mapping[str, Any], known: Mapping[str, Type]) -> None:
-    """Refuse a key that is not known, and one that holds what it may not."""
-    for name, value in table.items():
-        if name not in known:
-            near = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-            hint = f"; did you mean {near[0]}" if near else ""
-            raise place.wrong(name, f"is not a known key{hint}; known are {', '.join(known)}")
-        if not known[name].fits(value):
-            given = (
-                "this list"
-                if isinstance(value, list)
-                else _TYPE_NAMES.get(type(value), "a date or time")
-            )
-            raise place.wrong(name, f"must be {known[name].words}, not {given}")
-
-
-def check_choice(place: Place, table: Mapping[str, Any], name: str, choices: Iterable[str]) -> None:
-    """Refuse a word that is none of the choices."""
-    if name in table and table[name] not in choices:
-        raise place.wrong(name, f"must be one of {', '.join(choices)}, not {table[name]!r}")
-
-
-def frozen(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The table with tuples for its lists."""
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in table.items()
-    }
-
-
-def header(*names: str) -> str:
-    """The line above a table."""
-    return f"[{'.'.join(key_text(name) for name in names)}]"
-
-
-def assign(name: str, value: Any) -> str:
-    """The line that gives a key its value."""
-    return f"{key_text(name)} = {value_text(value)}"
-
-
-def key_text(name: str) -> str:
-    """The name as a key, in quotes where it needs them."""
-    return name if _BARE_KEY.fullmatch(name) else value_text(name)
-
-
-def value_text(value: Any) -> str:
-    """The value as TOML has it."""
-    for kind, write in _WRITERS.items():
-        if isinstance(value, kind):
-            return write(value)
-    raise OptionError(
-        f"A {type(value).__name__} cannot stand in a TOML file; use text, numbers, true, false or lists."
+    role: Role = Field(description="Role of the column. Required.")
+    kind: str | None = Field(
+        default=None,
+        description="Kind of the column; inferred from its type if omitted.",
+        json_schema_extra={"enum": [*KINDS, None]},
+    )
+    publish: str | None = Field(
+        default=None, description="Representative that a cell publishes; see the kinds."
+    )
+    weight: float = Field(
+        default=1.0, description="Factor on the column's squared distances, above 0."
+    )
+    order: list[str | int] | None = Field(
+        default=None, description="Categories of an ordinal column, lowest first."
+    )
+    latitude: str | None = Field(
+        default=None, description="For a location: the column with the latitude in degrees."
+    )
+    longitude: str | None = Field(
+        default=None, description="For a location: the column with the longitude in degrees."
     )
 
 
-def _quoted(text: str) -> str:
-    return '"' + "".join(_escaped(character) for character in text) + '"'
+class SchemaFile(_FileModel):
+    """A schema file: the role and kind of each column of a table."""
 
-
-def _escaped(character: str) -> str:
-    code = ord(character)
-    if 0xD800 <= code <= 0xDFFF:
-        raise SchemaError(
-            "A name or path holds half a surrogate pair, which no text file can hold. Rename it."
-        )
-    if character in '"\\':
-        return "\\" + character
-    if character.isprintable():
-        return character
-    return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
-
-
-_WRITERS: dict[type | tuple[type, ...], Callable[[Any], str]] = {
-    bool: lambda value: "true" if value else "false",
-    int: str,
-    float: float.__repr__,
-    str: _quoted,
-    Path: lambda value: _quoted(value.as_posix()),
-    (tuple, list): lambda value: f"[{', '.join(map(value_text, value))}]",
-}
-"""How each type is written; the first that fits, so truth values come before the whole numbers they are in Python."""
-
-
-_ROLES = ("quasi", "confidential", "strata", "keep", "drop", "weight")
-_FIELD_OF_ROLE = {"identifier": "identifiers"} | {role: role for role in _ROLES}
-"""The roles as a file names them, in the order of a schema's roles, and the field of :class:`Schema` for each."""
-
-_DETAILED = ("quasi", "confidential")
-"""The roles of which a schema tells more than the name."""
-
-_Noun = TypeVar("_Noun", Schema, Column)
-
-_SCHEMA_KEYS = {"schema_version": WHOLE, "rest": TEXT, "columns": TABLE}
-_COLUMN_KEYS = {
-    **dict.fromkeys(("role", "kind", "publish"), TEXT),
-    "weight": NUMBER,
-    "order": Type("a list of texts or whole numbers", (), (str, int)),
-    **dict.fromkeys(("latitude", "longitude"), TEXT),
-}
-
-
-def load_schema(path: str | Path) -> Schema:
-    """The schema that the file ``path`` holds.
-
-    Raises :class:`TableError` if the file cannot be read, and :class:`SchemaError` if it is no schema.
-    """
-    return schema_from_toml(read_text(path), source=str(path))
-
-
-def schema_from_toml(text: str, *, source: str = "schema") -> Schema:
-    """The schema that ``text`` describes; errors call it ``source``.
-
-    Examples
-    --------
-    >>> schema = schema_from_toml('''
-    ... schema_version = 1
-    ... [columns.age]
-    ... role = "quasi"
-    ... publish = "range"
-    ... ''')
-    >>> schema.quasi[0].publish
-    'range'
-    """
-    place = Place(source, SchemaError)
-    return schema_of(place, parse(place, text))
-
-
-def schema_to_toml(schema: Schema, *, comments: Mapping[str, str] | None = None) -> str:
-    """The schema as TOML text, columns in the order of their roles, with a comment above each that ``comments`` names.
-
-    Examples
-    --------
-    >>> print(schema_to_toml(Schema(quasi=["age"]), comments={"age": "named like an age"}))
-    schema_version = 1
-    rest = "error"  # columns not named below: error, keep or drop
-    <BLANKLINE>
-    # named like an age
-    [columns.age]
-    role = "quasi"
-    <BLANKLINE>
-    """
-    return "\n".join((*schema_lines(schema, comments or {}), ""))
-
-
-def schema_of(place: Place, table: Mapping[str, Any]) -> Schema:
-    """The schema that a table of a file describes."""
-    check_version(place, table, "schema_version")
-    check_keys(place, table, _SCHEMA_KEYS)
-    check_choice(place, table, "rest", ("error", "keep", "drop"))
-    columns = place.inside("columns")
-    roles: dict[str, list[Any]] = {name: [] for name in _FIELD_OF_ROLE.values()}
-    for name, entry in table.get("columns", {}).items():
-        if not isinstance(entry, dict):
-            raise columns.wrong(
-                name,
-                f'must be a table, such as [columns.{key_text(name)}] with role = "quasi" below',
-            )
-        role = _role_of(columns.inside(name), entry)
-        roles[_FIELD_OF_ROLE[role]].append(
-            _column_of(place, name, entry) if role in _DETAILED else name
-        )
-    weights = roles.pop("weight")
-    if len(weights) > 1:
-        raise columns.wrong(
-            weights[1], f"is a second weight, after {columns.key(weights[0])}; a schema has one"
-        )
-    return _built(
-        place, Schema, **roles, weight=next(iter(weights), None), rest=table.get("rest", "error")
+    schema_version: Literal[1] = Field(description="Version of the file format: 1.")
+    rest: Literal["error", "keep", "drop"] = Field(
+        default="error", description="What to do with columns that are not listed."
+    )
+    columns: dict[str, ColumnEntry] = Field(
+        default={},
+        description="One table `[columns.NAME]` per column, or per pair of columns of a location.",
     )
 
 
-def _role_of(place: Place, entry: Mapping[str, Any]) -> str:
-    check_keys(place, entry, _COLUMN_KEYS)
-    if "role" not in entry:
-        raise place.wrong("role", f"is missing; choose one of {', '.join(_FIELD_OF_ROLE)}")
-    check_choice(place, entry, "role", _FIELD_OF_ROLE)
-    role: str = entry["role"]
-    more = [name for name in entry if name != "role"]
-    if more and role not in _DETAILED:
-        roles = " or ".join(_DETAILED)
-        raise place.wrong(
-            more[0], f"is for the role {roles}, and this column's role is {role}; leave it out"
-        )
-    return role
+class ReadOptions(_FileModel):
+    """The table ``[read]`` of a run file: how to read a .csv, .tsv or .txt input."""
+
+    delimiter: str | None = Field(default=None, description="Field delimiter.")
+    encoding: str | None = Field(
+        default=None, description="Text encoding, such as `utf-8` or `latin-1`."
+    )
+    quote: str | None = Field(
+        default=None, description="Quote character; empty if fields are never quoted."
+    )
+    decimal: str | None = Field(default=None, description="Decimal separator: a point or a comma.")
+    na: str | list[str] | None = Field(
+        default=None, description="Texts that mark a missing value, besides the empty field."
+    )
 
 
-def _column_of(place: Place, name: str, entry: Mapping[str, Any]) -> Column:
-    given = frozen({key: value for key, value in entry.items() if key != "role"})
-    try:
-        return _built(place, Column, name=name, **given)
-    except OverflowError:
-        raise (
-            place.inside("columns").inside(name).wrong("weight", "is too large for a number")
-        ) from None
+class RunFile(_FileModel):
+    """A run file: all options of one ``microcell anonymize`` run."""
 
-
-def _built(place: Place, noun: Callable[..., _Noun], **given: Any) -> _Noun:
-    try:
-        return noun(**given)
-    except SchemaError as error:
-        raise SchemaError(f"{place.source}: {error}") from None
-
-
-def schema_lines(
-    schema: Schema, comments: Mapping[str, str], prefix: tuple[str, ...] = ()
-) -> Iterator[str]:
-    """The lines of a schema, the tables of its columns within those of ``prefix``."""
-    yield "schema_version = 1"
-    yield f"rest = {value_text(schema.rest)}  # columns not named below: error, keep or drop"
-    for column, role in _entries(schema):
-        yield ""
-        for comment in dict.fromkeys(
-            comments[name] for name in (column.name, *column.parts) if name in comments
-        ):
-            printable = (character if character.isprintable() else " " for character in comment)
-            yield f"# {' '.join(''.join(printable).split())}"
-        yield header(*prefix, "columns", column.name)
-        yield assign("role", role)
-        for item in fields(column)[1:]:
-            value = getattr(column, item.name)
-            if value != item.default:
-                yield assign(item.name, float(value) if item.name == "weight" else value)
-
-
-def _entries(schema: Schema) -> Iterator[tuple[Column, str]]:
-    for role, name in _FIELD_OF_ROLE.items():
-        given = getattr(schema, name)
-        for item in (given,) if isinstance(given, str) else given or ():
-            yield item if isinstance(item, Column) else Column(item), role
-
-
-_RUN_KEYS = {
-    "config_version": WHOLE,
-    **dict.fromkeys(("input", "output"), TEXT),
-    "schema": Type("a path or a table", (str, dict)),
-    "k": WHOLE,
-    "method": TEXT,
-    "seed": WHOLE,
-    **dict.fromkeys(("missing", "report", "cells"), TEXT),
-    "dependence": Type("a number", (int, float)),
-    "blocks": Type("a whole number or text", (int, str)),
-    "keep_order": Type("true or false", (bool,)),
-    **dict.fromkeys(("options", "require", "read"), TABLE),
-}
-_READ_KEYS = {
-    **dict.fromkeys(("delimiter", "encoding", "quote", "decimal"), TEXT),
-    "na": Type("text or a list of texts", (str,), (str,)),
-}
+    config_version: Literal[1] = Field(description="Version of the file format: 1.")
+    input: str | None = Field(
+        default=None, description="Table to anonymize. Paths are relative to the run file."
+    )
+    output: str | None = Field(default=None, description="File to write the release to.")
+    schema_: str | SchemaFile | None = Field(
+        default=None,
+        alias="schema",
+        description="Path of a schema file, or a schema as table `[schema]`.",
+    )
+    k: int | None = Field(default=None, description="Minimum number of records per cell.")
+    method: str | None = Field(default=None, description="Partitioning method.")
+    seed: int | None = Field(default=None, description="Random seed.")
+    missing: Literal["error", "drop", "impute"] | None = Field(
+        default=None, description="How to handle records with missing quasi-identifiers."
+    )
+    report: str | None = Field(default=None, description="File to write the report to.")
+    cells: str | None = Field(default=None, description="File to write the cells to, for `assign`.")
+    dependence: float | None = Field(
+        default=None,
+        description="Weight, from 0 to 1, of preserving the association between confidential "
+        "columns and quasi-identifiers.",
+    )
+    blocks: int | str | None = Field(
+        default=None,
+        description='Blocks of quasi-identifiers: columns per block, or names: `"age,sex;home"`.',
+    )
+    keep_order: bool | None = Field(default=None, description="Keep the row order of the input.")
+    options: dict[str, _Scalar | list[_Scalar]] = Field(
+        default={}, description="Options of the method, as table `[options]`."
+    )
+    require: dict[str, float | dict[str, float]] = Field(
+        default={},
+        description="Limits that the release must meet, by measure, as table `[require]`.",
+    )
+    read: ReadOptions = Field(
+        default=ReadOptions(), description="How to read the input, as table `[read]`."
+    )
 
 
 @dataclass(frozen=True)
 class Run:
-    """A whole run of ``microcell anonymize``; what is None was not given, and is left to the command line.
+    """Options of one ``microcell anonymize`` run; None means not set.
 
     Parameters
     ----------
     input, output, report, cells
-        Files.
+        Paths of files.
     schema
-        A schema, or the file that holds one.
+        A schema, or the path of a schema file.
     k, method, seed, missing, dependence, keep_order
-        As :func:`microcell.anonymize` takes them; ``keep_order`` leaves the rows of the output in their order.
+        As in :func:`microcell.anonymize`; ``keep_order`` keeps the row order of the input.
     blocks
-        Blocks of quasi-identifiers: how many columns each, or names such as "age,sex;home".
+        Blocks of quasi-identifiers: columns per block, or names such as "age,sex;home".
     options
         Options of the method.
     require
-        Limits that the release is to meet, by measure, as :func:`microcell.anonymize` takes them.
+        Limits that the release must meet, by measure.
     read
-        How to read the input: delimiter, encoding, quote, decimal, na; only what was given.
+        Options for reading the input: delimiter, encoding, quote, decimal, na.
     """
 
     input: Path | None = None
@@ -424,88 +188,345 @@ class Run:
     read: Mapping[str, Any] = field(default_factory=dict)
 
 
-def load_run(path: str | Path) -> Run:
-    """The run that the file ``path`` holds, its paths taken from the file's folder.
+def load_schema(path: str | Path) -> Schema:
+    """Load a schema file.
 
-    Raises :class:`TableError` if the file cannot be read, :class:`OptionError` if it is no run, and
-    :class:`SchemaError` if its inline schema is wrong.
+    Raises :class:`TableError` if the file cannot be read, and :class:`SchemaError` if it is not a
+    valid schema.
     """
-    return run_from_toml(read_text(path), source=str(path), folder=Path(path).parent)
+    return schema_from_toml(_read_text(path), source=str(path))
+
+
+def load_run(path: str | Path) -> Run:
+    """Load a run file; paths in it are relative to its folder.
+
+    Raises :class:`TableError` if the file cannot be read, :class:`OptionError` if it is not a valid
+    run, and :class:`SchemaError` if its inline schema is not valid.
+    """
+    return run_from_toml(_read_text(path), source=str(path), folder=Path(path).parent)
+
+
+def schema_from_toml(text: str, *, source: str = "schema") -> Schema:
+    """Parse a schema; error messages call it ``source``.
+
+    Examples
+    --------
+    >>> schema = schema_from_toml('''
+    ... schema_version = 1
+    ... [columns.age]
+    ... role = "quasi"
+    ... publish = "range"
+    ... ''')
+    >>> schema.quasi[0].publish
+    'range'
+    """
+    file = _File(source, SchemaError)
+    return _schema(file, file.parse(text))
+
+
+def schema_to_toml(schema: Schema, *, comments: Mapping[str, str] | None = None) -> str:
+    """Format a schema as TOML, columns ordered by role, with an optional comment per column.
+
+    Examples
+    --------
+    >>> print(schema_to_toml(Schema(quasi=["age"]), comments={"age": "Named like an age."}))
+    schema_version = 1
+    rest = "error" # columns that are not listed: error, keep or drop
+    <BLANKLINE>
+    [columns.age]
+    # Named like an age.
+    role = "quasi"
+    <BLANKLINE>
+    """
+    document = tomlkit.document()
+    document["schema_version"] = 1
+    rest = tomlkit.item(schema.rest)
+    document["rest"] = rest.comment("columns that are not listed: error, keep or drop")
+    tables = tomlkit.table(is_super_table=True)
+    for column, role in _columns_with_roles(schema):
+        table = tomlkit.table()
+        for comment in _comments(column, comments or {}):
+            table.add(tomlkit.comment(comment))
+        table["role"] = role
+        for key in fields(column)[1:]:
+            value = getattr(column, key.name)
+            if value != key.default:
+                table[key.name] = float(value) if key.name == "weight" else _as_list(value)
+        tables[column.name] = table
+    if tables:
+        document["columns"] = tables
+    text = tomlkit.dumps(document)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SchemaError(
+            "A column name or category contains half of a surrogate pair, which a text file cannot "
+            "contain. Rename it.",
+            code="table.bad_names",
+        ) from None
+    return text.removesuffix("\n") + "\n"
 
 
 def run_from_toml(text: str, *, source: str = "run", folder: Path = Path()) -> Run:
-    """The run that ``text`` describes, its paths taken from ``folder``; errors call it ``source``.
+    """Parse a run file whose paths are relative to ``folder``; errors call it ``source``.
 
     Examples
     --------
-    >>> run = run_from_toml('config_version = 1\\nk = 5\\ninput = "people.csv"', folder=Path("study"))
+    >>> text = 'config_version = 1\\nk = 5\\ninput = "people.csv"'
+    >>> run = run_from_toml(text, folder=Path("study"))
     >>> run.k, run.input.as_posix(), run.method
     (5, 'study/people.csv', None)
     """
-    place = Place(source, OptionError)
-    given = parse(place, text)
-    check_version(place, given, "config_version")
-    check_keys(place, given, _RUN_KEYS)
-    check_choice(place, given, "missing", ("error", "drop", "impute"))
-    del given["config_version"]
-    if isinstance(given.get("schema"), dict):
-        given["schema"] = schema_of(
-            Place(source, SchemaError, ("schema",)), {"schema_version": 1} | given["schema"]
-        )
+    file = _File(source, OptionError)
+    content = file.parse(text)
+    file.check_version(content, "config_version")
+    schema: Any = content.get("schema")
+    if isinstance(schema, dict):
+        nested = _File(source, SchemaError, path=("schema",))
+        schema = _schema(nested, {"schema_version": 1} | content.pop("schema"))
+    parsed = file.validate(RunFile, content)
+    values: dict[str, Any] = {item.name: getattr(parsed, item.name, None) for item in fields(Run)}
+    values["schema"] = schema
     for name in ("input", "output", "schema", "report", "cells"):
-        if isinstance(given.get(name), str):
-            given[name] = folder / given[name]
-    options, read = given.get("options", {}), given.get("read", {})
-    require = _limits(place.inside("require"), given.get("require", {}))
-    check_keys(place.inside("options"), options, dict.fromkeys(options, OPTION))
-    check_keys(place.inside("read"), read, _READ_KEYS)
+        if isinstance(values[name], str):
+            values[name] = folder / values[name]
+    read = parsed.read.model_dump(exclude_none=True)
     if isinstance(read.get("na"), str):
         read["na"] = [read["na"]]
-    return Run(**{**given, "options": frozen(options), "require": require, "read": frozen(read)})
+    values["options"] = _with_tuples(parsed.options)
+    values["require"] = _limits(file, parsed.require)
+    values["read"] = _with_tuples(read)
+    return Run(**values)
 
 
-def _limits(place: Place, table: Mapping[str, Any]) -> dict[str, float]:
-    """The limits by measure. Bare keys such as t_closeness.disease are tables to TOML, and come apart again here."""
-    out: dict[str, float] = {}
-    for name, value in table.items():
-        if isinstance(value, dict):
-            check_keys(place.inside(name), value, dict.fromkeys(value, NUMBER))
-            limits = {f"{name}.{column}": limit for column, limit in value.items()}
-        else:
-            check_keys(place, {name: value}, {name: NUMBER})
-            limits = {name: value}
-        if out.keys() & limits.keys():
-            raise place.wrong(name, "gives a second limit for the same measure; give one")
-        out |= limits
-    return out
-
-
-def run_to_toml(run: Run) -> str:
-    """The run as TOML text: what is given of it, paths as they are.
+def describe_type(annotation: Any) -> str:
+    """Describe the TOML values that a field accepts.
 
     Examples
     --------
-    >>> print(run_to_toml(Run(k=5, method="vmdav", options={"gamma": 0.2})))
-    config_version = 1
-    k = 5
-    method = "vmdav"
-    <BLANKLINE>
-    [options]
-    gamma = 0.2
-    <BLANKLINE>
+    >>> describe_type(int | None), describe_type(str | list[str])
+    ('a whole number', 'text or a list of texts')
     """
-    return "\n".join((*_run_lines(run), ""))
+    if annotation in _PHRASES:
+        return _PHRASES[annotation]
+    if get_origin(annotation) is Literal:
+        return _either([repr(item) for item in get_args(annotation)])
+    if get_origin(annotation) in (Union, UnionType):
+        members = [item for item in get_args(annotation) if item is not NoneType]
+        return _either([describe_type(item) for item in members])
+    return "a table"
 
 
-def _run_lines(run: Run) -> Iterator[str]:
-    yield "config_version = 1"
-    tables = {"options": run.options, "require": run.require, "read": run.read}
-    for item in fields(run):
-        value = getattr(run, item.name)
-        if item.name not in tables and value is not None and not isinstance(value, Schema):
-            yield assign(item.name, value)
-    for name, table in tables.items():
-        if table:
-            yield from ("", header(name), *(assign(key, value) for key, value in table.items()))
-    if isinstance(run.schema, Schema):
-        yield from ("", header("schema"), *schema_lines(run.schema, {}, ("schema",)))
+_PHRASES: dict[Any, str] = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list[str]: "a list of texts",
+    list[str | int]: "a list of texts or whole numbers",
+    _Scalar | list[_Scalar]: "text, a number, true or false, or a list of these",
+    float | dict[str, float]: "a number",
+}
+
+
+def _either(choices: Sequence[str]) -> str:
+    *first, last = choices
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+@dataclass(frozen=True)
+class _File:
+    """A TOML file, or a table in it: its name for messages and the error class to raise."""
+
+    source: str
+    error: type[MicrocellError]
+    path: tuple[str, ...] = ()
+
+    def invalid(self, key: Sequence[str], problem: str) -> MicrocellError:
+        name = _key_text((*self.path, *key))
+        message = f"{self.source}: {name} {problem}"
+        return self.error(message, code="schema.bad_file", key=name, file=self.source)
+
+    def parse(self, text: str) -> dict[str, Any]:
+        try:
+            return tomllib.loads(text)
+        except (ValueError, RecursionError) as error:
+            # The parser's message may quote the file, and an order contains values of the table.
+            position = _POSITION.search(str(error))
+            raise self.error(
+                f"{self.source}: not valid TOML{' ' + position[0] if position else ''}. Check "
+                "quotes and brackets there, and that no key or table appears twice.",
+                code="schema.bad_file",
+                file=self.source,
+            ) from None
+
+    def check_version(self, content: Mapping[str, Any], key: str) -> None:
+        if key not in content:
+            raise self.invalid([key], f"is missing. Add {key} = 1 as the first line.")
+        version = content[key]
+        if type(version) is int and version > 1:
+            raise self.invalid(
+                [key],
+                f"is {version}, but this version of microcell supports only 1. Install a newer "
+                "version.",
+            )
+        if type(version) is not int or version != 1:
+            raise self.invalid([key], "must be 1.")
+
+    def validate(self, model: type["_Model"], content: Mapping[str, Any]) -> "_Model":
+        try:
+            return model.model_validate(content)
+        except ValidationError as error:
+            errors = error.errors(include_url=False, include_input=False)
+            unknown = (item for item in errors if item["type"] == "extra_forbidden")
+            first = next(unknown, errors[0])  # A misspelled key explains a missing one.
+            key = _existing_path(content, first["loc"])
+            if first["type"] == "missing":
+                key = (*key, str(first["loc"][-1]))
+                problem = f"is missing. It must be {describe_type(_annotation(model, key))}."
+            elif first["type"] == "extra_forbidden":
+                problem = _unknown_key(key[-1], _known_keys(model, key[:-1]))
+            else:
+                problem = f"must be {describe_type(_annotation(model, key))}."
+            raise self.invalid(key, problem) from None
+
+
+_Model = TypeVar("_Model", bound=_FileModel)
+
+
+def _existing_path(content: Any, location: Sequence[int | str]) -> tuple[str, ...]:
+    """The part of the location that is in the file; pydantic appends names of union members."""
+    path: list[str] = []
+    for part in location:
+        if not isinstance(content, Mapping) or part not in content:
+            break
+        path.append(str(part))
+        content = content[part]
+    return tuple(path)
+
+
+def _annotation(annotation: Any, path: Sequence[str]) -> Any:
+    """The annotation of the key at ``path``."""
+    for part in path:
+        is_union = get_origin(annotation) in (Union, UnionType)
+        members = get_args(annotation) if is_union else (annotation,)
+        models = [
+            item for item in members if isinstance(item, type) and issubclass(item, BaseModel)
+        ]
+        if models:
+            annotation = _fields_by_key(models[0])[part].annotation
+        else:
+            annotation = next(get_args(item)[1] for item in members if get_origin(item) is dict)
+    return annotation
+
+
+def _fields_by_key(model: type[BaseModel]) -> dict[str, Any]:
+    return {item.alias or name: item for name, item in model.model_fields.items()}
+
+
+def _known_keys(model: type[BaseModel], path: Sequence[str]) -> list[str]:
+    annotation = _annotation(model, path)
+    return list(_fields_by_key(annotation))
+
+
+def _unknown_key(key: str, known: Sequence[str]) -> str:
+    near = get_close_matches(key.lower(), known, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return f"is not a known key.{hint} Known keys: {', '.join(known)}."
+
+
+def _schema(file: _File, content: Mapping[str, Any]) -> Schema:
+    file.check_version(content, "schema_version")
+    parsed = file.validate(SchemaFile, content)
+    roles: dict[str, list[Any]] = {name: [] for name in _FIELD_OF_ROLE.values()}
+    for name, entry in parsed.columns.items():
+        details = {key: getattr(entry, key) for key in entry.model_fields_set if key != "role"}
+        if details and entry.role not in _DETAILED_ROLES:
+            raise file.invalid(
+                ["columns", name, next(iter(details))],
+                f"is not allowed for the role {entry.role}, only for "
+                f"{' and '.join(_DETAILED_ROLES)}.",
+            )
+        detailed = entry.role in _DETAILED_ROLES
+        item = _build(file, Column, name=name, **_with_tuples(details)) if detailed else name
+        roles[_FIELD_OF_ROLE[entry.role]].append(item)
+    weights = roles.pop("weight")
+    if len(weights) > 1:
+        raise file.invalid(
+            ["columns", weights[1]],
+            f"is a second weight column, after {_key_text(['columns', weights[0]])}. A schema can "
+            "have only one.",
+        )
+    return _build(file, Schema, **roles, weight=weights[0] if weights else None, rest=parsed.rest)
+
+
+def _build(file: _File, record: Callable[..., _Record], **values: Any) -> _Record:
+    try:
+        return record(**values)
+    except SchemaError as error:
+        message = f"{file.source}: {error}"
+        raise SchemaError(message, code=error.code, **error.details) from None
+
+
+def _limits(file: _File, table: Mapping[str, float | dict[str, float]]) -> dict[str, float]:
+    """Limits by measure; TOML parses a bare key such as ``t_closeness.disease`` as a table."""
+    limits: dict[str, float] = {}
+    for name, value in table.items():
+        nested = value if isinstance(value, dict) else None
+        added = (
+            {name: value} if nested is None else {f"{name}.{key}": nested[key] for key in nested}
+        )
+        if limits.keys() & added.keys():
+            raise file.invalid(["require", name], "sets a second limit for the same measure.")
+        limits.update(added)  # type: ignore[arg-type]
+    return limits
+
+
+def _columns_with_roles(schema: Schema) -> Iterator[tuple[Column, str]]:
+    for role, name in _FIELD_OF_ROLE.items():
+        value = getattr(schema, name)
+        for item in (value,) if isinstance(value, str) else value or ():
+            yield item if isinstance(item, Column) else Column(item), role
+
+
+def _comments(column: Column, comments: Mapping[str, str]) -> Iterator[str]:
+    names = (column.name, *column.parts)
+    for comment in dict.fromkeys(comments[name] for name in names if name in comments):
+        printable = (character if character.isprintable() else " " for character in comment)
+        yield " ".join("".join(printable).split())
+
+
+def _with_tuples(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in table.items()
+    }
+
+
+def _as_list(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _key_text(path: Sequence[str]) -> str:
+    return ".".join(part if _BARE_KEY.fullmatch(part) else f'"{part}"' for part in path)
+
+
+def _read_text(path: str | Path) -> str:
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig")  # Some editors add a signature.
+    except FileNotFoundError:
+        raise TableError(
+            f"File {str(path)!r} does not exist.", code="table.not_found", path=str(path)
+        ) from None
+    except OSError as error:
+        raise TableError(
+            f"Cannot read {str(path)!r}: {error.strerror}.",
+            code="table.unreadable",
+            path=str(path),
+        ) from None
+    except UnicodeDecodeError as error:
+        raise TableError(
+            f"{str(path)!r} is not UTF-8 text at byte {error.start + 1}. Save it as UTF-8.",
+            code="table.bad_encoding",
+            path=str(path),
+            byte=error.start + 1,
+        ) from None

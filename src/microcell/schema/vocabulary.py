@@ -1,107 +1,176 @@
-"""The words that tell: what column names mean, and well-known scales, in English, Spanish, German and French."""
+"""Vocabulary for drafting schemas: column names and common scales in four languages.
+
+The languages are English, Spanish, German and French.
+"""
 
 import re
 
 __all__ = [
     "AXES",
     "CATEGORICAL",
-    "DEGREES",
-    "ENDING",
-    "EXPRESSIONS",
+    "CONFIDENTIAL",
     "IDENTIFYING",
-    "KNOWN",
-    "LOOSELY",
+    "ID_SUFFIX",
     "NUMBERED",
-    "SENSITIVE",
+    "PATTERNS",
+    "QUASI_IDENTIFYING",
+    "SCALES",
+    "WEAKLY_IDENTIFYING",
     "WEIGHTS",
 ]
 
 
-def _expression(patterns: str) -> re.Pattern[str]:
-    wild = patterns.replace("*", r"\w*").split(", ")
-    return re.compile(rf"(?<!\w)(?:{'|'.join(wild)})(?!\w)")
+def _compile(patterns: str) -> re.Pattern[str]:
+    alternatives = patterns.replace("*", r"\w*").split(", ")
+    return re.compile(rf"(?<!\w)(?:{'|'.join(alternatives)})(?!\w)")
 
 
-# What names tell: a meaning, and patterns for the words that bear it in a name as spell gives it; * is any letters.
+# Each table maps a meaning to patterns that match a normalized column name (see
+# draft.normalize); * stands for any letters.
 IDENTIFYING = {
-    "a person's name": "^names?$, ^nombres?$, ^noms?$, surname*, (first|last|full|given|family|user) ?name, apellido*, "
-    "nombre (completo|de pila), vorname*, nachname*, familienname*, prenom*, nom de famille",
-    "an official number": "ssn, social security*, dni, nif, nie, nir, passport*, pasaporte, reisepass*, passeport, "
-    "iban, (tax|national|steuer) id, steuernummer, sozialversicherung*, seguridad social, securite sociale, mrn",
-    "a mail address or phone number": "e ?mail*, mail, correo*, courriel, (tele)?phone*, telefon*, mobile, movil, fax",
-    "a street address": "address*, street*, direccion*, domicilio, calle, adresse*, anschrift*, strasse*, rue",
-    "a number of a person or record": "^ids?$, ^index$, ^row ?num*$, uuid, guid, identificador, kennung, matricul[ae], "
-    "(person|patient|subject|respondent|participant|record|case|client|user|customer|member|employee|student|household|"
-    "paciente|persona|cliente|kunden?) ?(id|no|nr|num|number|key|numero|nummer)",
+    "a person's name": (
+        "^names?$, ^nombres?$, ^noms?$, surname*, (first|last|full|given|family|user) ?name, "
+        "apellido*, nombre (completo|de pila), vorname*, nachname*, familienname*, prenom*, nom de "
+        "famille"
+    ),
+    "an official ID number": (
+        "ssn, social security*, dni, nif, nie, nir, passport*, pasaporte, reisepass*, passeport, "
+        "iban, (tax|national|steuer) id, steuernummer, sozialversicherung*, seguridad social, "
+        "securite sociale, mrn"
+    ),
+    "an email address or phone number": (
+        "e ?mail*, mail, correo*, courriel, (tele)?phone*, telefon*, mobile, movil, fax"
+    ),
+    "a street address": (
+        "address*, street*, direccion*, domicilio, calle, adresse*, anschrift*, strasse*, rue"
+    ),
+    "an ID of a person or record": (
+        "^ids?$, ^index$, ^row ?num*$, uuid, guid, identificador, kennung, matricul[ae], "
+        "(person|patient|subject|respondent|participant|record|case|client|user|customer|member|"
+        "employee|student|household|paciente|persona|cliente|kunden?) ?(id|no|nr|num|number|key|numero|nummer)"
+    ),
 }
 WEIGHTS = {
-    "a sampling weight": "*wgts?, pweight*, (sampl*|survey|design|final|person|population|replicate) ?(weights?|wts?), "
-    "pwt, (stichproben|umfrage|befragungs|erhebungs|design)gewicht*, *gewichtung*, hochrechnung*, ponderaci*, "
-    "ponderation*, (pesos?|factor(es)?) (de (la )?)?(muestr*|encuesta|expansion|elevacion|diseno), "
-    "(poids|coefficients?|facteurs?) (de |d )?(l )?(sondage|enquete|echantillon*|extrapolation|expansion)",
+    "a sampling weight": (
+        "*wgts?, pweight*, (sampl*|survey|design|final|person|population|replicate) "
+        "?(weights?|wts?), pwt, (stichproben|umfrage|befragungs|erhebungs|design)gewicht*, "
+        "*gewichtung*, hochrechnung*, ponderaci*, ponderation*, (pesos?|factor(es)?) (de (la "
+        ")?)?(muestr*|encuesta|expansion|elevacion|diseno), (poids|coefficients?|facteurs?) (de |d "
+        ")?(l )?(sondage|enquete|echantillon*|extrapolation|expansion)"
+    ),
 }
-KNOWN = {
-    "an age or birth": "age, agegroup, edad*, alter, alters*, *birth*, dob, born, geburt*, nacimiento, naissance",
+QUASI_IDENTIFYING = {
+    "an age or date of birth": (
+        "age, agegroup, edad*, alter, alters*, *birth*, dob, born, geburt*, nacimiento, naissance"
+    ),
     "a sex or gender": "sex, sexe, sexo, gender*, genero, geschlecht*, genre",
     "a postal code": "zip*, postal*, post ?code*, plz, postleitzahl*, cp",
-    "a place": "city*, town*, municip*, region*, provinc*, county, country*, state, district*, place*, location*, ort, "
-    "wohnort, stadt*, bundesland, gemeinde*, ciudad, pais, barrio, ville, pays, commune*, latitud*, longitud*",
-    "an education": "educ*, school*, degree*, estudios, bildung*, ausbildung*, schul*, etudes, diplome*",
-    "a household": "household size, haushaltsgroe?sse, children, hijos, kinder, enfants, family size",
-    "a marital status": "marital*, married, civil status, estado civil, familienstand, etat civil, relationship",
-    "an origin": "races?, ethnic*, nationalit*, nacionalidad, citizen*, staatsangehorigkeit, origin*, origen, "
-    "herkunft*, raza, etnia, native*, language*, idioma, sprache*, langue",
-    "an occupation": "occup*, ocupacion, job*, profes*, beruf*, metier, employ*, empleo, work ?class, industry",
-    "a body measure": "height, weight, bmi, body mass*, altura, talla, peso, imc, groe?sse, gewicht, taille, poids",
+    "a place": (
+        "city*, town*, municip*, region*, provinc*, county, country*, state, district*, place*, "
+        "location*, ort, wohnort, stadt*, bundesland, gemeinde*, ciudad, pais, barrio, ville, "
+        "pays, commune*, latitud*, longitud*"
+    ),
+    "education": (
+        "educ*, school*, degree*, estudios, bildung*, ausbildung*, schul*, etudes, diplome*"
+    ),
+    "household information": (
+        "household size, haushaltsgroe?sse, children, hijos, kinder, enfants, family size"
+    ),
+    "a marital status": (
+        "marital*, married, civil status, estado civil, familienstand, etat civil, relationship"
+    ),
+    "origin or language": (
+        "races?, ethnic*, nationalit*, nacionalidad, citizen*, staatsangehorigkeit, origin*, "
+        "origen, herkunft*, raza, etnia, native*, language*, idioma, sprache*, langue"
+    ),
+    "an occupation": (
+        "occup*, ocupacion, job*, profes*, beruf*, metier, employ*, empleo, work ?class, industry"
+    ),
+    "a body measure": (
+        "height, weight, bmi, body mass*, altura, talla, peso, imc, groe?sse, gewicht, taille, "
+        "poids"
+    ),
 }
-CATEGORICAL = ("a sex or gender", "a place", "a marital status", "an origin", "an occupation")
-SENSITIVE = {
+CATEGORICAL = (
+    "a sex or gender",
+    "a place",
+    "a marital status",
+    "origin or language",
+    "an occupation",
+)
+CONFIDENTIAL = {
     "an amount of money": "*income*, salar*, wages?, earning*, ingresos, renta, sueldo, "
     "*einkommen, gehalt*, lohn*, revenu*, debts?",
-    "a matter of health": "diagnos*, disease*, hiv, aids, cancer*, tumou?r*, enfermedad*, *krankheit*, maladie*, "
-    "symptom*, drugs?, treatment*, therap*, tratamiento, behandlung*, traitement, tsh, tpo, glucose*, cholest*, blood*",
-    "a result": "results?, scores?, resultados?, ergebnis*, resultats?, puntuacion, punktzahl, outcome*",
-    "a belief or a vote": "religi*, vot(e|es|ed|o|ing), wahl*, partei*, party, partido, konfession, politic*, opinion*",
+    "health information": (
+        "diagnos*, disease*, hiv, aids, cancer*, tumou?r*, enfermedad*, *krankheit*, maladie*, "
+        "symptom*, drugs?, treatment*, therap*, tratamiento, behandlung*, traitement, tsh, tpo, "
+        "glucose*, cholest*, blood*"
+    ),
+    "a result or score": (
+        "results?, scores?, resultados?, ergebnis*, resultats?, puntuacion, punktzahl, outcome*"
+    ),
+    "a belief or vote": (
+        "religi*, vot(e|es|ed|o|ing), wahl*, partei*, party, partido, konfession, politic*, "
+        "opinion*"
+    ),
 }
-LOOSELY = {"a name or number": "names?, nombres?, noms?, namen, id, ids, identifi*, key, index"}
-# But for words of the language that end so.
-ENDING = {
-    "a number of something": r"(?!*(paid|void|acid|covid|grid|valid|fluid|liquid|lipid|solid|rapid|humid|[ir]oid|brid)"
-    r"(?!\w))*\w\wid",
+WEAKLY_IDENTIFYING = {
+    "a name or ID": "names?, nombres?, noms?, namen, id, ids, identifi*, key, index"
+}
+# Except for ordinary words that end in "id".
+ID_SUFFIX = {
+    "an ID": r"(?!*(paid|void|acid|covid|grid|valid|fluid|liquid|lipid|solid|rapid|humid|[ir]oid|"
+    r"brid)(?!\w))*\w\wid",
 }
 AXES = {
     "latitude": "lat, latitud*, breitengrad, breite",
     "longitude": "lon, lng, long, longitud*, langengrad, lange",
 }
-EXPRESSIONS = {
-    meaning: _expression(patterns)
-    for table in (IDENTIFYING, WEIGHTS, KNOWN, SENSITIVE, LOOSELY, ENDING, AXES)
+PATTERNS = {
+    meaning: _compile(patterns)
+    for table in (
+        IDENTIFYING,
+        WEIGHTS,
+        QUASI_IDENTIFYING,
+        CONFIDENTIAL,
+        WEAKLY_IDENTIFYING,
+        ID_SUFFIX,
+        AXES,
+    )
     for meaning, patterns in table.items()
 }
 
-# Well-known scales: degrees from lowest to highest, the words for one degree apart by strokes.
-_SCALES = (
-    "very low/muy bajo/sehr niedrig/tres bas; low/bajo/baja/niedrig/bas/faible; medium/moderate/medio/mittel/moyen; "
-    "high/alto/alta/hoch/haut/eleve; very high/muy alto/sehr hoch/tres eleve",
-    "none/ninguno/keine/aucun; mild/slight/leve/leicht/leger; moderate/moderado/mittel/modere; severe/grave/schwer",
-    "strongly disagree/muy en desacuerdo/stimme gar nicht zu/pas du tout d accord; disagree/en desacuerdo/stimme nicht "
-    "zu/pas d accord; neutral/undecided/neither agree nor disagree/indeciso; agree/de acuerdo/stimme zu/d accord; "
-    "strongly agree/muy de acuerdo/stimme voll zu/tout a fait d accord",
-    "never/nunca/nie/jamais; rarely/seldom/rara vez/selten/rarement; sometimes/a veces/manchmal/parfois; "
-    "often/a menudo/oft/haufig/souvent; always/siempre/immer/toujours",
-    "very poor/very bad/muy malo/sehr schlecht; poor/bad/malo/schlecht/mauvais; fair/average/regular/passable; "
-    "good/bueno/gut/bon; very good/muy bueno/sehr gut/tres bon; excellent/excelente/ausgezeichnet",
-    "none; primary/elementary/primaria/grundschule/primaire; secondary/high school/secundaria/secondaire; "
-    "bachelor/bachelors/university/universidad/universite/universitat; master/masters; doctorate/phd/ph d",
+# Common scales, from lowest to highest degree; synonyms are separated by slashes.
+_SCALE_TEXTS = (
+    "very low/muy bajo/sehr niedrig/tres bas; low/bajo/baja/niedrig/bas/faible; "
+    "medium/moderate/medio/mittel/moyen; high/alto/alta/hoch/haut/eleve; very high/muy "
+    "alto/sehr hoch/tres eleve",
+    "none/ninguno/keine/aucun; mild/slight/leve/leicht/leger; moderate/moderado/mittel/modere; "
+    "severe/grave/schwer",
+    "strongly disagree/muy en desacuerdo/stimme gar nicht zu/pas du tout d accord; disagree/en "
+    "desacuerdo/stimme nicht zu/pas d accord; neutral/undecided/neither agree nor "
+    "disagree/indeciso; agree/de acuerdo/stimme zu/d accord; strongly agree/muy de "
+    "acuerdo/stimme voll zu/tout a fait d accord",
+    "never/nunca/nie/jamais; rarely/seldom/rara vez/selten/rarement; sometimes/a "
+    "veces/manchmal/parfois; often/a menudo/oft/haufig/souvent; always/siempre/immer/toujours",
+    "very poor/very bad/muy malo/sehr schlecht; poor/bad/malo/schlecht/mauvais; "
+    "fair/average/regular/passable; good/bueno/gut/bon; very good/muy bueno/sehr gut/tres bon; "
+    "excellent/excelente/ausgezeichnet",
+    "none; primary/elementary/primaria/grundschule/primaire; secondary/high "
+    "school/secundaria/secondaire; "
+    "bachelor/bachelors/university/universidad/universite/universitat; master/masters; "
+    "doctorate/phd/ph d",
     "i; ii; iii; iv; v",
-    "very dissatisfied/muy insatisfecho/sehr unzufrieden/tres insatisfait; dissatisfied/insatisfecho/unzufrieden/"
-    "insatisfait; neutral/neutre; satisfied/satisfecho/zufrieden/satisfait; very satisfied/muy satisfecho/sehr "
+    "very dissatisfied/muy insatisfecho/sehr unzufrieden/tres insatisfait; "
+    "dissatisfied/insatisfecho/unzufrieden/insatisfait; neutral/neutre; "
+    "satisfied/satisfecho/zufrieden/satisfait; very satisfied/muy satisfecho/sehr "
     "zufrieden/tres satisfait",
-    "xs; s/small/pequeno/klein/petit; m/medium/mediano/mittel/moyen; l/large/grande/gross/grand; xl; xxl",
+    "xs; s/small/pequeno/klein/petit; m/medium/mediano/mittel/moyen; "
+    "l/large/grande/gross/grand; xl; xxl",
 )
-DEGREES = [
+SCALES = [
     {word: degree for degree, words in enumerate(scale.split("; ")) for word in words.split("/")}
-    for scale in _SCALES
+    for scale in _SCALE_TEXTS
 ]
 NUMBERED = re.compile(
     r"(?:grade|grado|grad|stage|stadium|level|nivel|stufe|niveau|class|klasse|clase|classe) (\d+)"

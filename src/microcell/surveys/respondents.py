@@ -81,7 +81,7 @@ def answer(cells: Cells | str | Path, record: Mapping[str, Any] | str | Path) ->
     cell = int(survey.cells.assign(placed.matrix)[0])
     representative = {name: column[cell] for name, column in survey.representatives.items()}
     far_out = _far_out(survey.encoding, placed.matrix[0], survey.cells.centroids)
-    return Answer(cell, representative, (*placed.strange, *far_out))
+    return Answer(cell, representative, (*placed.unknown, *far_out))
 
 
 def _far_out(fitted: Encoding, point: Floats, centroids: Floats) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-// What cells are coloured by: the number, its unit, and a scale that is read the same by those who see few colours.
+// Colour scales of the cells, readable with colour vision deficiencies.
 
 const LIGHT = ["#e3f0cf", "#a5d7b2", "#55b3ad", "#2b809f", "#214c82", "#28215c"];
 const DARK = ["#243352", "#285a8c", "#2e89a1", "#52b99b", "#a9dc8b", "#f4f3a4"];
@@ -6,10 +6,10 @@ const DARK = ["#243352", "#285a8c", "#2e89a1", "#52b99b", "#a9dc8b", "#f4f3a4"];
 export const MEASURES = {
   size: { of: (cell) => cell.size, unit: "devices", log: false },
   radius: { of: (cell) => cell.radius, unit: "km, root mean square", log: true },
-  density: { of: (cell) => densityOf(cell), unit: "devices a km²", log: true },
+  density: { of: (cell) => densityOf(cell), unit: "devices per km²", log: true },
 };
 
-/** Devices a square kilometre: of a disc, evenly filled, with this root mean square. */
+/** Devices per square kilometre of an evenly filled disc with this root mean square radius. */
 export function densityOf({ size, radius }) {
   return radius > 0 ? size / (2 * Math.PI * radius * radius) : Infinity;
 }
@@ -29,16 +29,16 @@ function mix(stops, share) {
   return `rgb(${from.map((value, i) => Math.round(value + (to[i] - value) * (at % 1))).join(" ")})`;
 }
 
-/** The colours of the cells, and the legend: its gradient, its ticks and its unit. */
+/** Colours of the cells, and the gradient, ticks and unit of the legend. */
 export function colourBy(name, cells, dark) {
   const { of, unit, log } = MEASURES[name];
   const stops = dark ? DARK : LIGHT;
   const values = cells.map(of);
-  const known = values.filter((value) => Number.isFinite(value) && (!log || value > 0)).sort((a, b) => a - b);
-  if (known.length === 0) return { colours: values.map(() => mix(stops, 0.5)), ticks: [], unit, gradient: mix(stops, 0.5) };
-  // A few extremes would leave one colour for all others: the ends of the scale take what lies beyond.
-  const cut = log ? Math.floor(known.length * 0.02) : 0;
-  const [low, high] = [known[cut], known[known.length - 1 - cut]];
+  const finite = values.filter((value) => Number.isFinite(value) && (!log || value > 0)).sort((a, b) => a - b);
+  if (finite.length === 0) return { colours: values.map(() => mix(stops, 0.5)), ticks: [], unit, gradient: mix(stops, 0.5) };
+  // A few extremes would leave one colour for all others, so the scale is clipped.
+  const cut = log ? Math.floor(finite.length * 0.02) : 0;
+  const [low, high] = [finite[cut], finite[finite.length - 1 - cut]];
   const place = log ? Math.log : (value) => value;
   const back = log ? Math.exp : (value) => value;
   const span = place(high) - place(low);

@@ -1,16 +1,16 @@
-// How far devices are from the locations they use: two histograms on one axis, drawn as outlines.
+// Distances between devices and the locations they use: two histograms on one axis.
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const [WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM] = [340, 190, 8, 8, 10, 36];
 
 function element(name, attributes, text) {
-  const made = document.createElementNS(NAMESPACE, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== undefined) made.textContent = text;
-  return made;
+  const node = document.createElementNS(NAMESPACE, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  if (text !== undefined) node.textContent = text;
+  return node;
 }
 
-/** Shares of the devices a kilometre: bars are of different widths, and their areas count. */
+/** Share of devices per kilometre: bars have different widths, so areas represent counts. */
 function heights({ edges, counts }) {
   const all = counts.reduce((sum, count) => sum + count, 0) || 1;
   return counts.map((count, i) => count / all / (edges[i + 1] - edges[i]));
@@ -26,16 +26,16 @@ function stepOf(end) {
   return [1, 2, 5, 10].find((factor) => (factor * power * 5) >= end) * power;
 }
 
-/** The figure: the histogram asked for, in front of today's. */
-export function drawHistograms(now, then, words) {
-  const quantile = (found) => found.quantiles[found.quantiles.length - 1][1];
-  const last = (found) => found.edges[found.edges.length - 1];
-  const end = Math.max(...[now, then].map((found) => Math.min(last(found), 1.15 * quantile(found)) || last(found)));
+/** Draw the requested histogram in front of the current one. */
+export function drawHistograms(now, then, label) {
+  const quantile = (result) => result.quantiles[result.quantiles.length - 1][1];
+  const last = (result) => result.edges[result.edges.length - 1];
+  const end = Math.max(...[now, then].map((result) => Math.min(last(result), 1.15 * quantile(result)) || last(result)));
   const [low, high] = [heights(now), heights(then)];
   const top = Math.max(...low, ...high);
   const x = (km) => (LEFT + (Math.min(km, end) / end) * (WIDE - LEFT - RIGHT)).toFixed(1);
   const y = (height) => (HIGH - BOTTOM - (height / top) * (HIGH - TOP - BOTTOM)).toFixed(1);
-  const svg = element("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": words });
+  const svg = element("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": label });
   if (now.k !== then.k) svg.append(element("path", { class: "now", d: outline(now, low, x, y) }));
   svg.append(element("path", { class: "then", d: outline(then, high, x, y) }));
   svg.append(element("line", { class: "axis", x1: LEFT, x2: WIDE - RIGHT, y1: HIGH - BOTTOM, y2: HIGH - BOTTOM }));
@@ -45,6 +45,6 @@ export function drawHistograms(now, then, words) {
     svg.append(element("line", { class: "axis", x1: at, x2: at, y1: HIGH - BOTTOM, y2: HIGH - BOTTOM + 4 }));
     svg.append(element("text", { x: at, y: HIGH - BOTTOM + 16, "text-anchor": i === 0 ? "start" : at > WIDE - 20 ? "end" : "middle" }, String(Number((i * step).toPrecision(6)))));
   }
-  svg.append(element("text", { x: WIDE / 2, y: HIGH - 4, "text-anchor": "middle" }, "km from a device to the location it uses"));
+  svg.append(element("text", { x: WIDE / 2, y: HIGH - 4, "text-anchor": "middle" }, "distance from device to location (km)"));
   return svg;
 }

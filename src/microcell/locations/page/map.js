@@ -1,8 +1,8 @@
-// The map: the Earth seen from far above (orthographic), so that poles and the antimeridian are places like others.
+// The map: an orthographic projection, in which poles and the antimeridian need no special treatment.
 
 const EARTH = 6371.0088; // kilometres
 const RADIANS = Math.PI / 180;
-const NEAREST = EARTH * 1000; // pixels an Earth's radius: a pixel is a metre
+const MAX_SCALE = EARTH * 1000; // pixels per Earth radius: a pixel is a metre
 const STEPS = [30, 15, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005];
 
 const unit = (longitude, latitude) => {
@@ -12,7 +12,7 @@ const unit = (longitude, latitude) => {
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 const wrap = (longitude) => ((((longitude + 180) % 360) + 360) % 360) - 180;
 
-/** The rings of a geometry, each with its corners as unit vectors, and which sides are borders and not the cut at the antimeridian. */
+/** Rings of a geometry with corners as unit vectors; `cut` marks sides that only split the geometry at the antimeridian. */
 function readRings(geometry) {
   if (!geometry) return [];
   const polygons = geometry.type === "Polygon" ? [geometry.coordinates] : geometry.coordinates;
@@ -56,7 +56,7 @@ function holds(cell, longitude, latitude) {
   return odd;
 }
 
-/** A number of kilometres for the scale bar: 1, 2 or 5 times a power of ten. */
+/** Round down to 1, 2 or 5 times a power of ten, for the scale bar. */
 function roundDown(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return [5, 2, 1].find((factor) => factor * power <= value) * power;
@@ -72,7 +72,7 @@ export class Globe {
     this.resize();
   }
 
-  // ---------------------------------------------------------------------------------------------------- what is shown
+  // ------------------------------------------------------------------------------ what is shown
 
   show(features) {
     this.cells = features.map((feature) => {
@@ -103,7 +103,7 @@ export class Globe {
     this.paintNow();
   }
 
-  /** All cells, or those without the few that are far wider than others: one stray device would make a city a dot. */
+  /** Fit all cells, or all but a few very wide ones: one stray device would shrink a city to a dot. */
   wanted() {
     if (this.everything) return this.cells;
     const radii = this.cells.map((cell) => cell.radius).sort((one, other) => one - other);
@@ -129,7 +129,7 @@ export class Globe {
     for (let round = 0; round < 3; round += 1) {
       const found = this.extent();
       if (!found) break;
-      this.scale = clamp(0.94 * Math.min(this.width / found.wide, this.height / found.high), whole, NEAREST);
+      this.scale = clamp(0.94 * Math.min(this.width / found.wide, this.height / found.high), whole, MAX_SCALE);
       this.turn(((found.left + found.right) / 2) * this.scale, ((found.top + found.bottom) / 2) * this.scale);
     }
     return this.draw();
@@ -155,12 +155,12 @@ export class Globe {
     return wide > 0 || high > 0 ? { ...box, wide: Math.max(wide, 1e-9), high: Math.max(high, 1e-9) } : null;
   }
 
-  // ------------------------------------------------------------------------------------------------------ projection
+  // ------------------------------------------------------------------------------ projection
 
   axes() {
     const [phi, theta] = [this.latitude * RADIANS, this.longitude * RADIANS];
     const [sp, cp, st, ct] = [Math.sin(phi), Math.cos(phi), Math.sin(theta), Math.cos(theta)];
-    return [-st, ct, 0, sp * ct, sp * st, -cp, cp * ct, cp * st, sp]; // to the right, down, towards the eye
+    return [-st, ct, 0, sp * ct, sp * st, -cp, cp * ct, cp * st, sp]; // right, down, towards the viewer
   }
 
   seen(points, i, [a, b, c, d, e, f, g, h, j]) {
@@ -168,7 +168,7 @@ export class Globe {
     return [a * x + b * y + c * z, d * x + e * y + f * z, g * x + h * y + j * z];
   }
 
-  /** The longitude and latitude under a pixel, or nothing beside the Earth. */
+  /** Longitude and latitude under a pixel; null outside the Earth. */
   under(px, py) {
     const [x, y] = [(px - this.width / 2) / this.scale, (py - this.height / 2) / this.scale];
     const square = 1 - x * x - y * y;
@@ -179,7 +179,7 @@ export class Globe {
     return [Math.atan2(v[1], v[0]) / RADIANS, Math.atan2(v[2], Math.hypot(v[0], v[1])) / RADIANS];
   }
 
-  /** Turns the Earth by so many pixels. */
+  /** Rotate the Earth by a number of pixels. */
   turn(dx, dy) {
     this.longitude = wrap(this.longitude + dx / this.scale / Math.max(0.05, Math.cos(this.latitude * RADIANS)) / RADIANS);
     this.latitude = clamp(this.latitude - dy / this.scale / RADIANS, -90, 90);
@@ -187,7 +187,7 @@ export class Globe {
 
   zoom(factor, px = this.width / 2, py = this.height / 2) {
     const kept = this.under(px, py);
-    this.scale = clamp(this.scale * factor, 0.3 * Math.min(this.width, this.height), NEAREST);
+    this.scale = clamp(this.scale * factor, 0.3 * Math.min(this.width, this.height), MAX_SCALE);
     for (let round = 0; kept && round < 3; round += 1) {
       const now = this.under(px, py);
       if (!now) break;
@@ -198,7 +198,7 @@ export class Globe {
     this.draw();
   }
 
-  // --------------------------------------------------------------------------------------------------------- drawing
+  // ------------------------------------------------------------------------------ drawing
 
   draw() {
     if (this.due) return;
@@ -233,17 +233,17 @@ export class Globe {
     this.drawScale(colour);
   }
 
-  /** Lays the path of a cell; false where none of it is in sight. */
-  lay(cell, axes, borders) {
+  /** Trace the path of a cell; false if none of it is visible. */
+  trace(cell, axes, borders) {
     const { pen, scale, width, height } = this;
     let near = false;
     let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
-    const laid = [];
+    const lines = [];
     for (const { points, cut } of cell.rings) {
       const line = new Float64Array((points.length / 3) * 2);
       for (let i = 0; i < cut.length; i += 1) {
         let [x, y, z] = this.seen(points, 3 * i, axes);
-        if (z < 0) { // behind the horizon: to its edge
+        if (z < 0) { // behind the horizon: clamp to its edge
           const length = Math.hypot(x, y) || 1;
           [x, y] = [x / length, y / length];
         } else near = true;
@@ -256,11 +256,11 @@ export class Globe {
         top = Math.min(top, py);
         bottom = Math.max(bottom, py);
       }
-      laid.push([line, cut]);
+      lines.push([line, cut]);
     }
     if (!near || right < 0 || left > width || bottom < 0 || top > height) return false;
     pen.beginPath();
-    for (const [line, cut] of laid) {
+    for (const [line, cut] of lines) {
       for (let i = 0; i < cut.length; i += 1) {
         if (i === 0 || (borders && cut[i])) pen.moveTo(line[2 * i], line[2 * i + 1]);
         else pen.lineTo(line[2 * i], line[2 * i + 1]);
@@ -274,17 +274,17 @@ export class Globe {
     pen.lineJoin = "round";
     const many = this.cells.length > 3000;
     const line = colour("--cell-line");
-    this.order.forEach((number) => { // wide ones first: drawn on a coarser map, they may lie over others
+    this.order.forEach((number) => { // wide cells first: drawn on a coarser map, they may overlap others
       const cell = this.cells[number];
-      if (!this.lay(cell, axes, false)) return;
+      if (!this.trace(cell, axes, false)) return;
       pen.fillStyle = this.colours[number] ?? "#888888";
       pen.fill("evenodd");
       const whole = cell.rings.every(({ cut }) => !cut.includes(1));
-      pen.strokeStyle = whole ? line : pen.fillStyle; // the cut at the antimeridian is no border
+      pen.strokeStyle = whole ? line : pen.fillStyle; // the cut at the antimeridian is not a border
       pen.lineWidth = whole ? (many ? 0.4 : 0.8) : 0.5;
       pen.stroke();
       if (whole) return;
-      this.lay(cell, axes, true);
+      this.trace(cell, axes, true);
       pen.strokeStyle = line;
       pen.lineWidth = many ? 0.4 : 0.8;
       pen.stroke();
@@ -296,7 +296,7 @@ export class Globe {
     for (const number of new Set([this.chosen, this.hovered])) {
       const cell = this.cells[number];
       if (!cell) continue;
-      if (this.lay(cell, axes, true)) {
+      if (this.trace(cell, axes, true)) {
         pen.strokeStyle = colour("--card");
         pen.lineWidth = 5;
         pen.stroke();
@@ -316,18 +316,18 @@ export class Globe {
     }
   }
 
-  /** Meridians and parallels, some 120 pixels apart; what they are called, and where. */
+  /** Draw meridians and parallels about 120 pixels apart; return their labels. */
   drawGraticule(axes, colour) {
     const { pen, width, height, scale } = this;
-    const wanted = 120 / scale / RADIANS;
-    const step = [...STEPS].reverse().find((size) => size >= wanted) ?? 30;
+    const spacing = 120 / scale / RADIANS;
+    const step = [...STEPS].reverse().find((size) => size >= spacing) ?? 30;
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     const reach = Math.asin(Math.min(1, Math.hypot(width, height) / 2 / scale)) / RADIANS + step;
     const [south, north] = [Math.max(-90, this.latitude - reach), Math.min(90, this.latitude + reach)];
     const polar = Math.max(Math.abs(south), Math.abs(north)) > 85;
     const side = polar ? 180 : Math.min(180, reach / Math.cos(Math.max(Math.abs(south), Math.abs(north)) * RADIANS));
     const across = polar ? Math.max(step, 15) : step * Math.max(1, Math.round(1 / Math.max(0.02, Math.cos(this.latitude * RADIANS))));
-    // Where lines are bent they are named where they cross the middle, elsewhere at the edge of the map.
+    // Curved lines are labelled where they cross the middle, straight ones at the edge of the map.
     const curved = polar || scale < width;
     const named = polar ? this.latitude - Math.sign(this.latitude) * 0.3 * reach : this.latitude;
     const labels = [];
@@ -373,7 +373,7 @@ export class Globe {
 
   drawLabels(labels, colour) {
     const { pen } = this;
-    let end = 150; // the scale bar has the corner
+    let end = 150; // the scale bar occupies the corner
     for (const { x, y, align, text } of labels) {
       const below = y > this.height - 10;
       if (below && x < end) continue;
@@ -411,7 +411,7 @@ export class Globe {
     this.write(kilometres < 1 ? `${Math.round(kilometres * 1000)} m` : `${kilometres.toLocaleString("en")} km`, 16, height - 16, "left", colour);
   }
 
-  // ---------------------------------------------------------------------------------------------------------- acting
+  // ------------------------------------------------------------------------------ acting
 
   find(px, py) {
     const place = this.under(px, py);
@@ -433,7 +433,7 @@ export class Globe {
     this.draw();
   }
 
-  /** The next cell by number, brought to the middle where it is out of sight. */
+  /** Select the next cell by number, and centre it if it is out of sight. */
   step(by) {
     if (this.cells.length === 0) return;
     const number = this.chosen < 0 ? (by > 0 ? 0 : this.cells.length - 1) : (this.chosen + by + this.cells.length) % this.cells.length;
@@ -463,9 +463,9 @@ export class Globe {
       return this.drag(event.pointerId, now);
     });
     const release = (event) => {
-      const known = pointers.delete(event.pointerId);
+      const active = pointers.delete(event.pointerId);
       if (pointers.size === 0) canvas.classList.remove("dragging");
-      if (known && event.type === "pointerup" && this.travelled < 6) this.choose(this.find(...place(event)), true);
+      if (active && event.type === "pointerup" && this.travelled < 6) this.choose(this.find(...place(event)), true);
     };
     canvas.addEventListener("pointerup", release);
     canvas.addEventListener("pointercancel", release);

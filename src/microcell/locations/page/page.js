@@ -1,25 +1,25 @@
-// The page: asks the service, shows what it says, and lets the operator act.
+// The page: polls the service, shows its state, and offers the operator's actions.
 
 import { colourBy, densityOf, figure } from "./colours.js";
 import { drawHistograms } from "./histogram.js";
 import { Globe } from "./map.js";
 
-const EVERY = 5000; // milliseconds between two questions
+const POLL_INTERVAL = 5000; // milliseconds
 const KEY = "microcell-operator";
 const $ = (id) => document.getElementById(id);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const count = (value) => value.toLocaleString("en");
 const plural = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;
 
-let view = null; // what the service said last
+let view = null; // latest response of the service
 let tag = null;
 let first = null; // devices when the page was opened
-let lost = null; // since when the service does not answer
+let lost = null; // time since which the service has not responded
 let busy = false;
 
-const globe = new Globe($("map"), { onPoint: showCell, onChoose: sayCell });
+const globe = new Globe($("map"), { onPoint: showCell, onChoose: announceCell });
 
-// ------------------------------------------------------------------------------------------------------ words
+// ------------------------------------------------------------------------------ formatting
 
 function ago(seconds) {
   const passed = Math.max(0, Date.now() / 1000 - seconds);
@@ -39,9 +39,9 @@ function factsOf(cell) {
   return [
     `Cell ${cell.number}`,
     plural(cell.size, "device"),
-    cell.radius > 0 ? `radius ${kilometres(cell.radius)} (root mean square)` : "all devices at one spot",
-    ...(Number.isFinite(dense) ? [`about ${figure(dense)} devices a km²`] : []),
-    `published place ${degrees(cell)}`,
+    cell.radius > 0 ? `radius ${kilometres(cell.radius)} (root mean square)` : "all devices at one location",
+    ...(Number.isFinite(dense) ? [`about ${figure(dense)} devices per km²`] : []),
+    `published location ${degrees(cell)}`,
   ];
 }
 
@@ -54,7 +54,7 @@ function entry(term, value, note) {
   return row;
 }
 
-// ------------------------------------------------------------------------------------------------------ the map
+// ------------------------------------------------------------------------------ map
 
 function showCell(number) {
   const box = $("cell");
@@ -65,20 +65,20 @@ function showCell(number) {
   box.replaceChildren(Object.assign(document.createElement("b"), { textContent: title }), ...facts.map((text) => Object.assign(document.createElement("span"), { textContent: text })));
 }
 
-function sayCell(number) {
+function announceCell(number) {
   const cell = globe.cells[number];
-  $("spoken").textContent = cell ? factsOf(cell).join(", ") : "No cell chosen.";
+  $("spoken").textContent = cell ? factsOf(cell).join(", ") : "No cell selected.";
 }
 
 function paint() {
-  const found = colourBy($("measure").value, globe.cells, dark.matches);
-  const there = globe.cells.length > 0;
-  $("ramp").style.background = found.gradient;
-  $("ramp").classList.toggle("none", !there);
-  $("ticks").replaceChildren(...(there ? found.ticks : []).map((text) => Object.assign(document.createElement("span"), { textContent: text })));
-  $("unit").textContent = there ? found.unit : "";
-  $("legend").setAttribute("aria-label", there ? `Colours: ${found.ticks.join(" to ")} ${found.unit}` : "No cells yet");
-  globe.paint(found.colours);
+  const scheme = colourBy($("measure").value, globe.cells, dark.matches);
+  const hasCells = globe.cells.length > 0;
+  $("ramp").style.background = scheme.gradient;
+  $("ramp").classList.toggle("none", !hasCells);
+  $("ticks").replaceChildren(...(hasCells ? scheme.ticks : []).map((text) => Object.assign(document.createElement("span"), { textContent: text })));
+  $("unit").textContent = hasCells ? scheme.unit : "";
+  $("legend").setAttribute("aria-label", hasCells ? `Colours: ${scheme.ticks.join(" to ")} ${scheme.unit}` : "No cells yet");
+  globe.paint(scheme.colours);
 }
 
 function showEmpty() {
@@ -87,8 +87,8 @@ function showEmpty() {
   if (!empty) return;
   const few = view.devices < view.k;
   $("empty-words").textContent = few
-    ? `Waiting until ${count(view.k)} devices have signed up: ${count(view.devices)} of ${count(view.k)}`
-    : "Enough devices have signed up: the first cells are being made";
+    ? `Waiting for ${count(view.k)} devices to sign up: ${count(view.devices)} of ${count(view.k)} so far`
+    : "Enough devices have signed up; the first cells are being computed";
   $("empty-bar").value = Math.min(1, view.devices / view.k);
 }
 
@@ -99,7 +99,7 @@ function listCells() {
   $("rows").replaceChildren(...shown.map((cell) => {
     const row = document.createElement("tr");
     const dense = densityOf(cell);
-    for (const text of [cell.number, count(cell.size), figure(cell.radius), Number.isFinite(dense) ? figure(dense) : "one spot", degrees(cell)]) {
+    for (const text of [cell.number, count(cell.size), figure(cell.radius), Number.isFinite(dense) ? figure(dense) : "one location", degrees(cell)]) {
       row.append(Object.assign(document.createElement("td"), { textContent: text }));
     }
     return row;
@@ -107,7 +107,7 @@ function listCells() {
   $("rows-note").textContent = sorted.length > shown.length ? `The ${shown.length} smallest of ${count(sorted.length)} cells, smallest first.` : sorted.length ? "Smallest first." : "No cells yet.";
 }
 
-// ------------------------------------------------------------------------------------------------------ the facts
+// ------------------------------------------------------------------------------ current state
 
 function showFacts() {
   first ??= view.devices;
@@ -118,21 +118,21 @@ function showFacts() {
   $("cells").textContent = count(view.features.length);
   $("k").textContent = count(view.k);
   $("promise-k").textContent = `k = ${count(view.k)}`;
-  const least = $("least");
-  least.textContent = view.least_size === null ? "no cells yet" : plural(view.least_size, "device");
-  least.className = view.least_size === null ? "" : view.least_size >= view.k ? "good" : "bad";
-  $("map").setAttribute("aria-label", `Map of ${plural(view.features.length, "cell")} of ${plural(view.devices, "device")}`);
+  const smallest = $("smallest");
+  smallest.textContent = view.smallest_cell === null ? "no cells yet" : plural(view.smallest_cell, "device");
+  smallest.className = view.smallest_cell === null ? "" : view.smallest_cell >= view.k ? "good" : "bad";
+  $("map").setAttribute("aria-label", `Map of ${plural(view.features.length, "cell")} with ${plural(view.devices, "device")}`);
   showTimes();
 }
 
 function showTimes() {
   if (view) {
-    $("rebuilt").replaceChildren(view.rebuilt === null ? "not yet" : ago(view.rebuilt));
-    if (view.rebuilt !== null) $("rebuilt").append(Object.assign(document.createElement("small"), { textContent: new Date(view.rebuilt * 1000).toLocaleString("en-GB") }));
+    $("rebuilt").replaceChildren(view.rebuilt_at === null ? "not yet" : ago(view.rebuilt_at));
+    if (view.rebuilt_at !== null) $("rebuilt").append(Object.assign(document.createElement("small"), { textContent: new Date(view.rebuilt_at * 1000).toLocaleString("en-GB") }));
   }
   const state = $("state");
-  const words = lost ? `The service has not answered since ${clock(lost)}. ${view ? "Shown is what it said last; asking" : "Asking"} again every few seconds.` : view ? "Live" : "Asking the service …";
-  if (state.textContent !== words) state.textContent = words; // said aloud only when it changes
+  const text = lost ? `No response from the service since ${clock(lost)}; retrying.${view ? " The data shown may be out of date." : ""}` : view ? "Live" : "Connecting to the service …";
+  if (state.textContent !== text) state.textContent = text; // announced by screen readers when it changes
   state.dataset.state = lost ? "gone" : view ? "live" : "loading";
 }
 
@@ -140,12 +140,12 @@ async function refresh() {
   if (busy || document.hidden) return;
   busy = true;
   try {
-    const answer = await fetch("cells", { headers: tag ? { "If-None-Match": tag } : {}, cache: "no-store" });
-    if (answer.status !== 304) {
-      if (!answer.ok) throw new Error(String(answer.status));
+    const response = await fetch("cells", { headers: tag ? { "If-None-Match": tag } : {}, cache: "no-store" });
+    if (response.status !== 304) {
+      if (!response.ok) throw new Error(String(response.status));
       const before = view;
-      view = await answer.json();
-      tag = answer.headers.get("ETag");
+      view = await response.json();
+      tag = response.headers.get("ETag");
       globe.show(view.features);
       if (before && before.features.length === 0 && view.features.length > 0) globe.fit();
       paint();
@@ -164,30 +164,30 @@ async function refresh() {
   if (token()) await refreshStatus();
 }
 
-// ------------------------------------------------------------------------------------------------------ the operator
+// ------------------------------------------------------------------------------ operator
 
 const token = () => sessionStorage.getItem(KEY);
 
-function leave(why) {
+function signOut(reason) {
   sessionStorage.removeItem(KEY);
   $("inside").hidden = true;
   $("enter").hidden = false;
-  $("refused").textContent = why;
+  $("refused").textContent = reason;
   $("answer").replaceChildren();
   $("chart").hidden = true;
-  today = null;
+  current = null;
 }
 
-/** What the service answers the operator; nothing where it refuses the token. */
+/** The response to an operator's request; null if the token is rejected. */
 async function ask(path, options = {}) {
-  const answer = await fetch(path, { ...options, cache: "no-store", headers: { Authorization: `Bearer ${token()}` } });
-  if (answer.status === 401 || answer.status === 403) {
-    leave("This is not the operator’s token.");
+  const response = await fetch(path, { ...options, cache: "no-store", headers: { Authorization: `Bearer ${token()}` } });
+  if (response.status === 401 || response.status === 403) {
+    signOut("The token is not valid.");
     return null;
   }
-  const body = await answer.json().catch(() => ({}));
-  if (answer.ok) return body;
-  throw new Error(typeof body.detail === "string" ? body.detail : `The service refused (${answer.status}).`);
+  const body = await response.json().catch(() => ({}));
+  if (response.ok) return body;
+  throw new Error(typeof body.detail === "string" ? body.detail : `The request failed (status ${response.status}).`);
 }
 
 async function refreshStatus() {
@@ -199,7 +199,7 @@ async function refreshStatus() {
     $("refused").textContent = "";
     showStatus(status);
   } catch (error) {
-    $("refused").textContent = error instanceof TypeError ? "The service does not answer." : error.message;
+    $("refused").textContent = error instanceof TypeError ? "The service does not respond." : error.message;
   }
 }
 
@@ -209,31 +209,31 @@ function showStatus(status) {
     entry("Sign-ups", count(status.sign_ups)),
     entry("Moves", count(status.moves)),
     entry("Cancellations", count(status.cancellations)),
-    entry("Changes since the rebuild", count(status.changes), `a rebuild begins after ${count(status.changes_until_rebuild)} more`),
-    entry("Rebuilds", count(status.rebuilds), seconds === null ? "" : `the last took ${figure(seconds)} s`),
-    entry("Merges of cells", count(status.merges)),
+    entry("Changes since the last rebuild", count(status.changes), `next rebuild after ${count(status.changes_until_rebuild)} more`),
+    entry("Rebuilds", count(status.rebuilds), seconds === null ? "" : `the last one took ${figure(seconds)} s`),
+    entry("Merged cells", count(status.merges)),
     ...(status.last_failure ? [entry("Last failure", status.last_failure)] : []),
   );
   $("rebuild").disabled = status.rebuilding;
-  if (status.rebuilding) $("rebuild-note").textContent = "Rebuilding: look-ups go on with the cells of now.";
-  else if ($("rebuild-note").textContent.startsWith("Rebuilding")) $("rebuild-note").textContent = `Rebuilt at ${clock((status.rebuilt ?? 0) * 1000)}.`;
+  if (status.rebuilding) $("rebuild-note").textContent = "Rebuilding. Until it completes, look-ups use the current cells.";
+  else if ($("rebuild-note").textContent.startsWith("Rebuilding")) $("rebuild-note").textContent = `Rebuilt at ${clock((status.rebuilt_at ?? 0) * 1000)}.`;
 }
 
 async function rebuild() {
   $("rebuild").disabled = true;
   try {
     if (!(await ask("rebuild", { method: "POST" }))) return;
-    $("rebuild-note").textContent = "Rebuilding: look-ups go on with the cells of now.";
+    $("rebuild-note").textContent = "Rebuilding. Until it completes, look-ups use the current cells.";
     await refresh();
   } catch (error) {
-    $("rebuild-note").textContent = error instanceof TypeError ? "The service does not answer." : error.message;
+    $("rebuild-note").textContent = error instanceof TypeError ? "The service does not respond." : error.message;
     $("rebuild").disabled = false;
   }
 }
 
-// ------------------------------------------------------------------------------------------------------ what if
+// ------------------------------------------------------------------------------ what if
 
-let today = null; // the answer for the k of now, and what it was an answer to
+let current = null; // the result for the current k, with the cells it belongs to
 
 const most = () => Math.max(2, view ? view.devices : 2);
 const toSlider = (k) => Math.round((1000 * Math.log(k / 2)) / Math.max(1e-9, Math.log(most() / 2)));
@@ -246,60 +246,60 @@ function setRange() {
   $("k-slider").value = String(toSlider(Number(number.value)));
 }
 
-function describe(found) {
-  const at = Object.fromEntries(found.quantiles.map(([share, km]) => [share, km]));
-  return `With k = ${count(found.k)} there would be ${plural(found.cells, "cell")}. Devices would be ${kilometres(found.mean)} from the location they use on average: half of them within ${kilometres(at[0.5])}, 95 % within ${kilometres(at[0.95])}.`;
+function describe(result) {
+  const within = Object.fromEntries(result.quantiles.map(([share, km]) => [share, km]));
+  return `With k = ${count(result.k)} there would be ${plural(result.cells, "cell")}. On average, devices would be ${kilometres(result.mean)} from the location they use: half of them within ${kilometres(within[0.5])}, 95 % within ${kilometres(within[0.95])}.`;
 }
 
 function compare(now, then) {
-  if (now.k === then.k) return "This is the k of now.";
+  if (now.k === then.k) return "This is the current k.";
   const times = now.mean > 0 ? then.mean / now.mean : NaN;
-  const words = !Number.isFinite(times) ? "" : times >= 1 ? `${figure(times)} times as far as` : `${figure(100 * times)} % of what it is`;
-  return words ? `On average that is ${words} with the k of now, ${count(now.k)}.` : `With the k of now, ${count(now.k)}, it is 0.`;
+  const ratio = !Number.isFinite(times) ? "" : times >= 1 ? `${figure(times)} times the distance` : `${figure(100 * times)} % of the distance`;
+  return ratio ? `On average that is ${ratio} at the current k = ${count(now.k)}.` : `At the current k = ${count(now.k)} the distance is 0.`;
 }
 
 function quantileTable(now, then) {
   const table = document.createElement("table");
   const both = now.k !== then.k;
   const row = (name, cells, kind) => {
-    const made = document.createElement("tr");
-    made.append(...[name, ...cells].map((text, i) => Object.assign(document.createElement(kind), { textContent: text, ...(kind === "th" ? { scope: "col" } : {}) })));
-    return made;
+    const tr = document.createElement("tr");
+    tr.append(...[name, ...cells].map((text, i) => Object.assign(document.createElement(kind), { textContent: text, ...(kind === "th" ? { scope: "col" } : {}) })));
+    return tr;
   };
   const head = row("Devices within", [...(both ? [`k = ${count(now.k)}`] : []), `k = ${count(then.k)}`], "th");
   const key = (name) => Object.assign(document.createElement("i"), { className: `key ${name}` });
   if (both) head.children[1].prepend(key("now"));
   head.lastChild.prepend(key("then"));
   const values = (of) => [...(both ? [kilometres(of(now))] : []), kilometres(of(then))];
-  table.append(head, ...then.quantiles.map(([share], i) => row(`${Math.round(100 * share)} %`, values((found) => found.quantiles[i][1]), "td")), row("on average", values((found) => found.mean), "td"));
+  table.append(head, ...then.quantiles.map(([share], i) => row(`${Math.round(100 * share)} %`, values((result) => result.quantiles[i][1]), "td")), row("on average", values((result) => result.mean), "td"));
   return table;
 }
 
 async function whatIf(k) {
   $("ask-button").disabled = true;
-  $("answer").textContent = "Working it out, which takes some seconds …";
+  $("answer").textContent = "Computing; this takes a few seconds …";
   try {
     const key = `${view.k} ${view.generation}`;
-    if (today?.key !== key) {
-      const found = await ask(`what-if?k=${view.k}`);
-      if (!found) return;
-      today = { key, found };
+    if (current?.key !== key) {
+      const result = await ask(`what-if?k=${view.k}`);
+      if (!result) return;
+      current = { key, result };
     }
-    const then = k === today.found.k ? today.found : await ask(`what-if?k=${k}`);
+    const then = k === current.result.k ? current.result : await ask(`what-if?k=${k}`);
     if (!then) return;
-    const words = `${describe(then)} ${compare(today.found, then)}`;
-    $("answer").replaceChildren(Object.assign(document.createElement("p"), { textContent: words }));
-    $("chart").replaceChildren(drawHistograms(today.found, then, `Two histograms of kilometres. ${words}`), quantileTable(today.found, then));
+    const text = `${describe(then)} ${compare(current.result, then)}`;
+    $("answer").replaceChildren(Object.assign(document.createElement("p"), { textContent: text }));
+    $("chart").replaceChildren(drawHistograms(current.result, then, `Two histograms of distances. ${text}`), quantileTable(current.result, then));
     $("chart").hidden = false;
   } catch (error) {
     $("chart").hidden = true;
-    $("answer").replaceChildren(Object.assign(document.createElement("p"), { className: "wrong", textContent: error instanceof TypeError ? "The service does not answer." : error.message }));
+    $("answer").replaceChildren(Object.assign(document.createElement("p"), { className: "wrong", textContent: error instanceof TypeError ? "The service does not respond." : error.message }));
   } finally {
     $("ask-button").disabled = false;
   }
 }
 
-// ------------------------------------------------------------------------------------------------------ listening
+// ------------------------------------------------------------------------------ events
 
 $("nearer").addEventListener("click", () => globe.zoom(1.6));
 $("farther").addEventListener("click", () => globe.zoom(1 / 1.6));
@@ -314,7 +314,7 @@ $("enter").addEventListener("submit", (event) => {
   $("token").value = "";
   refreshStatus();
 });
-$("leave").addEventListener("click", () => leave(""));
+$("leave").addEventListener("click", () => signOut(""));
 $("rebuild").addEventListener("click", rebuild);
 $("k-slider").addEventListener("input", () => { $("k-number").value = String(fromSlider(Number($("k-slider").value))); });
 $("k-number").addEventListener("input", () => { if (Number($("k-number").value) >= 2) $("k-slider").value = String(toSlider(Number($("k-number").value))); });
@@ -324,5 +324,5 @@ $("ask").addEventListener("submit", (event) => {
 });
 
 refresh();
-setInterval(refresh, EVERY);
+setInterval(refresh, POLL_INTERVAL);
 setInterval(showTimes, 1000);

@@ -1,7 +1,7 @@
-"""The service on the web: routes, what stands before them, and the server."""
+"""Web interface of the service: routes, middleware and server."""
 
 from microcell.locations.web.app import create_app
-from microcell.locations.web.serving import listen_on, serve
-from microcell.locations.web.shield import Settings
+from microcell.locations.web.middleware import Settings
+from microcell.locations.web.server import listen_on, serve
 
 __all__ = ["Settings", "create_app", "listen_on", "serve"]

@@ -1,11 +1,10 @@
-"""The routes of the service, and their description."""
+"""Routes of the web interface."""
 
 import hashlib
 import hmac
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
 from importlib.resources import files
 from threading import Lock
 from typing import Annotated, Any
@@ -18,37 +17,39 @@ from microcell import __version__
 from microcell.errors import TooFewRecordsError
 from microcell.locations.anonymizer import Anonymizer
 from microcell.locations.clustering import Clustering
-from microcell.locations.polygons import geometries
-from microcell.locations.records import CellSummary, Overview, Place
+from microcell.locations.polygons import cell_polygons
+from microcell.locations.records import CellSummary, Overview, Place, Status, WhatIf
+from microcell.locations.vault import hash_token
 from microcell.locations.web.metrics import CONTENT_TYPE, Metrics
+from microcell.locations.web.middleware import App, Middleware, Settings
 from microcell.locations.web.models import (
     CellCollection,
     Health,
-    Located,
     Location,
-    Rebuilding,
-    SignedUp,
-    StatusOut,
-    WhatIfOut,
-    declared,
-    describe,
-    install,
+    LookUpResponse,
+    RebuildResponse,
+    SignUpResponse,
+    error_responses,
+    handle_errors,
+    tidy_openapi,
 )
-from microcell.locations.web.shield import App, Settings, Shield
 
-__all__ = ["CellMap", "CellPage", "PageFile", "create_app", "page_files"]
+__all__ = ["CellDocument", "CellMap", "PageFile", "create_app", "page_files"]
 
 
 @dataclass(frozen=True)
-class CellPage:
-    """The text of all cells, and a tag that changes with it."""
+class CellDocument:
+    """All cells as GeoJSON text, and an entity tag that changes with it."""
 
     body: bytes
     tag: str
 
 
 class CellMap:
-    """Makes the page of cells. Polygons are drawn anew only when cells are; sizes change with every sign-up."""
+    """Builds the GeoJSON of the cells.
+
+    Polygons are drawn only when the cells change, while sizes change with every sign-up.
+    """
 
     def __init__(self, anonymizer: Anonymizer) -> None:
         self._anonymizer = anonymizer
@@ -56,49 +57,51 @@ class CellMap:
         self._generation: int | None = None
         self._shapes: list[str] = []
 
-    def page(self) -> CellPage:
-        """The cells as they are now."""
+    def document(self) -> CellDocument:
+        """Return the current cells."""
         with self._lock:
-            view = self._overview()
-            body = _text(view, self._shapes).encode()
-        return CellPage(body, f'"{view.generation}-{blake2b(body, digest_size=12).hexdigest()}"')
+            overview = self._overview()
+            body = _to_geojson(overview, self._shapes).encode()
+        digest = hashlib.blake2b(body, digest_size=12).hexdigest()
+        return CellDocument(body, f'"{overview.generation}-{digest}"')
 
     def _overview(self) -> Overview:
-        """The cells, after their polygons were made sure to be of the same generation."""
+        """Return an overview whose generation matches that of the polygons."""
         while True:
-            view = self._anonymizer.overview()
-            if view.generation == self._generation and len(self._shapes) == len(view.cells):
-                return view
+            overview = self._anonymizer.overview()
+            if overview.generation == self._generation and len(self._shapes) == len(overview.cells):
+                return overview
             clustering = self._anonymizer.clustering()
-            if view.generation == self._anonymizer.overview().generation:
-                self._shapes = _shapes(clustering, len(view.cells))
-                self._generation = view.generation
+            if overview.generation == self._anonymizer.overview().generation:
+                self._shapes = _draw_shapes(clustering, len(overview.cells))
+                self._generation = overview.generation
 
 
-def _shapes(clustering: Clustering | None, count: int) -> list[str]:
+def _draw_shapes(clustering: Clustering | None, count: int) -> list[str]:
     if clustering is None or count == 0:
         return ["null"] * count
     return [
         json.dumps(shape, separators=(",", ":"), allow_nan=False)
-        for shape in geometries(clustering)
+        for shape in cell_polygons(clustering)
     ]
 
 
-def _text(view: Overview, shapes: list[str]) -> str:
-    """The collection, its polygons put in as texts, which are long and rarely new."""
-    about = {
-        "k": view.k,
-        "devices": view.devices,
-        "waiting": view.waiting,
-        "least_size": view.least_size,
-        "rebuilt": view.rebuilt,
-        "generation": view.generation,
+def _to_geojson(overview: Overview, shapes: list[str]) -> str:
+    """Return the collection as text; the polygons, long and rarely new, are inserted as text."""
+    properties = {
+        "k": overview.k,
+        "devices": overview.devices,
+        "waiting": overview.waiting,
+        "smallest_cell": overview.smallest_cell,
+        "rebuilt_at": overview.rebuilt_at,
+        "generation": overview.generation,
     }
-    cells = ",".join(_feature(cell, shape) for cell, shape in zip(view.cells, shapes, strict=True))
-    return f'{{"type":"FeatureCollection",{json.dumps(about)[1:-1]},"features":[{cells}]}}'
+    cells = zip(overview.cells, shapes, strict=True)
+    features = ",".join(_to_feature(cell, shape) for cell, shape in cells)
+    return f'{{"type":"FeatureCollection",{json.dumps(properties)[1:-1]},"features":[{features}]}}'
 
 
-def _feature(cell: CellSummary, shape: str) -> str:
+def _to_feature(cell: CellSummary, shape: str) -> str:
     properties = {
         "number": cell.number,
         "latitude": cell.place.latitude,
@@ -106,8 +109,8 @@ def _feature(cell: CellSummary, shape: str) -> str:
         "size": cell.size,
         "radius": cell.radius,
     }
-    told = json.dumps(properties, allow_nan=False)
-    return f'{{"type":"Feature","id":{cell.number},"properties":{told},"geometry":{shape}}}'
+    text = json.dumps(properties, allow_nan=False)
+    return f'{{"type":"Feature","id":{cell.number},"properties":{text},"geometry":{shape}}}'
 
 
 _MEDIA_TYPES = {
@@ -119,57 +122,58 @@ _MEDIA_TYPES = {
     ".ico": "image/x-icon",
     ".json": "application/json",
 }
-"""Others are not served. The list is here and not the machine's, which differs."""
+"""Media types of the files that are served. The mimetypes module differs between machines."""
 
 
 @dataclass(frozen=True)
 class PageFile:
-    """A file as it is sent."""
+    """A static file."""
 
     body: bytes
     media_type: str
 
 
 def page_files() -> dict[str, PageFile]:
-    """The files by the paths they are served at: ``/`` for index.html, ``/page/NAME`` for the others.
+    """Return the static files by path: ``/`` for index.html, ``/page/NAME`` for the others.
 
     Examples
     --------
     >>> page_files()["/"].media_type
     'text/html'
     """
-    found: dict[str, PageFile] = {}
-    for entry in sorted(
-        files("microcell.locations").joinpath("page").iterdir(), key=lambda entry: entry.name
-    ):
+    result: dict[str, PageFile] = {}
+    folder = files("microcell.locations").joinpath("page")
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         suffix = entry.name[entry.name.rfind(".") :]
         if entry.is_file() and suffix in _MEDIA_TYPES:
-            file = PageFile(entry.read_bytes(), _MEDIA_TYPES[suffix])
-            found["/" if entry.name == "index.html" else f"/page/{entry.name}"] = file
-    return found
+            path = "/" if entry.name == "index.html" else f"/page/{entry.name}"
+            result[path] = PageFile(entry.read_bytes(), _MEDIA_TYPES[suffix])
+    return result
 
 
-_ABOUT = """
-Devices sign up with an exact location and get one to use in its place, which at least k devices share.
+_DESCRIPTION = """
+Devices sign up with an exact location and receive one to use instead, which at least k devices
+share.
 
-The guarantee is that of the cells as they are now: who knows the history of cells and who cancelled may see fewer
-than k. `GET /cells` tells the least size and the time of the last rebuild.
+The guarantee holds for the current cells: someone who knows the history of the cells and who
+cancelled may be able to narrow a device down to fewer than k. `GET /cells` shows the size of the
+smallest cell and the time of the last rebuild.
 """
 
-_device = HTTPBearer(
-    auto_error=False, scheme_name="device", description="The token that the device got at sign-up."
+_device_scheme = HTTPBearer(
+    auto_error=False, scheme_name="device", description="Token of the device from sign-up."
 )
-_operator = HTTPBearer(
-    auto_error=False, scheme_name="operator", description="The token of whoever runs the service."
+_operator_scheme = HTTPBearer(
+    auto_error=False, scheme_name="operator", description="Token of the operator of the service."
 )
 _Credentials = HTTPAuthorizationCredentials | None
-_Answers = dict[int | str, dict[str, Any]]
+_Responses = dict[int | str, dict[str, Any]]
 
 
 def create_app(anonymizer: Anonymizer, settings: Settings) -> App:
-    """The service as an ASGI application, which any ASGI server can run.
+    """Return the service as an ASGI application, which any ASGI server can run.
 
-    Look-ups are answered on the event loop, from memory; what writes runs on threads.
+    Look-ups are answered from memory on the event loop; requests that write run in threads.
 
     Examples
     --------
@@ -181,67 +185,69 @@ def create_app(anonymizer: Anonymizer, settings: Settings) -> App:
     app = FastAPI(
         title="microcell locations",
         version=__version__,
-        description=_ABOUT.strip(),
-        docs_url=None,  # their pages load scripts from elsewhere
+        description=_DESCRIPTION.strip(),
+        docs_url=None,  # FastAPI's documentation pages load scripts from other hosts
         redoc_url=None,
         redirect_slashes=False,
     )
     metrics = Metrics(anonymizer.status)
-    install(app)
-    _add_devices(app, anonymizer)
-    _add_cells(app, anonymizer)
-    _add_operator(app, anonymizer, settings, metrics)
+    handle_errors(app)
+    _add_device_routes(app, anonymizer)
+    _add_public_routes(app, anonymizer)
+    _add_operator_routes(app, anonymizer, settings, metrics)
     for path, file in page_files().items():
-        app.add_api_route(path, _serve_file(file.body, file.media_type), include_in_schema=False)
-    describe(app)
-    return Shield(app, settings, metrics)
+        app.add_api_route(path, _serve_file(file), include_in_schema=False)
+    tidy_openapi(app)
+    return Middleware(app, settings, metrics)
 
 
-def _add_devices(app: FastAPI, anonymizer: Anonymizer) -> None:
-    """Sign-up, look-up, move, cancellation."""
-    answers = declared(401, 404)
+def _add_device_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
+    errors = error_responses(401, 404)
 
     @app.post(
         "/devices",
         status_code=201,
-        response_model=SignedUp,
-        responses=declared(422),
+        response_model=SignUpResponse,
+        responses=error_responses(422),
         tags=["devices"],
     )
     def sign_up(place: Location) -> Any:
-        """Sign a device up with the exact location where it mostly is."""
+        """Sign up a device with its usual exact location."""
         account = anonymizer.sign_up(place.latitude, place.longitude)
-        told = {
+        body = {
             "pseudonym": account.pseudonym,
             "token": account.token,
-            "location": _usable(account.location),
+            "location": _to_json(account.location),
         }
-        return JSONResponse(told, status_code=201)
+        return JSONResponse(body, status_code=201)
 
     @app.get(
-        "/devices/{pseudonym}/location", response_model=Located, responses=answers, tags=["devices"]
+        "/devices/{pseudonym}/location",
+        response_model=LookUpResponse,
+        responses=errors,
+        tags=["devices"],
     )
     async def look_up(
-        pseudonym: str, credentials: Annotated[_Credentials, Depends(_device)]
+        pseudonym: str, credentials: Annotated[_Credentials, Depends(_device_scheme)]
     ) -> Any:
         """Look up the location to use."""
-        # Not by way of _device_token as a dependency: each takes a quarter of the time of a look-up.
+        # Called directly: each further dependency takes a quarter of the time of a look-up.
         token = await _device_token(credentials)
-        return JSONResponse({"location": _usable(anonymizer.look_up(pseudonym, token))})
+        return JSONResponse({"location": _to_json(anonymizer.look_up(pseudonym, token))})
 
     @app.put(
         "/devices/{pseudonym}/location",
-        response_model=Located,
-        responses=answers | declared(422),
+        response_model=LookUpResponse,
+        responses=errors | error_responses(422),
         tags=["devices"],
     )
     def move(pseudonym: str, place: Location, token: Annotated[str, Depends(_device_token)]) -> Any:
-        """Move a device to a new exact location; what comes back is the location to use from now on."""
-        found = anonymizer.move(pseudonym, token, place.latitude, place.longitude)
-        return JSONResponse({"location": _usable(found)})
+        """Move a device to a new exact location and return the location to use from now on."""
+        location = anonymizer.move(pseudonym, token, place.latitude, place.longitude)
+        return JSONResponse({"location": _to_json(location)})
 
     def cancel(pseudonym: str, token: Annotated[str, Depends(_device_token)]) -> Response:
-        """Cancel a device: its pseudonym, token and exact location are forgotten."""
+        """Delete a device with its pseudonym, token and exact location."""
         anonymizer.cancel(pseudonym, token)
         return Response(status_code=204)
 
@@ -253,99 +259,101 @@ def _add_devices(app: FastAPI, anonymizer: Anonymizer) -> None:
             path,
             status_code=204,
             response_class=Response,
-            responses=answers,
+            responses=errors,
             operation_id=name,
             tags=["devices"],
         )(cancel)
 
 
-def _add_cells(app: FastAPI, anonymizer: Anonymizer) -> None:
-    """What anyone may know."""
+def _add_public_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
     cells = CellMap(anonymizer)
     tagged = {
         "headers": {
-            "ETag": {"schema": {"type": "string"}, "description": "Changes with what is told."}
+            "ETag": {"schema": {"type": "string"}, "description": "Changes with the content."}
         }
     }
-    told: _Answers = {200: tagged, 304: {"description": "Nothing has changed.", **tagged}}
+    responses: _Responses = {200: tagged, 304: {"description": "Not modified.", **tagged}}
 
     @app.get(
         "/cells",
         response_model=CellCollection,
         response_class=_GeoJson,
-        responses=told | declared(),
+        responses=responses | error_responses(),
     )
     def list_cells(if_none_match: Annotated[str | None, Header()] = None) -> Response:
-        """List the cells for a map: published places, sizes, radii and polygons; never members."""
-        page = cells.page()
-        headers = {"ETag": page.tag, "Cache-Control": "no-cache"}
-        if if_none_match is not None and page.tag in (
-            tag.strip() for tag in if_none_match.split(",")
-        ):
+        """List the cells for a map: places, sizes, radii and polygons, but never members."""
+        document = cells.document()
+        headers = {"ETag": document.tag, "Cache-Control": "no-cache"}
+        tags = [] if if_none_match is None else [tag.strip() for tag in if_none_match.split(",")]
+        if document.tag in tags:
             return Response(status_code=304, headers=headers)
-        return Response(page.body, media_type=_GEOJSON, headers=headers)
+        return Response(document.body, media_type=_GEOJSON, headers=headers)
 
-    @app.get("/health", response_model=Health, responses=declared())
+    @app.get("/health", response_model=Health, responses=error_responses())
     async def health() -> Any:
-        """Tell that the service answers."""
+        """Confirm that the service responds."""
         return JSONResponse({"status": "ok"})
 
 
-def _add_operator(
+def _add_operator_routes(
     app: FastAPI, anonymizer: Anonymizer, settings: Settings, metrics: Metrics
 ) -> None:
-    """What needs the operator's token."""
-    expected = _digest(settings.operator)
+    expected = hash_token(settings.operator)
 
-    async def operator(credentials: Annotated[_Credentials, Depends(_operator)]) -> None:
+    async def operator(credentials: Annotated[_Credentials, Depends(_operator_scheme)]) -> None:
         if credentials is None or not hmac.compare_digest(
-            expected, _digest(credentials.credentials)
+            expected, hash_token(credentials.credentials)
         ):
-            raise _unauthorized("This needs the operator's token: Authorization: Bearer TOKEN.")
+            raise _unauthorized("The operator's token is required: Authorization: Bearer TOKEN.")
 
-    needed: dict[str, Any] = {"dependencies": [Depends(operator)], "tags": ["operator"]}
-    answers = declared(401)
+    restricted: dict[str, Any] = {"dependencies": [Depends(operator)], "tags": ["operator"]}
 
-    @app.get("/status", response_model=StatusOut, responses=answers, **needed)
+    @app.get("/status", response_model=Status, responses=error_responses(401), **restricted)
     async def status() -> Any:
-        """Tell how the service does."""
+        """Show sizes, counters and the progress of rebuilds."""
         return JSONResponse(asdict(anonymizer.status()))
 
     @app.post(
         "/rebuild",
         status_code=202,
-        response_model=Rebuilding,
-        responses=declared(401, 409),
-        **needed,
+        response_model=RebuildResponse,
+        responses=error_responses(401, 409),
+        **restricted,
     )
     def rebuild() -> Any:
-        """Rebuild all cells in the background. 409 while there are fewer devices than k."""
-        now = anonymizer.status()
-        if now.devices < now.k:
-            raise TooFewRecordsError(f"{now.devices} devices cannot make a cell of k = {now.k}.")
+        """Rebuild all cells in the background. Fails with 409 if there are fewer devices than k."""
+        status = anonymizer.status()
+        if status.devices < status.k:
+            raise TooFewRecordsError(
+                f"{status.devices} devices cannot form a cell of k = {status.k}.",
+                code="guarantee.too_few_records",
+                records=status.devices,
+                k=status.k,
+            )
         anonymizer.rebuild()
         return JSONResponse({"rebuilding": True}, status_code=202)
 
     busy = Lock()
 
-    @app.get("/what-if", response_model=WhatIfOut, responses=declared(401, 409, 422), **needed)
+    @app.get(
+        "/what-if", response_model=WhatIf, responses=error_responses(401, 409, 422), **restricted
+    )
     def what_if(k: Annotated[int, Query(ge=2, le=1_000_000)]) -> Any:
-        """Tell how far devices would be from the locations they use with another k. One question at a time."""
+        """Show how far devices would be from their locations under another k, one at a time."""
         if not busy.acquire(blocking=False):
-            raise HTTPException(
-                429, "Another what-if is being worked out. Try again later.", {"Retry-After": "2"}
-            )
+            detail = "Another what-if computation is running. Try again later."
+            raise HTTPException(429, detail, {"Retry-After": "2"})
         try:
             return JSONResponse(asdict(anonymizer.what_if(k)))
         finally:
             busy.release()
 
-    shown: dict[str, Any] = {"tags": ["operator"]} if settings.open_metrics else needed
-    text: _Answers = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+    access: dict[str, Any] = {"tags": ["operator"]} if settings.open_metrics else restricted
+    text: _Responses = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
-    @app.get("/metrics", response_class=_Text, responses=text | answers, **shown)
+    @app.get("/metrics", response_class=_Text, responses=text | error_responses(401), **access)
     def show_metrics() -> Response:
-        """Counts and times for Prometheus."""
+        """Return counts and times for Prometheus."""
         return Response(metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
 
@@ -360,10 +368,10 @@ class _Text(Response):
     media_type = "text/plain"
 
 
-async def _device_token(credentials: Annotated[_Credentials, Depends(_device)]) -> str:
-    """The token that came with the request, whatever it is worth."""
+async def _device_token(credentials: Annotated[_Credentials, Depends(_device_scheme)]) -> str:
+    """Return the token of the request, which is not verified yet."""
     if credentials is None or not credentials.credentials:
-        raise _unauthorized("This needs the device's token: Authorization: Bearer TOKEN.")
+        raise _unauthorized("The device's token is required: Authorization: Bearer TOKEN.")
     return credentials.credentials
 
 
@@ -371,20 +379,16 @@ def _unauthorized(detail: str) -> HTTPException:
     return HTTPException(401, detail, {"WWW-Authenticate": "Bearer"})
 
 
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+def _to_json(place: Place | None) -> dict[str, float] | str:
+    if place is None:
+        return "waiting"
+    return {"latitude": place.latitude, "longitude": place.longitude}
 
 
-def _usable(place: Place | None) -> dict[str, float] | str:
-    return (
-        "waiting" if place is None else {"latitude": place.latitude, "longitude": place.longitude}
-    )
-
-
-def _serve_file(body: bytes, media_type: str) -> Callable[[], Any]:
+def _serve_file(file: PageFile) -> Callable[[], Any]:
     headers = {"Cache-Control": "no-cache"}
 
     async def serve_file() -> Response:
-        return Response(body, media_type=media_type, headers=headers)
+        return Response(file.body, media_type=file.media_type, headers=headers)
 
     return serve_file

@@ -1,4 +1,4 @@
-"""What Prometheus may know: counts and times, by route and status; never a place, a pseudonym or a client."""
+"""Prometheus metrics: counts and times by route and status; no places, pseudonyms or addresses."""
 
 from collections.abc import Callable, Iterator
 
@@ -17,34 +17,34 @@ from microcell.locations.records import Status
 __all__ = ["CONTENT_TYPE", "Metrics"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-"""Of the text format."""
+"""Media type of the text format."""
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0)
 
 _GAUGES = {
-    "k": "Least number of devices in a cell.",
-    "devices": "Devices that are signed up.",
-    "waiting": "Devices that have no location to use yet.",
-    "cells": "Cells.",
-    "least_size": "Size of the smallest cell.",
-    "generation": "Rebuilds and merges of cells so far; the same number means the same cells.",
-    "rebuilt": "Time of the last rebuild, in seconds since 1970.",
-    "rebuild_seconds": "Seconds that the last rebuild took.",
-    "rebuilding": "Whether cells are being rebuilt.",
+    "k": "Minimum number of devices per cell.",
+    "devices": "Number of devices signed up.",
+    "waiting": "Number of devices without a location to use.",
+    "cells": "Number of cells.",
+    "smallest_cell": "Number of devices in the smallest cell.",
+    "generation": "Number of rebuilds and merges; equal numbers mean equal cells.",
+    "rebuilt_at": "Unix time of the last rebuild.",
+    "rebuild_seconds": "Duration of the last rebuild in seconds.",
+    "rebuilding": "1 while cells are being rebuilt, else 0.",
     "changes": "Sign-ups, moves and cancellations since the last rebuild.",
-    "changes_until_rebuild": "Changes that are left until cells are rebuilt.",
+    "changes_until_rebuild": "Changes left until the next rebuild.",
 }
 _COUNTERS = {
-    "rebuilds": "Rebuilds of all cells.",
-    "merges": "Cells merged because they had fallen under k.",
-    "sign_ups": "Devices signed up.",
-    "moves": "Devices moved.",
-    "cancellations": "Devices cancelled.",
+    "rebuilds": "Total number of rebuilds.",
+    "merges": "Total number of cells merged because they fell below k.",
+    "sign_ups": "Total number of sign-ups.",
+    "moves": "Total number of moves.",
+    "cancellations": "Total number of cancellations.",
 }
 
 
 class Metrics:
-    """Requests as they are counted, and the status of the service as it is when asked.
+    """Request counters, and the status of the service at the time of scraping.
 
     Routes are templates such as ``/devices/{pseudonym}/location``.
 
@@ -60,13 +60,13 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "microcell_locations_requests",
-            "Requests.",
+            "Total number of requests.",
             ("method", "route", "status"),
             registry=self._registry,
         )
         self._seconds = Histogram(
             "microcell_locations_request_seconds",
-            "Seconds until a request was answered.",
+            "Response time in seconds.",
             ("route",),
             buckets=_BUCKETS,
             registry=self._registry,
@@ -77,7 +77,7 @@ class Metrics:
             self._registry.register(_StatusCollector(status))
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request that was answered."""
+        """Record a completed request."""
         key = (method, route, status)
         counter = self._counters.get(key)
         if counter is None:
@@ -89,33 +89,35 @@ class Metrics:
         histogram.observe(seconds)
 
     def text(self) -> bytes:
-        """All of it, in the text format of Prometheus."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
 
 class _StatusCollector(Collector):
-    """Reads the status when it is asked, so that nothing has to be kept up to date."""
+    """Reads the status when scraped, so that nothing has to be kept up to date."""
 
     def __init__(self, status: Callable[[], Status]) -> None:
         self._status = status
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: asking for the status when registering is not wanted."""
+        """Return nothing, so that registering does not read the status."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """The figures of the status; those that are not known are left out."""
-        found = self._status()
-        for name, text in _GAUGES.items():
-            value = getattr(found, name)
+        """Yield the figures of the status, omitting those that are None."""
+        status = self._status()
+        for name, description in _GAUGES.items():
+            value = getattr(status, name)
             if value is not None:
-                yield GaugeMetricFamily(f"microcell_locations_{name}", text, value=float(value))
-        for name, text in _COUNTERS.items():
+                yield GaugeMetricFamily(
+                    f"microcell_locations_{name}", description, value=float(value)
+                )
+        for name, description in _COUNTERS.items():
             yield CounterMetricFamily(
-                f"microcell_locations_{name}", text, value=float(getattr(found, name))
+                f"microcell_locations_{name}", description, value=float(getattr(status, name))
             )
         yield GaugeMetricFamily(
             "microcell_locations_rebuild_failed",
-            "Whether the last rebuild failed.",
-            value=float(found.last_failure is not None),
+            "1 if the last rebuild failed, else 0.",
+            value=float(status.last_failure is not None),
         )

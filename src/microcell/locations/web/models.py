@@ -1,4 +1,4 @@
-"""Answers to requests that cannot be met: one form for all, and never a word of what was sent."""
+"""Request and response bodies, and error responses that never repeat what was sent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -20,23 +20,22 @@ from microcell.errors import (
 
 __all__ = [
     "CellCollection",
+    "ErrorResponse",
     "Health",
     "InvalidRequest",
-    "Located",
     "Location",
-    "Rebuilding",
-    "Refusal",
-    "SignedUp",
-    "StatusOut",
-    "WhatIfOut",
-    "declared",
-    "describe",
-    "install",
+    "LookUpResponse",
+    "RebuildResponse",
+    "SignUpResponse",
+    "error_body",
+    "error_responses",
+    "handle_errors",
+    "tidy_openapi",
 ]
 
 
 class Location(BaseModel):
-    """A place on the Earth, in degrees."""
+    """A point on the Earth, in degrees."""
 
     model_config = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
 
@@ -48,61 +47,63 @@ class Location(BaseModel):
     ]
 
 
-_Usable = Annotated[
+_UsableLocation = Annotated[
     Location | Literal["waiting"],
     Field(
-        description='The location to use, which k devices or more share; "waiting" while there are too few.'
+        description="The location to use, shared by at least k devices, "
+        'or "waiting" while there are too few.'
     ),
 ]
 
 
-class Located(BaseModel):
-    """The location that a device is to use."""
+class LookUpResponse(BaseModel):
+    """The location that a device should use."""
 
-    location: _Usable
+    location: _UsableLocation
 
 
-class SignedUp(BaseModel):
-    """What a device must keep: whoever has both words speaks for it. The token is shown this once."""
+class SignUpResponse(BaseModel):
+    """Credentials of a new device. Keep them secret; the token is shown only once."""
 
     pseudonym: str
     token: str
-    location: _Usable
+    location: _UsableLocation
 
 
-class Refusal(BaseModel):
-    """Why a request was refused."""
+class ErrorResponse(BaseModel):
+    """Why a request failed: a stable code for programs, and a message for people."""
 
+    code: str
     detail: str
 
 
-class Problem(BaseModel):
+class FieldProblem(BaseModel):
     """What is wrong with a field."""
 
     field: Literal["latitude", "longitude", "k", "body", "other"]
     problem: str
 
 
-class InvalidRequest(Refusal):
-    """Which fields of a request are wrong; what was sent is never repeated."""
+class InvalidRequest(ErrorResponse):
+    """Invalid fields of a request. The response never repeats what was sent."""
 
-    fields: list[Problem]
+    fields: list[FieldProblem]
 
 
 class Health(BaseModel):
-    """The service answers."""
+    """The service responds."""
 
     status: Literal["ok"]
 
 
-class Rebuilding(BaseModel):
-    """The rebuild that was asked for has begun, or waits for the one under way."""
+class RebuildResponse(BaseModel):
+    """The rebuild has started, or is queued after the running one."""
 
     rebuilding: Literal[True]
 
 
 class CellProperties(BaseModel):
-    """What anyone may know of a cell: its published place, how many share it, and its radius in kilometres."""
+    """Public information about a cell: its place, its size, and its radius in kilometres."""
 
     number: int
     latitude: float
@@ -111,8 +112,8 @@ class CellProperties(BaseModel):
     radius: float
 
 
-class Cell(BaseModel):
-    """A cell as a GeoJSON feature. Its geometry is the part of the Earth whose devices it takes in."""
+class CellFeature(BaseModel):
+    """A cell as a GeoJSON feature. Its geometry is the region whose devices it contains."""
 
     type: Literal["Feature"]
     id: int
@@ -121,190 +122,172 @@ class Cell(BaseModel):
 
 
 class CellCollection(BaseModel):
-    """All cells as GeoJSON (RFC 7946), with what the guarantee is worth now."""
+    """All cells as GeoJSON (RFC 7946), with the current state of the guarantee."""
 
     type: Literal["FeatureCollection"]
-    features: list[Cell]
+    features: list[CellFeature]
     k: int
     devices: int
     waiting: int
-    least_size: int | None
-    rebuilt: Annotated[float | None, Field(description="Seconds since 1970.")]
+    smallest_cell: int | None
+    rebuilt_at: Annotated[float | None, Field(description="Unix time of the last rebuild.")]
     generation: int
 
 
-class StatusOut(BaseModel):
-    """What the operator may know of the service."""
-
-    k: int
-    devices: int
-    waiting: int
-    cells: int
-    least_size: int | None
-    generation: int
-    rebuilt: float | None
-    rebuild_seconds: float | None
-    rebuilding: bool
-    rebuilds: int
-    merges: int
-    sign_ups: int
-    moves: int
-    cancellations: int
-    changes: int
-    changes_until_rebuild: int
-    last_failure: str | None
-
-
-class WhatIfOut(BaseModel):
-    """How far devices would be from the locations they use, in kilometres, with another k."""
-
-    k: int
-    cells: int
-    mean: float
-    root_mean_square: float
-    quantiles: Annotated[
-        list[Annotated[list[float], Field(min_length=2, max_length=2)]],
-        Field(description="Shares of devices, each with the distance that so many are within."),
-    ]
-    edges: list[float]
-    counts: list[int]
-
-
-UNKNOWN = "No device has this pseudonym and token."
-
-_REASONS = {
-    400: "The request cannot be read.",
-    401: "The token is missing, or is not the operator's.",
-    404: "No device has this pseudonym and token; which of them is wrong is not said.",
-    408: "The body did not come in time.",
-    409: "There are fewer devices than k.",
-    413: "The body is too large.",
-    422: "A field is missing, unknown, of another type or out of range.",
-    429: "Too many requests; see Retry-After.",
-    500: "The service failed.",
-    503: "The database cannot be reached, or the service is being stopped.",
+_STATUS = {
+    400: ("service.bad_request", "The request is malformed."),
+    401: ("service.unauthorized", "The token is missing, or is not the operator's."),
+    404: (
+        "service.unknown_device",
+        "No device has this pseudonym and token; the response does not say which one is wrong.",
+    ),
+    408: ("service.bad_request", "The request body did not arrive in time."),
+    409: ("guarantee.too_few_records", "There are fewer devices than k."),
+    413: ("service.bad_request", "The request body is too large."),
+    422: (
+        "service.invalid_field",
+        "A field is missing, unknown, of the wrong type or out of range.",
+    ),
+    429: ("service.rate_limited", "Too many requests; see Retry-After."),
+    500: ("service.failed", "The service failed."),
+    503: ("service.unavailable", "The database is unreachable, or the service is shutting down."),
 }
-_ANYWHERE = (400, 408, 413, 429, 500, 503)
+"""Error code and description of each status."""
+
+_COMMON = (400, 408, 413, 429, 500, 503)
+"""Statuses that any route may respond with."""
+
 _HEADERS = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
+_SUCCESS = {"200", "201", "202", "204", "304"}
 _FIELDS = frozenset({"latitude", "longitude", "k"})
 _PROBLEMS = {
     "missing": "is missing",
-    "extra_forbidden": "is not known",
+    "extra_forbidden": "is unknown",
     "greater_than_equal": "is too small",
     "less_than_equal": "is too large",
     "finite_number": "must be finite",
     "float_type": "must be a number",
-    "int_parsing": "must be a whole number",
-    "json_invalid": "is not JSON",
+    "int_parsing": "must be an integer",
+    "json_invalid": "is not valid JSON",
 }
 
 
-def declared(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """The refusals of a route, as its description tells them: those that any route has, and others by status."""
-    return {
-        code: {
-            "description": _REASONS[code],
-            "model": InvalidRequest if code == 422 else Refusal,
-            **(
-                {"headers": {_HEADERS[code]: {"schema": {"type": "string"}}}}
-                if code in _HEADERS
-                else {}
-            ),
+def error_body(status: int, detail: str) -> dict[str, str]:
+    """Return the body of an error response."""
+    code, _ = _STATUS.get(status, ("service.bad_request", ""))
+    return {"code": code, "detail": detail}
+
+
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI description of error responses: the common ones and those given."""
+    responses: dict[int | str, dict[str, Any]] = {}
+    for status in sorted({*_COMMON, *statuses}):
+        response: dict[str, Any] = {
+            "description": _STATUS[status][1],
+            "model": InvalidRequest if status == 422 else ErrorResponse,
         }
-        for code in sorted({*_ANYWHERE, *codes})
-    }
+        if status in _HEADERS:
+            response["headers"] = {_HEADERS[status]: {"schema": {"type": "string"}}}
+        responses[status] = response
+    return responses
 
 
-def install(app: FastAPI) -> None:
-    """Let the app answer by these; FastAPI's own answers repeat what was sent."""
+def handle_errors(app: FastAPI) -> None:
+    """Install the exception handlers; FastAPI's own responses repeat what was sent."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return JSONResponse(_describe(error.errors()), status_code=422)
+        return JSONResponse(_describe_invalid(error.errors()), status_code=422)
 
     @app.exception_handler(HTTPException)
-    async def refused_by_status(request: Request, error: HTTPException) -> JSONResponse:
+    async def by_status(request: Request, error: HTTPException) -> JSONResponse:
         headers = dict(error.headers or {})
-        if (
-            error.status_code == 405
-        ):  # a path whose methods are several routes is told of one of them only
-            headers["Allow"] = ", ".join(sorted(_methods(app, request)))
-        return JSONResponse(
-            {"detail": error.detail}, status_code=error.status_code, headers=headers
-        )
+        body = error_body(error.status_code, error.detail)
+        if error.status_code == 405:
+            # Starlette lists only the methods of the first route that matches the path.
+            headers["Allow"] = ", ".join(sorted(_allowed_methods(app, request)))
+        if error.status_code == 404:  # no such path; devices raise UnknownDeviceError
+            body["code"] = "service.bad_request"
+        return JSONResponse(body, status_code=error.status_code, headers=headers)
 
     @app.exception_handler(UnknownDeviceError)
-    async def unknown(_: Request, __: UnknownDeviceError) -> JSONResponse:
-        return JSONResponse({"detail": UNKNOWN}, status_code=404)
+    async def unknown_device(_: Request, __: UnknownDeviceError) -> JSONResponse:
+        return _respond(404, "No device has this pseudonym and token.")
 
     @app.exception_handler(GuaranteeError)
     async def too_few(_: Request, __: GuaranteeError) -> JSONResponse:
-        return JSONResponse({"detail": "There are fewer devices than k."}, status_code=409)
+        return _respond(409, "There are fewer devices than k.")
 
     @app.exception_handler(ServiceError)
     async def unavailable(_: Request, __: ServiceError) -> JSONResponse:
-        told = {"detail": "The service cannot do this now. Try again later."}
-        return JSONResponse(told, status_code=503, headers={"Retry-After": "5"})
+        detail = "The service is temporarily unavailable. Try again later."
+        return _respond(503, detail, headers={"Retry-After": "5"})
 
     @app.exception_handler(DataError)
     @app.exception_handler(OptionError)
-    async def refused(_: Request, __: Exception) -> JSONResponse:
-        told = {
-            "detail": "A field is out of range.",
-            "fields": [{"field": "other", "problem": "is out of range"}],
-        }
-        return JSONResponse(told, status_code=422)
+    async def out_of_range(_: Request, __: Exception) -> JSONResponse:
+        fields = [{"field": "other", "problem": "is out of range"}]
+        return _respond(422, "A field is out of range.", fields=fields)
 
     @app.exception_handler(Exception)
     async def failed(_: Request, __: Exception) -> JSONResponse:
-        return JSONResponse(
-            {"detail": "The service failed. Its log tells the operator where."}, status_code=500
-        )
+        return _respond(500, "The service failed. Its log tells the operator where.")
 
 
-def describe(app: FastAPI) -> None:
-    """Let the description tell these refusals and no others: FastAPI adds one that no route gives, and takes it that
-    refusals are of the same form as what they refuse.
+def _respond(
+    status: int, detail: str, *, headers: Mapping[str, str] | None = None, **content: Any
+) -> JSONResponse:
+    body = {**error_body(status, detail), **content}
+    return JSONResponse(body, status_code=status, headers=headers)
+
+
+def tidy_openapi(app: FastAPI) -> None:
+    """Correct the generated OpenAPI description.
+
+    FastAPI adds a 422 response that no route gives, and assumes that errors have the media type of
+    the successful response.
     """
-    told = app.openapi()
-    for operation in (one for path in told["paths"].values() for one in path.values()):
-        answers = operation["responses"]
-        if "HTTPValidationError" in repr(answers.get("422")):
-            del answers["422"]
-        for code in answers.keys() - {"200", "201", "202", "204", "304"}:
-            answers[code]["content"] = {
-                "application/json": next(iter(answers[code]["content"].values()))
-            }
+    description = app.openapi()
+    for operation in (item for path in description["paths"].values() for item in path.values()):
+        responses = operation["responses"]
+        if "HTTPValidationError" in repr(responses.get("422")):
+            del responses["422"]
+        for status in responses.keys() - _SUCCESS:
+            content = next(iter(responses[status]["content"].values()))
+            responses[status]["content"] = {"application/json": content}
     for name in ("HTTPValidationError", "ValidationError"):
-        told["components"]["schemas"].pop(name, None)
+        description["components"]["schemas"].pop(name, None)
 
 
-def _methods(app: FastAPI, request: Request) -> set[str]:
-    routes = [route for route in app.routes if isinstance(route, Route)]
+def _allowed_methods(app: FastAPI, request: Request) -> set[str]:
     return {
         method
-        for route in routes
-        if route.path_regex.match(request.url.path)
+        for route in app.routes
+        if isinstance(route, Route) and route.path_regex.match(request.url.path)
         for method in route.methods or ()
     }
 
 
-def _describe(errors: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Which known fields are wrong, and how. The name of an unknown field is what was sent, and not repeated.
+def _describe_invalid(errors: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the body of a 422 response; names of unknown fields were sent, so not repeated.
 
     Examples
     --------
-    >>> _describe([{"type": "extra_forbidden", "loc": ("body", "41.5"), "input": 2}])["fields"]
-    [{'field': 'other', 'problem': 'is not known'}]
+    >>> errors = [{"type": "extra_forbidden", "loc": ("body", "41.5"), "input": 2}]
+    >>> _describe_invalid(errors)["fields"]
+    [{'field': 'other', 'problem': 'is unknown'}]
     """
     fields = [
-        {"field": _field(error["loc"]), "problem": _PROBLEMS.get(error["type"], "is not valid")}
+        {
+            "field": _field_name(error["loc"]),
+            "problem": _PROBLEMS.get(error["type"], "is not valid"),
+        }
         for error in errors
     ]
-    return {"detail": "The request is not valid.", "fields": fields}
+    return {**error_body(422, "The request is not valid."), "fields": fields}
 
 
-def _field(place: Sequence[Any]) -> str:
-    if len(place) < 2:
+def _field_name(location: Sequence[Any]) -> str:
+    if len(location) < 2:
         return "body"
-    return place[1] if place[1] in _FIELDS else "other"
+    return location[1] if location[1] in _FIELDS else "other"

@@ -1,4 +1,4 @@
-"""The server that runs the app, and how it stops."""
+"""The uvicorn server that runs the application."""
 
 import logging
 import os
@@ -12,24 +12,28 @@ from threading import current_thread, main_thread
 import uvicorn
 
 from microcell.errors import OptionError
-from microcell.locations.web.shield import App
+from microcell.locations.web.middleware import App
 
 __all__ = ["listen_on", "make_server", "serve"]
 
-GRACE = 10
-"""Seconds that requests under way have when the service is stopped."""
+SHUTDOWN_SECONDS = 10
+"""Seconds that open requests get when the service stops."""
 
-SWITCH = 0.0005
-"""Seconds after which a thread that computes lets look-ups run: Python's own 5 ms would be felt in each of them."""
+SWITCH_INTERVAL = 0.0005
+"""Thread switch interval in seconds; Python's default of 5 ms would slow down every look-up."""
 
 
 def listen_on(host: str, port: int) -> socket.socket:
-    """A socket that listens, taken before anything else is begun: a port in use is then told at once."""
+    """Return a listening socket. Call it first, so that a port in use is reported immediately."""
     if not 0 <= port <= 65535:
-        raise OptionError(f"--port must be from 0 to 65535, not {port}.")
+        raise OptionError(
+            f"--port must be between 0 and 65535, not {port}.",
+            code="option.out_of_range",
+            option="port",
+        )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named: asyncio sends at once, without waiting for more, only on sockets that name it. Otherwise
-    # each answer, which is written in two parts, takes 40 ms.
+    # asyncio disables Nagle's algorithm only on sockets that name their protocol. Otherwise each
+    # response, which is written in two parts, would take 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix":
@@ -49,23 +53,23 @@ def serve(
     proxies: Sequence[str] = (),
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; requests under way are answered first.
+    """Serve until SIGTERM or Ctrl-C; open requests are completed first.
 
     Parameters
     ----------
     app
-        As :func:`create_app` makes it.
+        Application from :func:`create_app`.
     listener
-        As :func:`listen_on` makes it; it is closed at the end.
+        Socket from :func:`listen_on`; it is closed at the end.
     proxies
-        Addresses of proxies whose word about the client's address is taken. Others could name any address, and so
-        escape the limits.
+        Addresses of proxies whose X-Forwarded-For header is trusted. Anyone else could forge it to
+        evade the rate limits.
     ready
-        Called when requests are answered, and signals heard.
+        Called when the server accepts requests and signals.
     """
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     try:
         make_server(app, proxies=proxies, ready=ready).run(sockets=[listener])
     finally:
@@ -76,7 +80,7 @@ def serve(
 def make_server(
     app: App, *, proxies: Sequence[str] = (), ready: Callable[[], None] = lambda: None
 ) -> uvicorn.Server:
-    """The server itself: it logs nothing of requests and says nothing of itself."""
+    """Return a server that neither logs requests nor identifies itself."""
     config = uvicorn.Config(
         app,
         access_log=False,
@@ -86,26 +90,26 @@ def make_server(
         forwarded_allow_ips=list(proxies),
         ws="none",
         lifespan="off",
-        timeout_graceful_shutdown=GRACE,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     return _Server(config, ready)
 
 
 class _Server(uvicorn.Server):
-    """Tells when it is ready, and ends quietly when it is told to: the signal is not raised again after all is done."""
+    """Reports when it is ready, and does not raise the signal again after shutting down."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer."""
+        """Start accepting requests."""
         await super().startup(sockets=sockets)
         self._ready()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Let signals end the server while the block runs."""
+        """Shut the server down on SIGINT and SIGTERM while the block runs."""
         if current_thread() is not main_thread():
             yield
             return

@@ -1,0 +1,97 @@
+"""Short displays of records: a one-line ``repr`` and a one-screen HTML card, without table values.
+
+The generated ``repr`` of a dataclass prints every array and frame it holds, which puts original
+records into notebooks, logs and tracebacks. Public records use these helpers instead and pass
+only counts, settings and names of columns.
+"""
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
+__all__ = ["MAX_LENGTH", "count", "html_card", "short_repr"]
+
+MAX_LENGTH = 240
+"""Longest ``repr`` of a record, in characters."""
+
+
+def short_repr(record: object, *facts: str, **fields: Any) -> str:
+    """Return ``<Name facts, field=value, ...>``, shortened to :data:`MAX_LENGTH` characters.
+
+    Fields that are None are left out; numbers are written with thousands separators.
+
+    Examples
+    --------
+    >>> short_repr(5, "4,177 records", k=5, method=None)
+    '<int 4,177 records, k=5>'
+    """
+    named = (f"{name}={_plain(value)}" for name, value in fields.items() if value is not None)
+    text = ", ".join((*facts, *named))
+    name = type(record).__name__
+    room = MAX_LENGTH - len(name) - 3
+    if len(text) > room:
+        text = text[: room - 1] + "…"
+    return f"<{name} {text}>" if text else f"<{name}>"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a count with its noun: "1 record", "2,000 records".
+
+    Examples
+    --------
+    >>> count(1, "class", "classes"), count(2000, "record")
+    ('1 class', '2,000 records')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def html_card(
+    title: str,
+    rows: Mapping[str, str],
+    *,
+    notes: Iterable[str] = (),
+    next_steps: Mapping[str, str] | None = None,
+) -> str:
+    """Return an HTML card for notebooks.
+
+    Parameters
+    ----------
+    title
+        The main statement, such as the guarantee.
+    rows
+        Facts by label.
+    notes
+        Findings or warnings; at most five are shown.
+    next_steps
+        Calls to try next, each with what it does.
+
+    Examples
+    --------
+    >>> "<th" in html_card("5-anonymous", {"Records": "100"})
+    True
+    """
+    facts = "".join(
+        f'<tr><th style="text-align:left">{escape(label)}</th>'
+        f'<td style="text-align:left">{escape(text)}</td></tr>'
+        for label, text in rows.items()
+    )
+    shown = list(notes)
+    listed = "".join(f"<li>{escape(note)}</li>" for note in shown[:5])
+    if len(shown) > 5:
+        listed += f"<li>and {len(shown) - 5:,} more</li>"
+    steps = "".join(
+        f"<li><code>{escape(call)}</code>: {escape(purpose)}</li>"
+        for call, purpose in (next_steps or {}).items()
+    )
+    return (
+        f'<div><p style="margin:0"><strong>{escape(title)}</strong></p><table>{facts}</table>'
+        + (f"<ul>{listed}</ul>" if listed else "")
+        + (f'<p style="margin:0">Next:</p><ul>{steps}</ul>' if steps else "")
+        + "</div>"
+    )
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

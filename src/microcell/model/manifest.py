@@ -1,0 +1,333 @@
+"""The manifest of a release: how it was produced, in typed sections that are stored as JSON.
+
+A manifest contains settings, counts, digests and names of columns, and no value of the table.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from microcell.errors import TableError
+from microcell.model._display import count, html_card, short_repr
+
+__all__ = [
+    "BatchSection",
+    "BlocksSection",
+    "CellsSection",
+    "ColumnSection",
+    "DependenceSection",
+    "Manifest",
+    "MethodSection",
+    "RecordsSection",
+    "RequirementsSection",
+    "Section",
+    "TableSection",
+]
+
+_LONGEST_SHOWN = 40
+"""Longer texts, such as digests, are left out of the ``repr`` of a section."""
+
+
+class Section(BaseModel):
+    """Part of a manifest."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __repr__(self) -> str:
+        scalars = {
+            name: value
+            for name, value in self
+            if isinstance(value, (bool, int, float))
+            or (isinstance(value, str) and len(value) <= _LONGEST_SHOWN)
+        }
+        return short_repr(self, **scalars)
+
+    __str__ = __repr__
+
+
+class BatchSection(Section):
+    """One batch of an incremental session."""
+
+    records: int = Field(description="Records in the batch.")
+    seconds: float = Field(description="Time spent on adding the batch.")
+    strategy: str | None = Field(default=None, description="How the batch was added.")
+    inertial: bool | None = Field(
+        default=None, description="Whether existing cells kept their records."
+    )
+
+
+class MethodSection(Section):
+    """The partitioning method."""
+
+    requested: str = Field(description="Method that was requested, possibly `auto`.")
+    used: str | None = Field(default=None, description="Method that was used.")
+    reason: str | None = Field(default=None, description="Why this method was used.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the method.")
+    base: BatchSection | None = Field(default=None, description="First batch of a session.")
+    batches: tuple[BatchSection, ...] | None = Field(
+        default=None, description="Batches added to a session after the first one."
+    )
+
+
+class ColumnSection(Section):
+    """Role of a column of the original table and, for quasi-identifiers, how it is published."""
+
+    role: str = Field(description="Role of the column in the schema.")
+    kind: str | None = Field(default=None, description="Kind of a quasi-identifier.")
+    publish: str | None = Field(
+        default=None, description="Representative that each cell publishes."
+    )
+    weight: float | None = Field(
+        default=None, description="Factor on the column's squared distances."
+    )
+
+
+class TableSection(Section):
+    """Size and digest of a table."""
+
+    rows: int = Field(description="Number of rows.")
+    columns: int = Field(description="Number of columns.")
+    sha256: str = Field(description="SHA-256 digest, in hexadecimal.")
+    sha256_of: Literal["file", "contents", "files"] = Field(
+        description="What the digest covers: the file, the contents of an in-memory table, "
+        "or the digests of all files of a data set, in order."
+    )
+    files: int | None = Field(default=None, description="Number of files of a data set.")
+
+
+class RecordsSection(Section):
+    """Number of records at each step: read = released + dropped."""
+
+    read: int = Field(description="Records in the original table.")
+    released: int = Field(description="Records in the release.")
+    dropped: int = Field(description="Records left out because of missing quasi-identifiers.")
+    imputed: int | None = Field(
+        default=None, description="Missing values of quasi-identifiers that were imputed."
+    )
+
+
+class CellsSection(Section):
+    """The cells of the partition."""
+
+    count: int = Field(description="Number of cells.")
+    smallest: int = Field(description="Records in the smallest cell.")
+    largest: int = Field(description="Records in the largest cell.")
+    sizes: dict[str, int] | None = Field(default=None, description="Number of cells of each size.")
+    sse_ratio: float | None = Field(
+        default=None,
+        description="SSE / SST of the encoded records: the objective of the partition.",
+    )
+    function: str | None = Field(
+        default=None, description="Kind of cells, if the release can assign further records."
+    )
+    classes: int | None = Field(
+        default=None, description="Equivalence classes counted in the files of a data set."
+    )
+    macrocells: int | None = Field(
+        default=None, description="Parts of a data set that were partitioned on their own."
+    )
+
+
+class RequirementsSection(Section):
+    """Requirements on the release, and the cells that were merged to meet them."""
+
+    limits: dict[str, float] = Field(description="Limit of each required measure.")
+    cells_before: int = Field(description="Number of cells before merging.")
+    cells_merged: int = Field(description="By how much merging reduced the number of cells.")
+    sse_ratio_before: float = Field(description="SSE / SST before merging.")
+    rounds: int = Field(description="Rounds of merging.")
+
+
+class DependenceSection(Section):
+    """Trade-off between quasi-identifiers and confidential columns."""
+
+    weight: float = Field(description="Weight of the confidential columns (lambda), 0 to 1.")
+    quasi_identifier_loss: float = Field(
+        description="SSE / SST of the encoded quasi-identifiers (D_X)."
+    )
+    confidential_loss: float = Field(
+        description="SSE / SST of the encoded confidential columns (D_Y)."
+    )
+    weighted_loss: float = Field(description="The objective, (1 - weight) D_X + weight D_Y.")
+
+
+class BlocksSection(Section):
+    """Blocks of quasi-identifiers that were partitioned independently."""
+
+    k: int = Field(description="Minimum cell size in each block.")
+    columns: tuple[tuple[str, ...], ...] = Field(description="Quasi-identifiers of each block.")
+    cells: tuple[int, ...] = Field(description="Number of cells of each block.")
+    jointly_k_anonymous: bool = Field(
+        description="Whether the release is k-anonymous over all columns combined."
+    )
+
+
+class Manifest(Section):
+    """How a release was produced. Contains no value of the table.
+
+    Examples
+    --------
+    >>> Manifest.json_schema()["properties"]["k"]["type"]
+    'integer'
+    """
+
+    manifest_version: Literal[1] = Field(default=1, description="Version of the manifest format.")
+    microcell: str = Field(description="Version of microcell that produced the release.")
+    created: str = Field(description="Date and time of the release, in UTC.")
+    k: int = Field(description="Guaranteed k; with blocks, k over all columns combined.")
+    method: MethodSection | None = Field(default=None, description="The partitioning method.")
+    seed: int | None = Field(default=None, description="Random seed.")
+    missing: Literal["error", "drop", "impute"] | None = Field(
+        default=None, description="How records with missing quasi-identifiers were handled."
+    )
+    columns: dict[str, ColumnSection] = Field(description="Columns of the original table.")
+    input: TableSection = Field(description="The original table.")
+    records: RecordsSection = Field(description="Number of records read, released and dropped.")
+    cells: CellsSection = Field(description="The cells of the partition.")
+    information_loss: float | None = Field(
+        default=None,
+        description="Information loss of the published table, as the audit measures it.",
+    )
+    seconds: float | None = Field(default=None, description="Time spent on producing the release.")
+    requirements: RequirementsSection | None = Field(
+        default=None, description="Requirements, and the merging done to meet them."
+    )
+    dependence: DependenceSection | None = Field(
+        default=None, description="Trade-off between quasi-identifiers and confidential columns."
+    )
+    blocks: BlocksSection | None = Field(
+        default=None, description="Blocks of quasi-identifiers, if partitioned independently."
+    )
+    row_order: Literal["kept", "shuffled"] = Field(
+        default="kept", description="Order of published rows."
+    )
+    output: TableSection | None = Field(
+        default=None, description="The published file, once written."
+    )
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """Limits that the release had to meet, by measure."""
+        return {} if self.requirements is None else self.requirements.limits
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a manifest file.
+
+        Raises
+        ------
+        TableError
+            The file cannot be read, or it is not a manifest.
+        """
+        path = Path(path)
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            raise TableError(
+                f"Manifest {str(path)!r} does not exist. Check its path.",
+                code="table.not_found",
+                path=str(path),
+            ) from None
+        except OSError as error:
+            raise TableError(
+                f"Cannot read manifest {str(path)!r}: {error.strerror}.",
+                code="table.unreadable",
+                path=str(path),
+            ) from None
+        return cls.parse(text, name=repr(str(path)))
+
+    @classmethod
+    def parse(cls, content: str | bytes | Mapping[str, Any], *, name: str = "The manifest") -> Self:
+        """Validate a manifest given as JSON text or as plain data.
+
+        Parameters
+        ----------
+        content
+            JSON text or a mapping.
+        name
+            How an error message refers to the manifest.
+
+        Raises
+        ------
+        TableError
+            The content is not a manifest; the message names the invalid entry and never quotes it.
+        """
+        try:
+            text = json.dumps(content) if isinstance(content, Mapping) else content
+            return cls.model_validate_json(text, strict=True)
+        except ValidationError as error:
+            entry = cls._invalid_entry(error)
+        except (TypeError, ValueError, RecursionError):
+            entry = None
+        where = "" if entry is None else f" (invalid entry: {entry})"
+        raise TableError(
+            f"{name} is not a valid microcell manifest{where}. Use the file written with the release.",
+            code="table.malformed",
+            entry=entry,
+        )
+
+    @classmethod
+    def _invalid_entry(cls, error: ValidationError) -> str | None:
+        """Return the top-level entry at fault; deeper keys could come from any file."""
+        places = (item["loc"] for item in error.errors(include_input=False, include_url=False))
+        return next(
+            (str(place[0]) for place in places if place and place[0] in cls.model_fields), None
+        )
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """Return the JSON Schema of manifest files."""
+        schema = cls.model_json_schema()
+        return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the manifest as plain data, without empty entries."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def to_json(self) -> str:
+        """Return the text of the manifest file."""
+        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def updated(self, **entries: Any) -> Self:
+        """Return a copy with some entries replaced."""
+        return self.model_copy(update=entries)
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self,
+            count(self.records.released, "record"),
+            k=self.k,
+            cells=self.cells.count,
+            method=None if self.method is None else self.method.used,
+            information_loss=_percent(self.information_loss),
+        )
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        method = self.method
+        rows = {
+            "k": str(self.k),
+            "Records": f"{self.records.read:,} read, {self.records.released:,} released",
+            "Cells": f"{self.cells.count:,}",
+            "Method": "" if method is None else f"{method.used or method.requested}",
+            "Information loss": _percent(self.information_loss) or "",
+            "Random seed": "" if self.seed is None else str(self.seed),
+            "Created": self.created,
+            "microcell": self.microcell,
+        }
+        return html_card(
+            "Manifest of a release",
+            {label: text for label, text in rows.items() if text},
+            next_steps={
+                "manifest.as_dict()": "all entries as plain data",
+                "mc.audit(original, released, schema, manifest=manifest)": "check it against tables",
+            },
+        )
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else f"{100 * share:.3g} %"

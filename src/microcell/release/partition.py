@@ -1,0 +1,243 @@
+"""Partition prepared records into cells, and build the table that the cells publish."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from microcell import methods, progress, tables
+from microcell.cells import Cells, PowerCells, ball_cells, lookup_cells
+from microcell.errors import OptionError
+from microcell.kernels.arrays import total_sum_of_squares
+from microcell.model import Floats, Partition, Table
+from microcell.release import aggregate
+from microcell.release.prepare import Prepared
+from microcell.schema import resolve
+
+__all__ = [
+    "CELL_KINDS",
+    "Block",
+    "Grouping",
+    "Request",
+    "aggregate_table",
+    "check_cells_option",
+    "confidential_loss",
+    "fit_cells",
+    "make_grouping",
+    "partition_blocks",
+    "partition_records",
+    "quasi_identifier_loss",
+]
+
+CELL_KINDS = ("power", "balls", "lookup")
+"""Kinds of cells that a release can carry to assign further records."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """How to partition the records."""
+
+    k: int
+    method: str
+    seed: int
+    options: Mapping[str, Any]
+    dependence: float = 0.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Block:
+    """Some quasi-identifiers (by position) and the partition computed from them alone."""
+
+    columns: tuple[int, ...]
+    partition: Partition
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Grouping:
+    """A partition, with its cells as a function of the points if requested.
+
+    With ``blocks``, each block has its own partition; ``partition`` then groups the records that
+    share the cells of all blocks, and its k is the size of the smallest such group.
+    """
+
+    partition: Partition
+    cells: Cells | None = None
+    blocks: tuple[Block, ...] = ()
+
+    def parts(self, prepared: Prepared) -> tuple[Block, ...]:
+        """Return the blocks; without blocks, all quasi-identifiers as one."""
+        return self.blocks or (Block(tuple(range(len(prepared.schema.quasi))), self.partition),)
+
+
+def check_cells_option(cells: Any) -> str | None:
+    """Return the requested kind of cells: True means power cells, False and None mean none."""
+    if isinstance(cells, bool) or cells is None:
+        return "power" if cells else None
+    if cells not in CELL_KINDS:
+        raise OptionError(
+            f"cells must be True, False or one of {', '.join(CELL_KINDS)}, not {cells!r}.",
+            code="option.unknown",
+            option="cells",
+        )
+    return str(cells)
+
+
+def make_grouping(prepared: Prepared, request: Request, cells: str | None, blocks: Any) -> Grouping:
+    """Partition the records as requested: by blocks, as a function, or plainly."""
+    if blocks is not None:
+        return partition_blocks(prepared, request, blocks)
+    if cells is not None:
+        return fit_cells(prepared, request, cells)
+    return Grouping(partition_records(prepared, request))
+
+
+def partition_records(
+    prepared: Prepared, request: Request, block: Sequence[int] | None = None
+) -> Partition:
+    """Partition the records within each stratum, by all quasi-identifiers or those of a block."""
+    points = prepared.points(block)
+    if request.dependence > 0:
+        points = methods.extend(
+            points, prepared.confidential, request.dependence, prepared.encoded.weights
+        )
+    return methods.partition_within(
+        prepared.strata,
+        points,
+        request.k,
+        method=request.method,
+        weights=prepared.encoded.weights,
+        seed=request.seed,
+        **request.options,
+    )
+
+
+def partition_blocks(prepared: Prepared, request: Request, blocks: Any) -> Grouping:
+    """Partition by each block of quasi-identifiers, and intersect the partitions."""
+    positions = resolve.as_blocks(blocks, prepared.schema.quasi)
+    parts = tuple(Block(block, partition_records(prepared, request, block)) for block in positions)
+    rows = np.stack([block.partition.labels for block in parts], axis=1)
+    _, labels, sizes = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+    first = parts[0].partition
+    joint = Partition(
+        labels.reshape(-1), int(sizes.min()), method=first.method, reason=first.reason
+    )
+    return Grouping(joint, blocks=parts)
+
+
+def fit_cells(prepared: Prepared, request: Request, kind: str) -> Grouping:
+    """Fit cells that can assign further records, and the partition they induce.
+
+    Power cells start from the method's cells and keep their sizes; that does not increase the
+    information loss, unless there are sampling weights, which power cells ignore. Ball and lookup
+    cells may be fewer than the method's cells.
+    """
+    points = prepared.encoded.matrix
+    weights = prepared.encoded.weights
+    _check_cells_fit(prepared, request, kind)
+    if kind == "power" and request.method == "pcl" and "refine" not in request.options:
+        result = methods.pcl(
+            points, request.k, weights=weights, seed=request.seed, **request.options
+        )
+        partition = Partition(result.labels, request.k, method="pcl", reason="requested")
+        grouping = Grouping(partition, result.cells)
+    else:
+        grouping = _as_function(partition_records(prepared, request), points, weights, kind)
+    cells = grouping.cells
+    if isinstance(cells, PowerCells):
+        cells = methods.unpin(cells, points, grouping.partition.labels.copy())
+    assert cells is not None
+    cells = replace(cells, k=request.k, encoding=prepared.encoded.encoding)
+    return replace(grouping, cells=cells)
+
+
+def _check_cells_fit(prepared: Prepared, request: Request, kind: str) -> None:
+    n_records, dimensions = prepared.encoded.matrix.shape
+    if len(np.unique(prepared.strata)) > 1:
+        raise OptionError(
+            "cells is not supported with strata. Anonymize each stratum separately.",
+            code="option.unsupported",
+            option="cells",
+        )
+    if "cell" in prepared.schema.keys:
+        raise OptionError(
+            "A quasi-identifier is named 'cell', like the column that assign adds. Rename it.",
+            code="option.conflict",
+            option="cells",
+            column="cell",
+        )
+    if dimensions == 0:
+        raise OptionError(
+            "cells needs a quasi-identifier that varies, but all of them are constant.",
+            code="option.conflict",
+            option="cells",
+        )
+    too_many = n_records // (2 * request.k - 1) > methods.MOST_POWER_CELLS
+    if kind == "power" and request.method != "pcl" and too_many:
+        raise OptionError(
+            f"cells supports at most {methods.MOST_POWER_CELLS:,} power cells with this method, "
+            "and this table needs more. Use method='pcl', which works within macrocells.",
+            code="option.unsupported",
+            option="cells",
+            method=request.method,
+        )
+
+
+def _as_function(
+    partition: Partition, points: Floats, weights: Floats | None, kind: str
+) -> Grouping:
+    if kind == "power":
+        result = methods.power_cells(points, partition.labels, weights=weights)
+        labels = result.labels
+        cells: Cells = result.cells
+    else:
+        progress.report("fitting cells")
+        fit = ball_cells if kind == "balls" else lookup_cells
+        cells = fit(points, partition.labels, partition.k)
+        labels = cells.assign(points)  # equal records share a cell here, unlike in the partition
+    reason = f"{partition.reason}, then converted to {kind} cells"
+    return Grouping(Partition(labels, partition.k, method=partition.method, reason=reason), cells)
+
+
+def aggregate_table(prepared: Prepared, grouping: Grouping) -> Table:
+    """Return the table to publish: the representatives of the cells in place of the records'."""
+    progress.report("aggregating")
+    schema = prepared.schema
+    published = prepared.table
+    dropped: tuple[str, ...] = (*schema.identifiers, *schema.drop)
+    for block in grouping.parts(prepared):
+        part = replace(schema, quasi=tuple(schema.quasi[place] for place in block.columns))
+        labels = block.partition.labels
+        representatives = aggregate.represent(
+            prepared.table, part, labels, prepared.encoded.weights
+        )
+        published = tables.publish(published, labels, representatives, dropped)
+        dropped = ()
+    return published
+
+
+def quasi_identifier_loss(prepared: Prepared, blocks: Sequence[Block]) -> float:
+    """Return D_X: SSE / SST of the encoded quasi-identifiers."""
+    points = [prepared.points(block.columns) for block in blocks]
+    return _mean_loss(prepared, blocks, points)
+
+
+def confidential_loss(prepared: Prepared, blocks: Sequence[Block]) -> float:
+    """Return D_Y: SSE / SST of the encoded confidential columns."""
+    return _mean_loss(prepared, blocks, [prepared.confidential] * len(blocks))
+
+
+def _mean_loss(prepared: Prepared, blocks: Sequence[Block], points: Sequence[Floats]) -> float:
+    """Return the mean SSE / SST over blocks, weighted by the variance of each block."""
+    weights = prepared.encoded.weights
+    masses = np.ones(prepared.table.rows) if weights is None else weights
+    spreads = np.array(
+        [total_sum_of_squares(prepared.points(block.columns), masses) for block in blocks]
+    )
+    total = spreads.sum()
+    shares = spreads / total if total > 0 else np.full(len(blocks), 1 / len(blocks))
+    losses = [
+        methods.distortion(matrix, block.partition.labels, weights=weights)
+        for matrix, block in zip(points, blocks, strict=True)
+    ]
+    return float(shares @ np.array(losses))

@@ -1,0 +1,131 @@
+"""Prove the guarantee on a finished table, the way an outsider would measure it."""
+
+from collections.abc import Mapping
+from itertools import chain
+
+import numpy as np
+
+from microcell import auditing
+from microcell.errors import GuaranteeError, RequirementError
+from microcell.model import Integers, Schema, Table
+from microcell.model.manifest import BlocksSection
+from microcell.release import enforce
+from microcell.release.prepare import Prepared
+
+__all__ = ["check_audited_limits", "measure_information_loss", "prove"]
+
+_DEFECT = "Nothing was released; please report this as a defect."
+
+
+def prove(
+    published: Table,
+    schema: Schema,
+    *,
+    k: int,
+    n_rows: int,
+    limits: Mapping[str, float] | None = None,
+    blocks: BlocksSection | None = None,
+) -> Integers:
+    """Check the columns, the number of records, k and the limits of a table to be published.
+
+    Parameters
+    ----------
+    published
+        The finished table, or the published file read back.
+    schema
+        Resolved schema.
+    k
+        Minimum class size over all quasi-identifiers and strata.
+    n_rows
+        Number of records to expect.
+    limits
+        Required measures; those that only an audit can measure are ignored.
+    blocks
+        Blocks of quasi-identifiers, each of which must be k-anonymous.
+
+    Returns
+    -------
+    Integers
+        Number of records in each equivalence class.
+
+    Raises
+    ------
+    GuaranteeError
+        The table does not have these columns, records or class sizes.
+    RequirementError
+        A limit is not met.
+    """
+    _check_shape(published, schema, n_rows)
+    sizes = _check_classes(published, schema.keys, k, "")
+    missed = enforce.find_missed(published, schema, limits or {})
+    if missed:
+        raise RequirementError(
+            f"The finished table does not meet a requirement: {' '.join(map(str, missed))} "
+            "Nothing was released.",
+            code="guarantee.requirement_not_met",
+            measures=[item.measure.name for item in missed],
+        )
+    if blocks is not None:
+        parts = {column.name: column.parts for column in schema.quasi}
+        for names in blocks.columns:
+            keys = (*chain.from_iterable(parts[name] for name in names), *schema.strata)
+            _check_classes(published, keys, blocks.k, " in a block of columns")
+    return sizes
+
+
+def _check_shape(published: Table, schema: Schema, n_rows: int) -> None:
+    unexpected = set(published.names) ^ {*schema.keys, *schema.unchanged}
+    if unexpected:
+        raise GuaranteeError(
+            f"The columns of the finished table do not match the schema: {sorted(unexpected)}. "
+            f"{_DEFECT}",
+            code="guarantee.failed",
+            columns=sorted(unexpected),
+        )
+    if published.rows != n_rows:
+        raise GuaranteeError(
+            f"The finished table has {published.rows} records instead of {n_rows}. {_DEFECT}",
+            code="guarantee.failed",
+            records=published.rows,
+        )
+
+
+def _check_classes(published: Table, keys: tuple[str, ...], k: int, where: str) -> Integers:
+    sizes = auditing.class_sizes(published, keys)
+    smallest = int(sizes.min(initial=published.rows))
+    if smallest < k:
+        raise GuaranteeError(
+            f"The finished table has a class of {smallest} records{where}, fewer than k = {k}. "
+            f"{_DEFECT}",
+            code="guarantee.failed",
+            k=k,
+            smallest=smallest,
+        )
+    return sizes
+
+
+def check_audited_limits(prepared: Prepared, published: Table, limits: Mapping[str, float]) -> None:
+    """Check the limits that cannot be met by merging cells, on an audit of the finished table.
+
+    Raises
+    ------
+    RequirementError
+        A limit is not met.
+    """
+    if not limits:
+        return
+    audit = auditing.audit(prepared.original, published, prepared.schema, pairs=prepared.rows)
+    missed = [item for item in audit.check(limits) if not item.met]
+    if missed:
+        raise RequirementError(
+            f"{' '.join(map(str, missed))} Merging cells cannot improve this. "
+            "Nothing was released.",
+            code="guarantee.requirement_not_met",
+            measures=[item.measure.name for item in missed],
+        )
+
+
+def measure_information_loss(table: Table, published: Table, schema: Schema) -> float:
+    """Return the information loss of a published table whose rows are in the original order."""
+    losses = auditing.distort_columns(table, published, schema, pairs=np.arange(table.rows))
+    return auditing.average(losses)

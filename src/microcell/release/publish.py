@@ -1,0 +1,406 @@
+"""A release, and publishing it: table, manifest, report, certificate and cells as one atomic set.
+
+Sessions and survey collections publish through the same functions. A typical caller checks the
+outputs before any expensive work, composes the reports, and writes everything at once::
+
+    check_outputs(path, companions=(report, certificate), sources=inputs)
+    companions = compose_reports(audit, report=report, certificate=certificate, title=..., ...)
+    manifest = publish_table(table, path, manifest, prove=proof, companions=companions)
+
+``publish_table`` writes the table, reads it back, proves the guarantee on that file, adds the
+file's digest to the manifest and only then lets all files appear under their names.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from microcell import auditing, progress, tables
+from microcell._atomic import Staging, check_target
+from microcell.cells import Cells
+from microcell.errors import OptionError, TableError
+from microcell.model import Audit, Integers, Partition, Schema, Table
+from microcell.model._display import count, html_card, short_repr
+from microcell.model.manifest import Manifest
+from microcell.release.manifest import describe_table, manifest_path
+from microcell.release.prove import prove
+
+__all__ = [
+    "Release",
+    "check_outputs",
+    "compose_reports",
+    "publish_table",
+    "write_reports",
+]
+
+Content = str | bytes
+
+# Reports need template and figure libraries, which anonymizing a table must not load.
+_load = import_module
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
+    """A k-anonymous table ready to be published, with its partition and manifest.
+
+    Attributes
+    ----------
+    table
+        The table to publish, in the type of the source, with rows in the original order.
+    partition
+        The cells of the records.
+    manifest
+        How the release was produced.
+    schema
+        The resolved schema.
+    published
+        The same table as a :class:`~microcell.model.Table`.
+    row_order
+        Order in which rows are written to a file. Keep it secret: it links published rows to
+        original rows.
+    original
+        The table that was released, for the audit in the report. It is not pickled.
+    class_sizes
+        Number of records in each equivalence class of the published table.
+    sources
+        Files that the original was read from; publishing never overwrites them.
+    cells
+        Cells that can assign further records, if requested.
+    """
+
+    table: Any
+    partition: Partition
+    manifest: Manifest
+    schema: Schema
+    published: Table
+    row_order: Integers
+    original: Table | None = None
+    class_sizes: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    sources: tuple[Path, ...] = ()
+    cells: Cells | None = None
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in one sentence."""
+        sentence: str = _load("microcell.report").guarantee(
+            Audit(
+                keys=(*(column.name for column in self.schema.quasi), *self.schema.strata),
+                rows_original=self.manifest.records.read,
+                rows_released=self.published.rows,
+                measures={},
+                class_sizes=self.class_sizes,
+            )
+        )
+        return sentence
+
+    def audit(self) -> Audit:
+        """Compare the release with the original table it was produced from.
+
+        Raises
+        ------
+        OptionError
+            The release was unpickled, so it no longer has the original table. Use
+            :func:`microcell.audit` with both tables.
+        """
+        if self.original is None:
+            raise OptionError(
+                "This release no longer has its original table. Use mc.audit(original, "
+                "released, schema) with both tables.",
+                code="option.invalid",
+                option="original",
+            )
+        return auditing.audit(self.original, self.published, self.schema)
+
+    def publish(
+        self,
+        path: str | Path,
+        *,
+        report: str | Path | None = None,
+        certificate: str | Path | None = None,
+        cells: str | Path | None = None,
+        audience: str = "internal",
+        keep_order: bool = False,
+        overwrite: bool = True,
+    ) -> "Release":
+        """Write the table and its manifest, with reports if requested, as one atomic set.
+
+        The file is read back and the guarantee is proved on it before any file takes its name:
+        either all files appear, complete, or none does.
+
+        Parameters
+        ----------
+        path
+            Output file; its suffix determines the format. The manifest is written next to it.
+        report
+            HTML report to write.
+        certificate
+            One-page PDF certificate to write, which contains only what the public may know.
+        cells
+            JSON file for the cells that assign further records; requires a release produced with
+            ``cells=True``.
+        audience
+            Readers of the report: "internal", or "public" to leave out details of the original.
+        keep_order
+            Keep the original row order. By default rows are shuffled, so that their position
+            reveals nothing.
+        overwrite
+            Replace existing files. If False, existing files are an error.
+
+        Returns
+        -------
+        Release
+            This release, with a manifest that describes the written file.
+
+        Raises
+        ------
+        TableError
+            An output cannot be written, exists, or would replace an input.
+        GuaranteeError
+            The file as written does not have the guarantee; nothing is published.
+        """
+        target = Path(path)
+        extra = [Path(item) for item in (report, certificate, cells) if item is not None]
+        check_outputs(target, companions=extra, sources=self.sources, overwrite=overwrite)
+        tables.check_writable(self.published, target.suffix)
+        order: Literal["kept", "shuffled"] = "kept" if keep_order else "shuffled"
+        manifest = self.manifest.updated(row_order=order)
+        companions: dict[Path, Content] = {}
+        if report is not None or certificate is not None:
+            companions |= compose_reports(
+                self.audit(),
+                report=report,
+                certificate=certificate,
+                manifest=manifest,
+                title=f"Audit of {target.name}",
+                require={"k": self._requested_k, **manifest.limits},
+                audience=audience,
+                picture=None
+                if report is None
+                else _load("microcell.release.picture").draw_release(self),
+            )
+        if cells is not None:
+            companions[Path(cells)] = _cells_text(self.cells)
+        table = self.published if keep_order else tables.take(self.published, self.row_order)
+        manifest = publish_table(
+            table, target, manifest, prove=self._prove_file, companions=companions
+        )
+        return replace(self, manifest=manifest)
+
+    @property
+    def _requested_k(self) -> int:
+        blocks = self.manifest.blocks
+        return self.manifest.k if blocks is None else blocks.k
+
+    def _prove_file(self, written: Table) -> None:
+        prove(
+            written,
+            self.schema,
+            k=self.partition.k,
+            n_rows=self.published.rows,
+            limits=self.manifest.limits,
+            blocks=self.manifest.blocks,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A pickled release must not carry the original records.
+        return {**self.__dict__, "original": None}
+
+    def __repr__(self) -> str:
+        manifest = self.manifest
+        return short_repr(
+            self,
+            count(self.published.rows, "record"),
+            k=manifest.k,
+            cells=len(self.partition),
+            information_loss=f"{100 * (manifest.information_loss or 0):.3g} %",
+            method=self.partition.method,
+        )
+
+    def _repr_html_(self) -> str:
+        manifest = self.manifest
+        records = manifest.records
+        notes = []
+        if records.dropped:
+            notes.append(f"{count(records.dropped, 'record')} with missing values left out.")
+        if manifest.blocks is not None and not manifest.blocks.jointly_k_anonymous:
+            notes.append("The table is k-anonymous in each block of columns, not as a whole.")
+        return html_card(
+            self.guarantee,
+            {
+                "k": f"{manifest.k:,}",
+                "Records": f"{records.read:,} read, {records.released:,} released",
+                "Cells": f"{len(self.partition):,}",
+                "Information loss": f"{100 * (manifest.information_loss or 0):.3g} %",
+                "Method": self.partition.method,
+            },
+            notes=notes,
+            next_steps={
+                "release.publish('out.csv', report='out.html')": "write table, manifest and report",
+                "release.audit()": "measure risk and utility",
+                "release.table": "the table to publish",
+            },
+        )
+
+
+def _cells_text(cells: Cells | None) -> str:
+    if cells is None:
+        raise OptionError(
+            "This release has no cells to write. Pass cells=True to anonymize.",
+            code="option.conflict",
+            option="cells",
+        )
+    if cells.holds_records:
+        raise OptionError(
+            f"{cells.kind} cells contain original records, so they cannot be published. Use power "
+            "or ball cells, or cells.save(path, confidential=True) for your own use.",
+            code="option.unsupported",
+            option="cells",
+        )
+    return cells.to_json()
+
+
+def check_outputs(
+    path: str | Path,
+    *,
+    companions: Iterable[str | Path | None] = (),
+    sources: Iterable[Path] = (),
+    overwrite: bool = True,
+) -> None:
+    """Check, before any work, that a table, its manifest and its companions can be written.
+
+    Raises
+    ------
+    TableError
+        A file cannot be written, two outputs have the same path, an output would replace a source,
+        or it exists and ``overwrite`` is False.
+    """
+    target = Path(path)
+    inputs = list(sources)
+    check_target(target, sources=inputs)
+    tables.check_suffix(target.suffix)
+    extra = [Path(item) for item in companions if item is not None]
+    check_distinct([target, manifest_path(target), *extra], sources=inputs, overwrite=overwrite)
+
+
+def check_distinct(
+    outputs: Iterable[Path], *, sources: Iterable[Path] = (), overwrite: bool = True
+) -> None:
+    """Check that output files are writable, distinct from each other and not among the sources."""
+    taken = list(sources)
+    seen: set[Path] = set()
+    for path in outputs:
+        check_target(path, sources=taken)
+        if path.resolve() in seen:
+            raise TableError(
+                f"{path} is named for two outputs. Choose a different file for each.",
+                code="table.exists",
+                path=str(path),
+            )
+        if path.exists() and not overwrite:
+            raise TableError(
+                f"{path} exists already. Choose another name or allow overwriting.",
+                code="table.exists",
+                path=str(path),
+            )
+        seen.add(path.resolve())
+
+
+def compose_reports(
+    audit: Audit,
+    *,
+    report: str | Path | None = None,
+    certificate: str | Path | None = None,
+    manifest: Manifest | None = None,
+    title: str,
+    require: Mapping[str, float] | None = None,
+    audience: str = "internal",
+    picture: bytes | None = None,
+) -> dict[Path, Content]:
+    """Compose the requested reports on an audit; return their content by path."""
+    from_manifest = None if manifest is None else manifest.as_dict()
+    reports = _load("microcell.report")
+    contents: dict[Path, Content] = {}
+    if report is not None:
+        contents[Path(report)] = reports.render(
+            audit,
+            "html",
+            manifest=from_manifest,
+            title=title,
+            picture=picture,
+            require=require,
+            audience=audience,
+        )
+    if certificate is not None:
+        contents[Path(certificate)] = reports.certify(
+            audit, manifest=from_manifest, title=title, require=require
+        )
+    return contents
+
+
+def write_reports(
+    audit: Audit,
+    *,
+    report: str | Path | None = None,
+    certificate: str | Path | None = None,
+    **options: Any,
+) -> None:
+    """Write the requested reports on an audit, all or none.
+
+    ``options`` are those of :func:`compose_reports`.
+    """
+    contents = compose_reports(audit, report=report, certificate=certificate, **options)
+    with Staging() as staging:
+        for path, content in contents.items():
+            _write(staging.path(path), content)
+
+
+def publish_table(
+    table: Table,
+    path: str | Path,
+    manifest: Manifest,
+    *,
+    prove: Callable[[Table], object],
+    companions: Mapping[Path, Content] | None = None,
+) -> Manifest:
+    """Write a table, its manifest and companion files as one atomic set.
+
+    Parameters
+    ----------
+    table
+        The table, with rows in the order of the file.
+    path
+        Output file; check it with :func:`check_outputs` first.
+    manifest
+        The manifest without its ``output`` entry.
+    prove
+        Called with the file read back; raises if the guarantee does not hold.
+    companions
+        Further files to write in the same step, by path.
+
+    Returns
+    -------
+    Manifest
+        The manifest as written, with its ``output`` entry.
+    """
+    target = Path(path)
+    with Staging() as staging:
+        for companion, content in (companions or {}).items():
+            _write(staging.path(companion), content)
+        manifest_file = staging.path(manifest_path(target))
+        table_file = staging.path(target)
+        progress.report("writing")
+        tables.write(table, table_file)
+        progress.report("checking the file")
+        written = tables.read_back(table, table_file)
+        prove(written)
+        manifest = manifest.updated(output=describe_table(written))
+        manifest_file.write_text(manifest.to_json(), encoding="utf-8")
+    return manifest
+
+
+def _write(path: Path, content: Content) -> None:
+    path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
