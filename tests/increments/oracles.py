@@ -45,7 +45,7 @@ def choose(X, weights, members, centroids, row, inertial):
 
 
 def split(X, labels, k, split_one=oracles.mdav):
-    """Split cells of at least 2k; the first part keeps its number, others get the next free ones."""
+    """Split cells of at least 2k; the first part keeps its number, others get the next free."""
     out, free = [*labels], max(labels) + 1
     for cell in range(max(labels) + 1):
         rows = [i for i in range(len(labels)) if labels[i] == cell]

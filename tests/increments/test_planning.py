@@ -34,7 +34,7 @@ def ends_by_hand(nu, sigma):
     return np.maximum(base_ends, 0) + nu**2
 
 
-# ------------------------------------------------------------------------------------ closed forms
+# ------------------------------------------------------------------------------------- closed forms
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)
@@ -83,7 +83,7 @@ def test_end_of_a_share(sigma, nu):
     assert end_of(nu, sigma) >= earliest_end(sigma) - 1e-9
 
 
-# ------------------------------------------------------------------------------ worked example of the paper
+# ---------------------------------------------------------------------- worked example of the paper
 
 
 HOUR = 3600
@@ -123,7 +123,7 @@ def test_worked_example_at_nine_tenths():
     assert math.ceil(tenth.after / 60) == 39
 
 
-# -------------------------------------------------------------------------------------- search
+# ------------------------------------------------------------------------------------------- search
 
 
 @pytest.mark.parametrize("sigma", [0.05, 0.2, 0.31, 0.5, 1.0, 3.0, 5.0, 50.0])
@@ -161,9 +161,7 @@ def end_by_hand(nu, records, arrivals, curve):
     allowed=st.floats(0.05, 1.2),
 )
 @settings(max_examples=60, deadline=None)
-def test_search_against_a_grid(
-    name, power, overhead, whole, collection, allowed
-):
+def test_search_against_a_grid(name, power, overhead, whole, collection, allowed):
     times = (
         collection * np.sort(np.random.default_rng(7).beta(2, 3, size=500))
         if name == "observed"
@@ -178,7 +176,9 @@ def test_search_against_a_grid(
     if name == "observed":  # The end jumps at records, so a point off the grid may be better.
         slack += 2 * collection / 100
     assert result.chosen.ends <= ends.min() + slack
-    assert result.chosen.ends == pytest.approx(end_by_hand(result.chosen.nu, 10_000, arrivals, curve))
+    assert result.chosen.ends == pytest.approx(
+        end_by_hand(result.chosen.nu, 10_000, arrivals, curve)
+    )
     deadline = allowed * curve.seconds(10_000)
     timed = plan(10_000, arrivals=arrivals, whole=curve, strategy="separate", deadline=deadline)
     earlier = grid[ends <= collection + deadline]
@@ -285,7 +285,7 @@ def test_plan_as_dict_and_repr():
     assert len(repr(result)) < 200
 
 
-# ------------------------------------------------------------------------------------ plans from a table
+# ------------------------------------------------------------------------------- plans from a table
 
 
 @pytest.mark.parametrize("strategy", ["separate", "refined"])
@@ -344,7 +344,7 @@ def test_options_of_the_method_are_checked_first():
         plan(1000, collection=10, source={}, schema=mc.sample_schema(), k=5, options={"gamma": 1})
 
 
-# ------------------------------------------------------------------------------- wording and figures
+# ------------------------------------------------------------------------------ wording and figures
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,8 @@ def test_weights_and_options_of_the_method():
     X, weights = rng.normal(size=(200, 2)), rng.integers(1, 9, size=200)
     request = {"nu": [0.2], "strategies": ["separate"], "weights": weights}
     first, second = (
-        next(measure_increments(X, 4, method="vmdav", gamma=gamma, **request)) for gamma in (0.0, 1.0)
+        next(measure_increments(X, 4, method="vmdav", gamma=gamma, **request))
+        for gamma in (0.0, 1.0)
     )
     assert first.distortion_whole != second.distortion_whole
     plain = next(

@@ -50,9 +50,7 @@ INCREMENT_EXAMPLES = (
 
 _Folder = Annotated[
     Path,
-    typer.Argument(
-        metavar="DIR", help="Folder created by 'increment start'.", show_default=False
-    ),
+    typer.Argument(metavar="DIR", help="Folder created by 'increment start'.", show_default=False),
 ]
 _Strategy = Annotated[
     Literal["refined", "separate", "nearest", "split-late", "split-early"],

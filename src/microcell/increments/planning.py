@@ -1,4 +1,4 @@
-"""Planning an early start: when to begin so that everything is finished soon after the last record."""
+"""Planning when to start, so that everything is finished soon after the last record."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ from microcell.increments.timing import TimeCurve, calibrate, fit_curve, power_c
 from microcell.increments.trials import measure_increments
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.model import Encoded, Floats, Integers, Schema
+from microcell.model._display import count, short_repr
 from microcell.release import prepare
 
 __all__ = [
@@ -65,10 +66,12 @@ class Plan:
     """Where the times and distortions come from."""
 
     def __repr__(self) -> str:
-        return (
-            f"Plan({self.records} records, strategy={self.strategy!r}, "
-            f"start after {format_share(self.chosen.received)}, "
-            f"finished {format_duration(self.chosen.after)} after the collection)"
+        return short_repr(
+            self,
+            count(self.records, "record"),
+            f"start at {format_share(self.chosen.received)}",
+            f"finished {format_duration(self.chosen.after)} after the collection",
+            strategy=self.strategy,
         )
 
     def __str__(self) -> str:
@@ -232,7 +235,7 @@ def plan(
     >>> print(f"{result.chosen.nu:.1%}, {result.chosen.after:.0f} s")
     14.6%, 153 s
     >>> plan(1_000_000, collection=36_000, whole=7200, strategy="separate", deadline=3600).advice
-    'Start when 92.7 % of the records have arrived, 9 h 16 min after the start of the collection ...'
+    'Start when 92.7 % of the records have arrived, 9 h 16 min after the start of the ...'
     """
     _check_numbers(records, whole, power)
     for name, value in (

@@ -104,7 +104,9 @@ def calibrate(
     elapsed = 0.0
     while True:
         progress.report(
-            "measuring times on samples", min(int(10 * elapsed), int(10 * seconds)), int(10 * seconds)
+            "measuring times on samples",
+            min(int(10 * elapsed), int(10 * seconds)),
+            int(10 * seconds),
         )
         runs = _repeat(run, size, _REPEAT_BUDGET * seconds)
         elapsed += sum(runs)

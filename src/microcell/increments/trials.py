@@ -227,7 +227,7 @@ def _warm_up(points: Floats, variants: list[tuple[str, bool]], method: _Method) 
 
 
 def _standardize(points: Floats, reference: Floats, weights: Floats | None) -> Floats:
-    """Standardize by the means and deviations of ``reference``; constant columns keep their scale."""
+    """Standardize by the means and deviations of ``reference``, except its constant columns."""
     means = np.average(reference, axis=0, weights=weights)
     deviations = np.sqrt(np.average((reference - means) ** 2, axis=0, weights=weights))
     return np.asarray((points - means) / np.where(deviations > 0, deviations, 1.0))

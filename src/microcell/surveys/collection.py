@@ -10,19 +10,20 @@ from typing import Any
 import numpy as np
 
 from microcell import __version__, auditing, progress, tables
-from microcell._atomic import Staging, check_target
+from microcell._atomic import Staging
 from microcell.cells import Cells
 from microcell.errors import (
     DataError,
     GuaranteeError,
     OptionError,
     SchemaError,
-    TableError,
     TooFewRecordsError,
 )
 from microcell.kernels.arrays import squared_distances
 from microcell.model import Audit, Floats, Integers, Mask, Schema, Table, Values
+from microcell.model._display import count, short_repr
 from microcell.release import manifest as manifests
+from microcell.release.publish import check_outputs, compose_reports
 from microcell.report import render
 from microcell.schema import resolve
 from microcell.surveys.survey_cells import SurveyCells, load_survey_cells
@@ -48,6 +49,7 @@ BELOW = ("suppress", "merge")
 """How cells with 1 to k - 1 answers can be handled."""
 
 _MAX_ROWS_SHOWN = 10
+_TITLE = "Survey release"
 
 _COMPARING_MEASURES = (
     "records_unaccounted",
@@ -80,53 +82,70 @@ class Collection:
 
     def __repr__(self) -> str:
         answers = self.manifest["answers"]
-        return (
-            f"Collection({answers['out']} of {answers['in']} answers, k={self.manifest['k']}, "
-            f"{self.manifest['cells']['published']} cells)"
+        return short_repr(
+            self,
+            f"{answers['out']:,} of {count(answers['in'], 'answer')}",
+            count(self.manifest["cells"]["published"], "cell"),
+            k=self.manifest["k"],
         )
 
-    def publish(self, path: str | Path, *, report: str | Path | None = None) -> "Collection":
-        """Write the release, its manifest and optionally an HTML report, all or nothing.
+    def publish(
+        self,
+        path: str | Path,
+        *,
+        report: str | Path | None = None,
+        certificate: str | Path | None = None,
+    ) -> "Collection":
+        """Write the release, its manifest and, if requested, public reports, all or nothing.
 
-        The file is read back and k counted again before it replaces an existing one. Returns the
-        collection with the completed manifest.
+        The file is read back and k counted again before any file replaces an existing one.
+
+        Parameters
+        ----------
+        path
+            Output file; its suffix determines the format. The manifest is written next to it.
+        report
+            HTML report to write.
+        certificate
+            One-page PDF certificate to write.
+
+        Returns
+        -------
+        Collection
+            This collection, with a manifest that describes the written file.
         """
         target = Path(path)
-        self._check_outputs(target, report)
+        sources = [] if self.source is None else [self.source]
+        check_outputs(target, companions=(report, certificate), sources=sources)
         tables.check_writable(self.released, target.suffix)
+        companions = compose_reports(
+            self.audit,
+            report=report,
+            certificate=certificate,
+            title=_TITLE,
+            require={"k": self.manifest["k"]},
+            audience="public",
+        )
         with Staging() as staging:
-            if report is not None:
-                staging.path(Path(report)).write_text(self.render(), encoding="utf-8")
+            for companion, content in companions.items():
+                data = content.encode("utf-8") if isinstance(content, str) else content
+                staging.path(companion).write_bytes(data)
             manifest_file = staging.path(manifests.manifest_path(target))
             temporary = staging.path(target)
             tables.write(self.released, temporary)
             written = tables.read_back(self.released, temporary)
             _prove(written, self.schema, int(self.manifest["k"]), self.released.rows)
-            manifest = {**self.manifest, "output": manifests.describe_table(written)}
+            manifest = {**self.manifest, "output": manifests.describe_table(written).model_dump()}
             text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
             manifest_file.write_text(text, encoding="utf-8")
         return replace(self, manifest=manifest)
-
-    def _check_outputs(self, target: Path, report: str | Path | None) -> None:
-        outputs = [target, manifests.manifest_path(target)]
-        if report is not None:
-            outputs.append(Path(report))
-        resolved = [output.resolve() for output in outputs]
-        for output in outputs:
-            check_target(output, sources=[] if self.source is None else [self.source])
-            if resolved.count(output.resolve()) > 1:
-                raise TableError(
-                    f"{output} would be written twice. Table, manifest and report must be "
-                    "different files.",
-                    code="table.exists",
-                )
 
     def render(self, form: str = "html") -> str:
         """Return a public report of the release: the parts of an audit that need no original."""
         return render(
             self.audit,
             form,
-            title="Survey release",
+            title=_TITLE,
             audience="public",
             require={"k": self.manifest["k"]},
         )
@@ -518,5 +537,5 @@ def _describe(
         },
         "expected_failures": float(np.sum(survey.survey["cell_failures"])),
         "columns": list(released.names),
-        "input": manifests.describe_table(table),
+        "input": manifests.describe_table(table).model_dump(),
     }

@@ -25,6 +25,7 @@ from microcell.kernels.arrays import squared_distances
 from microcell.methods.boxes import make_boxes
 from microcell.methods.candidates import expected_distortion, size_for_participation
 from microcell.model import Encoding, Floats, Integers, Schema, Table
+from microcell.model._display import count, short_repr
 from microcell.release import aggregate, prepare
 from microcell.release import manifest as manifests
 from microcell.report.design import render_design
@@ -68,10 +69,12 @@ class SurveyDesign:
     """File that the candidates were read from."""
 
     def __repr__(self) -> str:
-        return (
-            f"SurveyDesign({len(self.cells)} {self.cells.kind} cells, "
-            f"{len(self.labels)} candidates, k={self.manifest['k']}, "
-            f"worst cell failure {self.failures.worst:.3g})"
+        return short_repr(
+            self,
+            count(len(self.cells), f"{self.cells.kind} cell"),
+            count(len(self.labels), "candidate"),
+            k=self.manifest["k"],
+            worst_failure=f"{self.failures.worst:.3g}",
         )
 
     @staticmethod
@@ -490,7 +493,7 @@ def _describe(
         **request,
         "trust": "none" if cells.kind == "boxes" else "local",
         "columns": [item.name for item in prepared.schema.quasi],
-        "frame": manifests.describe_table(prepared.original),
+        "frame": manifests.describe_table(prepared.original).model_dump(),
         "candidates": {"in": prepared.original.rows, "designed": prepared.table.rows},
         "cells": _describe_cells(cells, task, labels, failures),
         "table": failures.as_dict(),

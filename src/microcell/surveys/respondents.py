@@ -18,6 +18,7 @@ from microcell import encoding
 from microcell.cells import Cells
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TableError
 from microcell.model import EncodedColumn, Encoding, Floats, Integers, Table, Values
+from microcell.model._display import count, short_repr
 from microcell.surveys.survey_cells import (
     Roster,
     SurveyCells,
@@ -285,9 +286,12 @@ class SurveyCheck:
 
     def __repr__(self) -> str:
         n_failed = sum(not finding.holds for finding in self.findings)
-        return (
-            f"SurveyCheck({self.cells} {self.kind} cells, k={self.k}, holds={self.holds}, "
-            f"{n_failed} of {len(self.findings)} checks failed)"
+        return short_repr(
+            self,
+            count(self.cells, f"{self.kind} cell"),
+            f"{n_failed} of {count(len(self.findings), 'check')} failed",
+            k=self.k,
+            holds=self.holds,
         )
 
     @property
