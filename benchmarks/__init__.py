@@ -1,1 +1,1 @@
-"""Benchmarks: time and distortion together, ratios from one run, results as JSON."""
+"""Benchmarks of time, memory and distortion; ratios come from one run, results are JSON."""

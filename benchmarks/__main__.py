@@ -1,6 +1,6 @@
-"""``python -m benchmarks [quick|full]``: measure, print as it goes, keep as JSON; of a full run, write the page too.
+"""``python -m benchmarks [quick|full]``: measure and store as JSON; a full run writes the page.
 
-Other packages are measured by the Python that ``--peers`` names, or by that of ``make peers`` where it is.
+Other packages are measured with the Python given by ``--peers``, or that of ``make peers``.
 """
 
 import argparse
@@ -26,20 +26,26 @@ PEERS = ROOT / ".venv-peers" / "bin" / "python"
 
 
 def show(row: Row) -> str:
-    """A measurement in a line."""
-    about = f"{row['question']:24} {row['contender']:22} n {row['n']:>9,} m {row['m']:>3} k {row['k']:>5}"
+    """Format a measurement as one line."""
+    about = (
+        f"{row['question']:24} {row['contender']:22} n {row['n']:>9,} m {row['m']:>3} k "
+        f"{row['k']:>5}"
+    )
     if row["status"] != "measured":
         return f"{about}  not run: {row['why']}"
     return f"{about}  {row['seconds']:9.4f} s {row['peak_mb']:8.0f} MB  D {row['D']:.5f}"
 
 
 def run_cases(cases: Iterable[Case], peers: str | None, deadline: float = inf) -> list[Row]:
-    """The measurements of the cases, in order; a contender that was stopped is not tried on what takes longer."""
+    """Measure the cases in order; skip larger cases of contenders that were stopped."""
     rows, stopped = [], dict[tuple[str, str], Row]()
     for case in cases:
         before, left = stopped.get((case.question, case.contender)), deadline - perf_counter()
         if before is not None:
-            told = f"not tried: n = {before['n']:,}, m = {before['m']}, k = {before['k']} was {before['why']}"
+            told = (
+                f"not tried: n = {before['n']:,}, m = {before['m']}, k = {before['k']} was "
+                f"{before['why']}"
+            )
             row = {**asdict(case), **not_run(told)}
         elif left < 1:
             row = {**asdict(case), **not_run("not tried: the time for the whole run was up")}
@@ -53,7 +59,7 @@ def run_cases(cases: Iterable[Case], peers: str | None, deadline: float = inf) -
 
 
 def run_profile(name: str, profile: Profile, peers: str | None) -> Row:
-    """Everything that a profile measures."""
+    """Measure everything in a profile."""
     before = getloadavg()[0]
     print(
         "Other packages: "
@@ -81,7 +87,7 @@ def run_profile(name: str, profile: Profile, peers: str | None) -> Row:
 
 
 def run_again(question: str, profile: Profile, peers: str | None, told: Row) -> Row:
-    """The results with the measurements of one question made anew, all of them in this run, and said to be."""
+    """Replace the measurements of one question by new ones, and note that."""
     questions = list(dict.fromkeys(case.question for case in profile.cases))
     if question not in questions:
         raise SystemExit(f"No such question: {', '.join(questions)}.")

@@ -1,4 +1,4 @@
-"""A function run in a process of its own: what it takes is its own, and what goes wrong with it stops nothing else."""
+"""Run a function in a separate process, so that its time, memory and failures are its own."""
 
 import importlib
 import json
@@ -14,11 +14,11 @@ __all__ = ["Row", "not_run", "run_apart"]
 ROOT = Path(__file__).parent.parent
 
 Row = dict[str, Any]
-"""Figures by name."""
+"""Values by name."""
 
 
 def not_run(why: str) -> Row:
-    """What is told of something that could not be measured."""
+    """Return the row for something that could not be measured."""
     return {"status": "not run", "why": why}
 
 
@@ -30,10 +30,10 @@ def run_apart(
     threads: int = 0,
     limit: float = 600.0,
 ) -> Row:
-    """The row that ``function`` ("module:name") returns for the keyword arguments ``given``, or why there is none.
+    """Run ``function`` ("module:name") with ``given``; return its row, or why there is none.
 
-    ``threads`` limits the threads of compiled code, 0 leaves them as they are. After ``limit`` seconds the process is
-    stopped.
+    ``threads`` limits the threads of compiled code (0: no limit). The process is stopped after
+    ``limit`` seconds.
     """
     paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     # Warnings of packages are none of our business here, and colours would get between us and the last line.
@@ -75,7 +75,7 @@ def run_apart(
 
 
 def main() -> None:
-    """The other end: call the function named and print what it returns."""
+    """Entry point of the child process: call the function and print its result."""
     module, _, name = sys.argv[1].partition(":")
     given = json.loads(sys.stdin.read())
     print(json.dumps(getattr(importlib.import_module(module), name)(**given)))

@@ -1,4 +1,4 @@
-"""A case: one contender on one table. Time, memory and distortion, measured in a process of its own."""
+"""A case: time, memory and distortion of one contender on one table, in a separate process."""
 
 import os
 import platform
@@ -34,20 +34,20 @@ __all__ = [
 ]
 
 WARM_UP, WARM_UP_OF_OTHERS = 3000, 500
-"""Records of the run that is not measured: kernels are compiled or loaded in it, and packages import what they need.
+"""Records of the warm-up run, in which kernels are compiled or loaded and packages imported.
 
-Fewer for other packages, some of which would take longer for it than for what is measured.
+Fewer for other packages, some of which would take longer to warm up than to be measured.
 """
 
 RUNS, ENOUGH = 5, 2.0
-"""A case is run at most so often, and not again after so many seconds in all."""
+"""Maximum number of runs of a case, and total seconds after which it is not repeated."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A contender by name on ``n`` standard Gaussian records of ``m`` columns; ``question`` is what it is part of.
+    """A contender on ``n`` standard Gaussian records with ``m`` columns, as part of a ``question``.
 
-    ``threads`` of 0 are as many as the machine has; after ``limit`` seconds the case is given up.
+    ``threads`` of 0 means all; the case is stopped after ``limit`` seconds.
     """
 
     question: str
@@ -65,7 +65,7 @@ def gaussian(n: int, m: int, seed: int = 0) -> NDArray[np.float64]:
 
 
 def loss(X: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
-    """D = SSE / SST by plain NumPy, the same for every contender; 0 where all records are equal.
+    """Return D = SSE / SST in plain NumPy; 0 if all records are equal.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def loss(X: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
 
 
 def digest(labels: NDArray[np.int64]) -> str:
-    """A short name of a partition, the same however its cells are numbered.
+    """Return a digest of a partition that does not depend on the numbering of its cells.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def digest(labels: NDArray[np.int64]) -> str:
 
 
 def best_of(times: int, work: Callable[[], Any]) -> tuple[float, Any]:
-    """The least of several times, and the last result."""
+    """Return the shortest of several times, and the last result."""
     seconds = []
     for _ in range(times):
         started = perf_counter()
@@ -104,10 +104,10 @@ def best_of(times: int, work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 class Memory:
-    """What a process holds when this is made, and the most that it has held since then, in bytes.
+    """Memory of a process at construction, and its peak since then, in bytes.
 
-    Where the system does not tell what is held now, or keeps the mark of the highest use, the peak is that of the whole
-    life of the process, and ``beyond`` is None.
+    Where the system does not report current memory or cannot reset the peak, the peak is that of
+    the whole life of the process, and ``beyond`` is None.
     """
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class Memory:
             self.held = None
 
     def peak(self) -> int:
-        """The most ever held."""
+        """Peak memory of the process."""
         if self.held is None:
             unit = 1 if sys.platform == "darwin" else 1024
             return getrusage(RUSAGE_SELF).ru_maxrss * unit
@@ -127,7 +127,7 @@ class Memory:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
     def row(self) -> Row:
-        """The peak of the process, and the part of it that came after this was made, in MB."""
+        """Return the peak of the process and the part since construction, in MB."""
         peak = self.peak()
         return {
             "peak_mb": peak / 1e6,
@@ -136,7 +136,7 @@ class Memory:
 
 
 def measure(contender: str, n: int, m: int, k: int) -> Row:
-    """Time, memory and distortion of one contender, in this process: after a warm-up, the best of a few runs."""
+    """Measure one contender in this process: after a warm-up, the best of a few runs."""
     chosen, X = CONTENDERS[contender], gaussian(n, m)
     group = chosen.load()
     warm = chosen.warm() if chosen.warm else group
@@ -158,7 +158,7 @@ def measure(contender: str, n: int, m: int, k: int) -> Row:
 
 
 def run_case(case: Case, peers: str | None) -> Row:
-    """What :func:`measure` finds in a process of its own; ``peers`` is the Python that has the other packages."""
+    """Call :func:`measure` in a separate process, for peers with the Python ``peers``."""
     chosen = CONTENDERS[case.contender]
     if not chosen.ours and peers is None:
         return {**asdict(case), **not_run(f"{chosen.package} is not installed (make peers)")}
@@ -171,14 +171,14 @@ def run_case(case: Case, peers: str | None) -> Row:
 
 
 def warm_up_peers(python: str) -> None:
-    """Run every other package once, for nothing: what one compiles for a minute is then kept on disk for its cases."""
+    """Run every other package once, so that its compiled code is cached before measuring."""
     for name in PEERS:
         given = {"contender": name, "n": WARM_UP_OF_OTHERS, "m": 2, "k": 10}
         run_apart("benchmarks.cases:measure", given, python=python)
 
 
 def start_up() -> list[Row]:
-    """Import, and the command on 1,000 rows: warm, and with no compiled kernel on disk."""
+    """Time the import, and the command on 1,000 rows with warm and with empty kernel cache."""
     bare, _ = best_of(5, lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
     imported, _ = best_of(
         5, lambda: subprocess.run([sys.executable, "-c", "import microcell"], check=True)
@@ -210,7 +210,7 @@ def _anonymize_command(folder: Path) -> list[str]:
 
 
 def versions() -> Row:
-    """Of the packages that matter here, None for those that are not installed."""
+    """Return the versions of the relevant packages; None if not installed."""
     found: Row = {}
     packages = dict.fromkeys(contender.package for contender in CONTENDERS.values())
     for name in (*packages, "pycanon", "numpy", "numba", "scipy", "pandas"):
@@ -222,7 +222,7 @@ def versions() -> Row:
 
 
 def machine() -> Row:
-    """What this run was measured on."""
+    """Describe the machine."""
     name, cache = platform.processor() or platform.machine(), None
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -1,6 +1,6 @@
-"""The contenders: our methods and those of other packages, each a function of points and k that returns labels.
+"""The contenders: our methods and those of other packages, as functions of points and k.
 
-Packages are imported when a contender is called for: each is measured in a process that loads nothing else.
+Packages are imported on demand: each is measured in a process that loads nothing else.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ Group = Callable[[NDArray[np.float64], int], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Contender:
-    """A method: the package it is of, as it is installed, and the function that imports it and returns it.
+    """A method: its package, and the function that imports and returns it.
 
-    ``warm`` is what warms up instead of it, where it takes its time however small the table is; ``note`` is what a
-    reader of its figures should know.
+    ``warm`` replaces it for the warm-up if it is slow even on small tables; ``note`` is shown on
+    the results page.
     """
 
     package: str
@@ -30,7 +30,7 @@ class Contender:
 
     @property
     def ours(self) -> bool:
-        """True for a method of this package."""
+        """Return True for a method of this package."""
         return self.package == "microcell"
 
 
@@ -122,14 +122,14 @@ CONTENDERS = {
     "anonypyx, Mondrian": Contender(
         "anonypyx",
         _mondrian,
-        note="publishes ranges: D is that of the means of its cells, for comparison",
+        note="publishes ranges; D is computed from the means of its cells, for comparison",
     ),
     "anonypyx, MDAV": Contender(
         "anonypyx",
         _peer_mdav,
-        note="measured as it is. In version 0.2.11, where no column is categorical, the distance to the mean is not a "
-        "number (a Hamming distance over no columns), so that the first record left is taken for the farthest, and D "
-        "is higher than MDAV's",
+        note="measured unmodified. In version 0.2.11, without categorical columns, the distance to "
+        "the mean is NaN (a Hamming distance over no columns), so the first remaining record is "
+        "taken as the farthest, and D is higher than MDAV's",
     ),
     "k-means-constrained": Contender(
         "k-means-constrained",
@@ -138,7 +138,7 @@ CONTENDERS = {
     ),
     "microagg1d": Contender("microagg1d", _microagg1d),
 }
-"""By the names that tables and figures give them."""
+"""Contenders by their name in tables and figures."""
 
 OURS = [name for name, contender in CONTENDERS.items() if contender.ours]
 PEERS = [name for name in CONTENDERS if name not in OURS]

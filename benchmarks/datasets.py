@@ -1,10 +1,10 @@
-"""``python -m benchmarks.datasets FOLDER ROWSxCOLUMNS [...]``: data sets on workers of this machine, measured.
+"""``python -m benchmarks.datasets FOLDER ROWSxCOLUMNS [...]``: measure data sets on local workers.
 
-Gaussian records are written to Parquet files in FOLDER (kept for the next run), made 10-anonymous by two workers of
-2 GB each, and what it took is kept in ``results/datasets.json``: seconds, processor seconds of all processes together,
-and the most memory that any worker ever had. Processor seconds are what to compare on a machine that has other work to
-do. ``--memory`` (words: 2GB), ``--workers`` and ``--macrocell`` change the run; ``--compare`` also makes the release in
-memory, in a process of its own, which needs a machine that holds the table.
+Gaussian records are written to Parquet files in FOLDER (kept for the next run) and made
+10-anonymous by two workers with 2 GB each. Seconds, processor seconds of all processes and the peak
+memory of any worker are stored in ``results/datasets.json``. On a busy machine compare processor
+seconds. ``--memory`` (such as 2GB), ``--workers`` and ``--macrocell`` change the run; ``--compare``
+also makes the release in memory, in a separate process, if the table fits.
 """
 
 import argparse
@@ -33,7 +33,7 @@ FILE_ROWS, K = 250_000, 10
 
 
 def write_files(folder: Path, rows: int, columns: int) -> Path:
-    """The folder of the data set, written if it is not there: standard normal numbers, the same in every run."""
+    """Return the folder of the data set; write it first if it does not exist."""
     target = folder / f"gaussian-{rows}x{columns}"
     if target.is_dir():
         return target
@@ -51,12 +51,12 @@ def write_files(folder: Path, rows: int, columns: int) -> Path:
 
 
 def names(columns: int) -> list[str]:
-    """The columns' names."""
+    """Return the column names."""
     return [f"x{j}" for j in range(columns)]
 
 
 class Watch:
-    """The most memory (bytes) that any process started by this one had, looked up while the block runs."""
+    """Track the peak memory (bytes) of any child process while the block runs."""
 
     def __init__(self) -> None:
         self.peaks: dict[int, int] = {}
@@ -98,7 +98,7 @@ def _peak(pid: int) -> int:
 
 
 def processor_seconds() -> float:
-    """Of this process and of those that it started and that have ended."""
+    """Processor seconds of this process and of its finished child processes."""
     return sum(
         usage.ru_utime + usage.ru_stime
         for usage in (getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN))
@@ -106,7 +106,7 @@ def processor_seconds() -> float:
 
 
 def on_workers(folder: Path, rows: int, columns: int, given: argparse.Namespace) -> dict[str, Any]:
-    """A release on workers, and what it took."""
+    """Make a release on workers and measure it."""
     source, output = write_files(folder, rows, columns), folder / f"release-{rows}x{columns}"
     stages: dict[str, float] = {}
     before, started = processor_seconds(), perf_counter()
@@ -150,7 +150,7 @@ def on_workers(folder: Path, rows: int, columns: int, given: argparse.Namespace)
 
 
 def in_memory(source: Path) -> dict[str, Any]:
-    """The same release in memory, in this process."""
+    """Make the same release in memory, in this process."""
     table = pq.read_table(source)
     before, started = processor_seconds(), perf_counter()
     release = mc.anonymize(table, mc.Schema(quasi=table.column_names), k=K)
@@ -163,7 +163,7 @@ def in_memory(source: Path) -> dict[str, Any]:
 
 
 def in_memory_apart(source: Path) -> dict[str, Any]:
-    """The same release in memory, in a process of its own."""
+    """Make the same release in memory, in a separate process."""
     words = [sys.executable, "-m", "benchmarks.datasets", "--in-memory", str(source)]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -171,7 +171,7 @@ def in_memory_apart(source: Path) -> dict[str, Any]:
 
 
 def keep(row: dict[str, Any]) -> None:
-    """Keep a result in the place of an earlier one of the same run, and how the work grows with the records."""
+    """Store a result, replacing that of the same run, and update the growth exponent."""
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {"cases": []}
     same = ("rows", "columns", "workers", "memory", "macrocell")
     cases = [case for case in kept["cases"] if any(case[name] != row[name] for name in same)]

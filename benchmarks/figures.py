@@ -1,4 +1,4 @@
-"""The figures: time against n, distortion against k, distortion against time."""
+"""Figures: time against n, distortion against k, distortion against time."""
 
 from io import BytesIO
 
@@ -16,7 +16,7 @@ MARKERS = "osD^vP*X"
 
 
 def _style(name: str) -> Row:
-    """A contender's look, the same in every figure: ours with lines drawn through, others dashed and hollow."""
+    """Return the style of a contender: solid lines for ours, dashed and hollow for others."""
     at = list(CONTENDERS).index(name)
     hollow = (
         {"linestyle": "--", "markerfacecolor": "white"} if name in PEERS else {"linestyle": "-"}
@@ -41,7 +41,7 @@ def _panel(across: str, up: str, height: float = 4.6) -> tuple[Figure, Axes]:
 def _series(
     rows: list[Row], questions: tuple[str, ...], across: str, up: str
 ) -> dict[str, list[tuple[float, float]]]:
-    """Points by contender, in order of what runs across."""
+    """Return the points of each contender, sorted by the x value."""
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         if row["status"] == "measured" and row["question"] in questions:
@@ -57,7 +57,7 @@ def _curves(axes: Axes, series: dict[str, list[tuple[float, float]]]) -> None:
 
 
 def time_against_n(rows: list[Row]) -> Figure:
-    """Seconds over records, both logarithmic."""
+    """Plot seconds by number of records, both logarithmic."""
     figure, axes = _panel("records n (k = 10)", "seconds, best of a few runs")
     axes.set(xscale="log", yscale="log")
     _curves(axes, _series(rows, ("over n", "over n, one column"), "n", "seconds"))
@@ -65,7 +65,7 @@ def time_against_n(rows: list[Row]) -> Figure:
 
 
 def distortion_against_k(rows: list[Row]) -> Figure:
-    """D over k."""
+    """Plot D by k."""
     figure, axes = _panel("k", "distortion D = SSE / SST")
     axes.set(xscale="log")
     series = _series(rows, ("over k",), "k", "D")
@@ -77,7 +77,7 @@ def distortion_against_k(rows: list[Row]) -> Figure:
 
 
 def distortion_against_time(rows: list[Row]) -> Figure:
-    """A point a contender: what it costs, and what it reaches."""
+    """Plot one point per contender: time and distortion."""
     figure, axes = _panel("seconds", "distortion D = SSE / SST")
     axes.set(xscale="log")
     _curves(axes, _series(rows, ("distortion and time",), "seconds", "D"))
@@ -89,11 +89,11 @@ FIGURES = {
     "distortion-against-k": distortion_against_k,
     "distortion-against-time": distortion_against_time,
 }
-"""By the names of their files."""
+"""Figures by file name."""
 
 
 def draw(name: str, rows: list[Row]) -> bytes:
-    """A figure as SVG; the same measurements give the same bytes."""
+    """Return a figure as SVG; the same measurements give the same bytes."""
     figure, out = FIGURES[name](rows), BytesIO()
     with mpl.rc_context({"svg.hashsalt": "microcell", "svg.fonttype": "none"}):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "microcell"})

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.page``: docs/benchmarks.md and its figures, made of the results of the full profile."""
+"""``python -m benchmarks.page``: generate docs/benchmarks.md from the results of a full run."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -17,17 +17,18 @@ FOLDER = ROOT / "docs" / "benchmarks"
 
 TOP = """# Benchmarks
 
-Time, peak memory and distortion of our methods and of other packages, measured in one run by `make bench`; this page is
-made of its results by `python -m benchmarks.page`. Records are independent standard Gaussian numbers, seed 0. Each
-measurement has a process of its own: a warm-up first, which compiles, then the best of up to five runs. *Memory* is the
-peak of the process; *beyond* is what the method took on top of what was held before it began (the table among it), in
-tables: 1 means as much memory again as the numbers themselves. *D* = SSE / SST is computed by the same plain function
-for all.
+Time, peak memory and distortion of our methods and of other packages, measured in one run of
+`make bench`; `python -m benchmarks.page` generates this page from its results. Records are
+independent standard Gaussian numbers, seed 0. Each measurement runs in its own process: a warm-up
+run that compiles, then the best of up to five runs. *Memory* is the peak of the process; *extra* is
+what the method used on top of the memory held when it started (including the table), in multiples
+of the table: 1 means as much memory again as the numbers themselves. *D* = SSE / SST is computed by
+the same plain function for all.
 """
 
 
 def show(value: object) -> str:
-    """A figure as the tables show it: three digits, thousands set apart, a dash for none.
+    """Format a value for a table: three digits, thousands separators, a dash for none.
 
     Examples
     --------
@@ -46,18 +47,18 @@ def show(value: object) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown."""
+    """Return a Markdown table."""
     lines = [list(header), ["---"] * len(header), *([show(value) for value in row] for row in rows)]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines) + "\n"
 
 
-def picture(name: str, told: str) -> str:
-    """A figure, by its file."""
-    return f"![{told}](benchmarks/{name}.svg)\n\n"
+def picture(name: str, caption: str) -> str:
+    """Return the Markdown of a figure."""
+    return f"![{caption}](benchmarks/{name}.svg)\n\n"
 
 
 def about(results: Row) -> str:
-    """The machine and the versions."""
+    """Describe the machine and the package versions."""
     machine, peers = results["machine"], results["peers"] or {}
     cache = (
         f", last-level cache {machine['last_level_cache']}" if machine["last_level_cache"] else ""
@@ -70,25 +71,30 @@ def about(results: Row) -> str:
     theirs = {
         name: text for name, text in peers.items() if text and name not in ours and name != "scipy"
     }
-    told = f"Profile {results['profile']}, on {machine['cores']} cores ({machine['processor']}{cache}), "
-    told += f"{machine['memory_gb']:g} GB, {machine['system']}, Python {machine['python']}: "
-    told += ", ".join(f"{name} {text}" for name, text in (ours | theirs).items()) + "."
-    told += "" if theirs else " Other packages were not installed."
+    text = (
+        f"Profile {results['profile']}, on {machine['cores']} cores "
+        f"({machine['processor']}{cache}), "
+    )
+    text += f"{machine['memory_gb']:g} GB, {machine['system']}, Python {machine['python']}: "
+    text += ", ".join(f"{name} {text}" for name, text in (ours | theirs).items()) + "."
+    text += "" if theirs else " Other packages were not installed."
     before, after = results["load"]
-    told += f" Programs that ran or waited at the start: {before:.1f}; at the end, this run among them: {after:.1f}."
+    text += (
+        f" Load average at the start: {before:.1f}; at the end, including this run: {after:.1f}."
+    )
     if before > machine["cores"] / 2:
-        told += " **The machine was busy with other work: the times are not to be relied on.**"
+        text += " **The machine was busy: the times are not reliable.**"
     if results.get("apart"):
-        told += f" In a run of its own, later: {'; '.join(results['apart'])}."
-    return told + "\n\n"
+        text += f" Measured later, in a separate run: {'; '.join(results['apart'])}."
+    return text + "\n\n"
 
 
 def notes() -> str:
-    """What to know of contenders."""
-    told = [
+    """List the notes on contenders."""
+    text = [
         f"- {name}: {contender.note}.\n" for name, contender in CONTENDERS.items() if contender.note
     ]
-    return "".join(told) + "\n"
+    return "".join(text) + "\n"
 
 
 def _measured(results: Row, *questions: str) -> list[Row]:
@@ -97,7 +103,7 @@ def _measured(results: Row, *questions: str) -> list[Row]:
 
 
 def _beyond(row: Row) -> float | None:
-    """Memory beyond what was held, in tables."""
+    """Extra memory, in multiples of the table."""
     return None if row["beyond_mb"] is None else row["beyond_mb"] / row["matrix_mb"]
 
 
@@ -117,56 +123,57 @@ MEASURED = (
     "k",
     "seconds",
     "memory, MB",
-    "beyond, tables",
+    "extra, tables",
     "D",
     "smallest cell",
 )
 
 
 def growth(results: Row) -> str:
-    """Exponents."""
+    """Return the section on growth exponents."""
     rows = []
     for row in results["exponents"]:
         error = "-" if row["error"] is None else f"± {row['error']:.2f}"
         steps = f"{row['least']:.2f} to {row['most']:.2f}"
         over = f"{row['question'].removeprefix('over ')}: {row['from']:,} to {row['to']:,}"
         rows.append([row["contender"], over, f"{row['exponent']:.2f}", error, steps])
-    told = (
-        "Time is about proportional to a power of n, of m or of k; the exponent is the slope of the line through the\n"
-        "measurements on logarithmic axes, with its standard error, and beside it the least and the greatest slope\n"
-        "from one size to the next.\n\n"
+    text = (
+        "Time is roughly proportional to a power of n, m or k. The exponent is the slope of a "
+        "line\n"
+        "through the measurements on logarithmic axes, with its standard error; *steps* gives the\n"
+        "smallest and the largest slope between neighboring sizes.\n\n"
     )
     return (
         "## How time grows\n\n"
-        + told
+        + text
         + table(("method", "over", "exponent", "error", "steps"), rows)
     )
 
 
 def distortion_by_k(results: Row) -> str:
-    """A line a contender, a column a k."""
+    """Return distortion by method and k."""
     rows = _measured(results, "over k")
     columns = sorted({row["k"] for row in rows})
     found = {(row["contender"], row["k"]): _distortion(row) for row in rows}
     names = dict.fromkeys(row["contender"] for row in rows)
     lines = [[name, *(found.get((name, k)) for k in columns)] for name in names]
-    below = "time and memory are below, among all measurements"
-    told = (
-        f"D over k, {rows[0]['n']:,} records of {rows[0]['m']} columns; {below}.\n\n"
+    below = "time and memory are listed under all measurements"
+    text = (
+        f"D by k, {rows[0]['n']:,} records with {rows[0]['m']} columns; {below}.\n\n"
         if rows
         else ""
     )
-    figure = picture("distortion-against-k", "Distortion of every method over k")
+    figure = picture("distortion-against-k", "Distortion by k")
     return (
-        "## Distortion over k\n\n"
-        + told
+        "## Distortion by k\n\n"
+        + text
         + figure
         + table(("method", *(f"k = {k}" for k in columns)), lines)
     )
 
 
 def distortion_by_time(results: Row) -> str:
-    """What everyone reaches, and what it costs, on one table."""
+    """Return distortion and time of all methods on one table."""
     rows = _measured(results, "distortion and time")
     first = next((row for row in rows if row["contender"] == "mdav"), None)
     lines = [
@@ -177,32 +184,37 @@ def distortion_by_time(results: Row) -> str:
         ]
         for row in sorted(rows, key=lambda row: row["D"])
     ]
-    figure = picture("distortion-against-time", "Distortion of every method against its time")
+    figure = picture("distortion-against-time", "Distortion against time")
     header = (*MEASURED, "time / MDAV's", "D / MDAV's")
-    return "## Distortion and time\n\nLeast distortion first.\n\n" + figure + table(header, lines)
+    return "## Distortion and time\n\nSorted by distortion.\n\n" + figure + table(header, lines)
 
 
 def against_numpy(results: Row) -> str:
-    """MDAV beside its plain version."""
+    """Compare MDAV with a plain NumPy version."""
     rows = _measured(results, "plain NumPy")
     if len(rows) < 2:
         return ""
     ours, plain = sorted(rows, key=lambda row: row["seconds"])
-    same = "the same" if ours["digest"] == plain["digest"] else "NOT the same"
+    same = "identical" if ours["digest"] == plain["digest"] else "NOT identical"
     return (
-        f"MDAV written plainly in NumPy, on {ours['n']:,} records of {ours['m']} columns with k = {ours['k']}, takes\n"
-        f"{show(plain['seconds'])} s and ours {show(ours['seconds'])} s, {plain['seconds'] / ours['seconds']:.0f} "
-        f"times less; the cells are {same}.\n\n"
+        f"A plain NumPy version of MDAV, on {ours['n']:,} records of {ours['m']} columns with k = "
+        f"{ours['k']}, takes\n"
+        f"{show(plain['seconds'])} s, ours {show(ours['seconds'])} s, "
+        f"{plain['seconds'] / ours['seconds']:.0f} "
+        f"times faster; the cells are {same}.\n\n"
     )
 
 
 def under_the_roof(results: Row) -> str:
-    """MDAV's scan beside the machine's bounds."""
+    """Compare MDAV's scan with the limits of the machine."""
     roof = results["roofline"]
-    told = (
-        "A distance over m columns reads 8 m bytes and takes 3 m operations; MDAV makes 0.75 n^2 / k distances. The\n"
-        "machine's bounds are measured in the same run: products and sums fused into one instruction and as two (ours\n"
-        "are not fused, so that results do not depend on the compiler), a STREAM-like triad and reading alone.\n\n"
+    text = (
+        "A distance over m columns reads 8 m bytes and takes 3 m operations; MDAV computes 0.75 "
+        "n^2 / k\n"
+        "distances. The limits of the machine are measured in the same run: multiply-adds fused "
+        "and\n"
+        "unfused (ours are unfused, so that results do not depend on the compiler), a STREAM-like\n"
+        "triad, and reading alone.\n\n"
     )
     bounds = table(
         ("cores", "fused, GFLOP/s", "unfused, GFLOP/s", "data, MB", "triad, GB/s", "reading, GB/s"),
@@ -230,7 +242,7 @@ def under_the_roof(results: Row) -> str:
         "of the unfused peak",
         "GB/s",
     )
-    header += ("bandwidth of data of that size", "of it", "bound by", "of the roof")
+    header += ("bandwidth at that size", "of it", "bound by", "of the roof")
     lines = []
     for row in roof["mdav"]:
         if row["status"] == "measured":
@@ -251,50 +263,59 @@ def under_the_roof(results: Row) -> str:
                 [*sizes, row["gbps"], row["bandwidth"], shares[2], row["bound"], shares[3]]
             )
     note = (
-        "*Of the roof* is the share of the most that the machine allows: the lesser of the fused peak and of the\n"
-        "bandwidth times 3/8 operation a byte. More than 100 % would mean that the machine had other work to do while\n"
-        "its bounds were measured.\n\n"
+        "*Of the roof* is the share of what the machine allows: the smaller of the fused peak and "
+        "the\n"
+        "bandwidth times 3/8 operations per byte. More than 100 % would mean that the machine was "
+        "busy\n"
+        "while its limits were measured.\n\n"
     )
-    return "## MDAV's scan and the machine\n\n" + told + bounds + table(header, lines) + note
+    return (
+        "## MDAV's scan and the limits of the machine\n\n"
+        + text
+        + bounds
+        + table(header, lines)
+        + note
+    )
 
 
 def audits(results: Row) -> str:
-    """The audit by part, its memory, and pyCANON."""
-    audit, told = results["audit"], "## The audit\n\n"
+    """Return times and memory of the audit, compared with pyCANON."""
+    audit, text = results["audit"], "## The audit\n\n"
     if audit["parts"]["status"] == "measured":
         rows = audit["parts"]["rows"]
-        told += (
-            f"Of {rows[0]['n']:,} rows with six quasi-identifiers and two confidential columns:\n\n"
+        text += (
+            f"{rows[0]['n']:,} rows with six quasi-identifiers and two confidential columns:\n\n"
         )
-        told += table(("part", "seconds"), [[row["case"], row["seconds"]] for row in rows])
+        text += table(("part", "seconds"), [[row["case"], row["seconds"]] for row in rows])
     if audit["memory"].get("tables") is not None:
-        told += f"Peak memory beyond its two tables: {audit['memory']['tables']:.2f} tables.\n\n"
+        extra = audit["memory"]["tables"]
+        text += f"Peak memory in addition to the two tables: {extra:.2f} tables.\n\n"
     both = audit["anonymity"]
     rows = [(name, row) for name, row in both.items() if row["status"] == "measured"]
-    told += "k, l-diversity and t-closeness of two columns of ten values:\n\n"
-    told += table(
+    text += "k, l-diversity and t-closeness for two columns with ten values each:\n\n"
+    text += table(
         ("package", "rows", "seconds", "memory, MB"),
         [[name, row["n"], row["seconds"], row["peak_mb"]] for name, row in rows],
     )
     if "times faster" in both["microcell"]:
         same = (
-            "The values are the same"
+            "The values are identical"
             if both["microcell"]["same values"]
-            else "The values are NOT the same"
+            else "The values are NOT identical"
         )
-        told += f"{same}; microcell takes {both['microcell']['times faster']:,.0f} times less.\n\n"
-    return told
+        text += f"{same}; microcell is {both['microcell']['times faster']:,.0f} times faster.\n\n"
+    return text
 
 
 def starting(results: Row) -> str:
-    """Import and first run."""
+    """Return the start-up times."""
     return "## Start-up\n\n" + table(
         ("what", "seconds"), [[row["case"], row["seconds"]] for row in results["start_up"]]
     )
 
 
 def left_out(results: Row) -> str:
-    """What could not be measured, and why."""
+    """List what could not be measured, with the reason."""
     rows = [
         [row["contender"], row["question"], row["n"], row["m"], row["k"], row["why"]]
         for row in [*results["measurements"], *results["roofline"]["mdav"]]
@@ -308,7 +329,7 @@ def left_out(results: Row) -> str:
         if "why" in row
     ]
     rows += [
-        ["machine's bounds", "roofline", None, None, None, r["why"]]
+        ["limits of the machine", "roofline", None, None, None, r["why"]]
         for r in results["roofline"]["machine"]
         if "why" in r
     ]
@@ -322,10 +343,10 @@ def left_out(results: Row) -> str:
 
 
 def make_page(results: Row) -> str:
-    """The page."""
+    """Return the page."""
     all_rows = [row for row in results["measurements"] if row["status"] == "measured"]
     shown = [row for row in all_rows if row["question"] != "distortion and time"]
-    over_n = picture("time-against-n", "Seconds of every method over the number of records")
+    over_n = picture("time-against-n", "Seconds by number of records")
     lists = []
     for question in dict.fromkeys(row["question"] for row in shown):
         rows = [row for row in shown if row["question"] == question]
@@ -351,7 +372,7 @@ def make_page(results: Row) -> str:
 
 
 def read(path: Path = RESULTS) -> Row:
-    """The results of a run."""
+    """Read the results of a run."""
     found: Row = json.loads(path.read_text(encoding="utf-8"))
     return found
 

@@ -1,4 +1,4 @@
-"""What is measured: the questions, and for each the contenders and their tables."""
+"""The profiles: questions, and for each its contenders and tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ OVER = {
     "over m, fewer records": "m",
     "over k": "k",
 }
-"""What varies in a question, where something does."""
+"""The quantity that varies in a question, if any."""
 
 Sizes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The cases, the tables of MDAV to be placed under the machine's roof, and the sizes of the audit's cases.
+    """Cases, tables for the roofline of MDAV, and sizes of the audit cases.
 
-    Cases that do not begin within ``minutes`` of the start are left out, and told to be.
+    Cases that do not start within ``minutes`` are skipped and listed as such.
     """
 
     minutes: float
@@ -73,12 +73,12 @@ EVERYONE = (
     "auto, balanced",
     *PEERS[:3],
 )
-"""All that take several columns, in a moderate time."""
+"""Methods that take several columns and moderate time."""
 
 SEVERAL = ("bisect", "mdav", "vmdav", "anneal, 300 steps", "auto, fast")
 
 SLOWER = ("mdav", "pcl", "auto, balanced", *PEERS[:3])
-"""Those that take long, for a table that is small enough for them, and MDAV to compare with."""
+"""Slow methods, run on a small table, and MDAV for comparison."""
 
 
 def _doubling(first: int, times: int) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
-"""``make records``: search the classic sets for less distortion than known, and keep the partitions that have least.
+"""``make records``: search the classic data sets for lower distortion; store the best partitions.
 
-``python -m benchmarks.records [EFFORT]`` with the effort of ``auto`` (best, or seconds for each); ``pcl`` is tried too,
-since it often finds less where cells are large. A partition is kept only if its sizes are right and its distortion,
-computed anew from the data, is lower than that of the one kept before.
+``python -m benchmarks.records [EFFORT]`` takes the effort of ``auto`` (best, or seconds per case);
+``pcl`` is tried as well, because it is often better for large cells. A partition is stored only if
+its sizes are valid and its recomputed distortion is lower than that of the stored one.
 """
 
 import os
@@ -35,14 +35,14 @@ PUBLISHED = {
     ("eia", 5): "0.758",
     ("eia", 10): "2.18",
 }
-"""Information loss in percent: the best known to us in print."""
+"""Best published information loss in percent, as far as we know."""
 
 TOP = """# Records
 
-The least information loss (100 SSE / SST, in percent) that we have found on the classic sets, each column standardized,
-beside MDAV's and the best known to us in print. `make records` searches again and keeps what is lower. The partitions
-themselves are in `benchmarks/records`, one cell number a line in the order of the file; the tests compute these figures
-from them.
+The lowest information loss (100 SSE / SST, in percent) found so far on the classic data sets with
+standardized columns, compared with MDAV and the best published value known to us. `make records`
+searches again and stores improvements. The partitions are in `benchmarks/records`, one cell number
+per line in file order; the tests recompute these values from them.
 
 | set | k | MDAV | in print | ours | cells |
 | --- | --- | --- | --- | --- | --- |
@@ -50,24 +50,24 @@ from them.
 
 
 def load(name: str) -> np.ndarray:
-    """A classic set, standardized."""
+    """Load a classic data set, standardized."""
     X = np.loadtxt(DATA / f"{name}.csv", delimiter=",", skiprows=1)
     return np.ascontiguousarray((X - X.mean(axis=0)) / X.std(axis=0))
 
 
 def kept_labels(name: str, k: int) -> np.ndarray | None:
-    """The partition kept, if there is one."""
+    """Return the stored partition, if any."""
     path = KEPT / f"{name}-{k}.txt"
     return np.loadtxt(path, dtype=np.int64) if path.is_file() else None
 
 
 def loss(X: np.ndarray, labels: np.ndarray | None) -> float:
-    """Information loss in percent; infinite for no partition."""
+    """Return the information loss in percent; infinity without a partition."""
     return np.inf if labels is None else 100 * mc.distortion(X, labels)
 
 
 def search(name: str, k: int, effort: str | float) -> None:
-    """Search once more by each method and keep what is better."""
+    """Search with each method and store improvements."""
     X, seed = load(name), int(np.random.default_rng().integers(10**6))
     for method, options in {"auto": {"effort": effort}, "pcl": {"restarts": 5}}.items():
         started = perf_counter()
@@ -82,14 +82,14 @@ def search(name: str, k: int, effort: str | float) -> None:
 
 
 def keep(name: str, k: int, labels: np.ndarray) -> None:
-    """Write the partition down in the place of the one kept before."""
+    """Replace the stored partition."""
     KEPT.mkdir(exist_ok=True)
     cells = np.unique(labels, return_inverse=True)[1]
     (KEPT / f"{name}-{k}.txt").write_text("\n".join(map(str, cells)) + "\n", encoding="ascii")
 
 
 def page() -> str:
-    """The table of what is kept."""
+    """Return the page with the table of records."""
     rows = []
     for name in SETS:
         X = load(name)
@@ -99,13 +99,14 @@ def page() -> str:
             ours = "" if labels is None else f"{loss(X, labels):.4f}"
             cells = "" if labels is None else str(int(labels.max()) + 1)
             rows.append(
-                f"| {name} | {k} | {mdav:.4f} | {PUBLISHED.get((name, k), '')} | {ours} | {cells} |\n"
+                f"| {name} | {k} | {mdav:.4f} | {PUBLISHED.get((name, k), '')} | {ours} | {cells} "
+                f"|\n"
             )
     return TOP + "".join(rows)
 
 
 def main() -> None:
-    """Search every set for every k, then write the page."""
+    """Search every data set for every k, then write the page."""
     given = sys.argv[1] if len(sys.argv) > 1 else "best"
     effort = given if given in ("fast", "balanced", "best") else float(given)
     for name in SETS:

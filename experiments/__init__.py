@@ -1,1 +1,1 @@
-"""The five papers again: each of their tables and figures, our figures beside theirs."""
+"""Reproduction of the tables and figures of the five papers."""

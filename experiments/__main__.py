@@ -9,7 +9,7 @@ STUDIES = (aggregation, quantization, dependence, probabilistic, incremental)
 
 
 def main() -> None:
-    """Run every experiment in the profile asked for."""
+    """Run all experiments in the chosen profile."""
     profile, output = parse(sys.argv[1:])
     for module in STUDIES:
         run_study(module.study, profile, output)

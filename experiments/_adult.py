@@ -23,7 +23,7 @@ __all__ = ["adult"]
 
 SIZES = {"quick": (500, 2000, 4000), "full": tuple(range(500, 4001, 500))}
 PART = {"quick": 8, "full": 1}
-"""Every so many records are taken, and k is divided by it."""
+"""Step by which records are subsampled; k is divided by it."""
 GAMMAS = {"quick": (0.0, 0.2), "full": tuple(round(0.1 * i, 1) for i in range(21))}
 OURS: dict[str, dict[str, int]] = {"quick": {"shakes": 40}, "full": {"restarts": 2}}
 LLOYD = ("PCL as published", "PCL by default")
@@ -54,7 +54,7 @@ def adult(results: Study, profile: str) -> None:
 
 
 def run_all(X: Floats, profile: str) -> Runs:
-    """MDAV, V-MDAV with the best of several gamma, and PCL both ways, for each k."""
+    """Run MDAV, V-MDAV with the best of several gamma, and both variants of PCL for each k."""
     runs: Runs = {}
     for k in SIZES[profile]:
         own = k // PART[profile]
@@ -69,7 +69,7 @@ def run_all(X: Floats, profile: str) -> Runs:
 
 
 def adult_facts(results: Study, points: Floats) -> None:
-    """What the paper says of the data: records, combinations, means and deviations."""
+    """Compare the data with the paper's description: records, combinations, means, deviations."""
     distinct = len(np.unique(points, axis=0))
     means, spread = (
         ", ".join(f"{v:.3g}" for v in row) for row in (points.mean(axis=0), points.std(axis=0))
@@ -90,7 +90,7 @@ def adult_facts(results: Study, points: Floats) -> None:
 
 
 def draw_adult(results: Study, runs: Runs) -> None:
-    """Distortions, and changes from MDAV and from V-MDAV, against k."""
+    """Plot distortion, and its change from MDAV and V-MDAV, against k."""
     figure, axes = panels(2)
     sizes = list(runs)
     for name, colour in zip(runs[sizes[0]], COLOURS, strict=False):
@@ -114,11 +114,17 @@ def draw_adult(results: Study, runs: Runs) -> None:
 
 
 def judge_gains(results: Study, runs: Runs, profile: str) -> None:
-    """The printed ranges of gains, and the largest."""
-    why = "The better of the two variants at each k; within 2 percentage points counts as equal. The paper first separates equal points by noise; here equal points are distributed exactly."
+    """Compare the published ranges of gains and the largest gain."""
+    why = (
+        "The better of the two variants at each k; within 2 percentage points counts as equal. The "
+        "paper first separates equal points by noise; here equal points are distributed exactly."
+    )
     if PART[profile] > 1:
         why += f" Short profile: every {PART[profile]}th record, and k in proportion."
-    tried = f" The best of {len(GAMMAS[profile])} values of gamma, 0 to {GAMMAS[profile][-1]:g}; the paper has 21."
+    tried = (
+        f" The best of {len(GAMMAS[profile])} values of gamma, 0 to {GAMMAS[profile][-1]:g}; the "
+        f"paper has 21."
+    )
     for item, yardstick, least, most in (
         ("Fig. 7", "MDAV", -0.22, -0.32),
         ("Fig. 8", "V-MDAV", -0.21, -0.31),
@@ -155,7 +161,7 @@ def judge_gains(results: Study, runs: Runs, profile: str) -> None:
 
 
 def judge_range(gains: dict[str, list[float]], least: float, most: float) -> str:
-    """The verdict on a printed range, for the better of several ways at each k: better if no end of it falls short."""
+    """Return the verdict on a published range of gains: better if neither end falls short."""
     best = [min(pair) for pair in zip(*gains.values(), strict=True)]
     verdicts = {judge_change(max(best), least), judge_change(min(best), most)}
     if verdicts == {"reproduced", "better"}:
@@ -164,7 +170,7 @@ def judge_range(gains: dict[str, list[float]], least: float, most: float) -> str
 
 
 def judge_sizes_and_times(results: Study, runs: Runs, part: int) -> None:
-    """Sizes without correction, and times, which are of other machines."""
+    """Compare sizes without correction, and times (on different machines)."""
     exact = all(own[name].smallest >= k // part for k, own in runs.items() for name in LLOYD)
     results.find(
         "Fig. 7",

@@ -1,4 +1,4 @@
-"""Census, small to middling cells: the paper's two tables, and what other methods of ours reach beside."""
+"""Census with small and medium cells: the paper's two tables, and our other methods."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +36,7 @@ MDAV_PRINTED = {
 
 @dataclass(frozen=True)
 class Printed:
-    """A row of Table 2: k, macrocells, D, change from MDAV, time, smallest cell, and noisy starts that we try of it."""
+    """A row of Table 2, and the number of noisy starts that we run for it."""
 
     k: int
     macrocells: int | None
@@ -64,7 +64,7 @@ NOTES = {"quick": " Short profile: less shaking and less effort than the default
 
 @dataclass(frozen=True, eq=False)
 class Tried:
-    """All that was run for a row: the noisy copies as published only where the profile has time for them."""
+    """All runs for a row; noisy copies only where the profile has time for them."""
 
     row: Printed
     mdav: Run
@@ -128,15 +128,18 @@ def table_of_mdav(results: Study, tried: list[Tried]) -> None:
             }
         )
         results.find(
-            "Table 1", f"Census, MDAV, k = {k}: D; ms (different machine)", f"{loss}; {milliseconds:g}",
-            f"{one.mdav.loss:.4f}; {1000 * one.mdav.seconds:.2g}", agree(same_digits(loss, one.mdav.loss)),
+            "Table 1",
+            f"Census, MDAV, k = {k}: D; ms (different machine)",
+            f"{loss}; {milliseconds:g}",
+            f"{one.mdav.loss:.4f}; {1000 * one.mdav.seconds:.2g}",
+            agree(same_digits(loss, one.mdav.loss)),
             "" if same_digits(loss, one.mdav.loss) else "The reason was not found.",
-        )  # fmt: skip
+        )
     results.table("mdav", "Table 1", "Census by MDAV.", rows)
 
 
 def table_of_pcl(results: Study, tried: list[Tried]) -> None:
-    """Table 2, with ours beside."""
+    """Table 2, with our results."""
     results.table(
         "census",
         "Table 2",
@@ -167,14 +170,14 @@ def table_of_pcl(results: Study, tried: list[Tried]) -> None:
 
 
 def judge_loss(printed: str, loss: float) -> str:
-    """Reproduced if it rounds to the printed digits or is within 1 %, better if it is less than what rounds to them."""
+    """Return "reproduced" within rounding or 1 % of the published value, "better" below it."""
     if same_digits(printed, loss):
         return "reproduced"
     return "better" if loss < float(printed) else agree(change(loss, float(printed)) <= 0.01)
 
 
 def judge_row(results: Study, one: Tried, note: str) -> None:
-    """D, gain, time and smallest cell of a row."""
+    """Compare D, gain, time and smallest cell of a row."""
     row, best = one.row, one.best
     name = (
         f"Census, k = {row.k}, {row.macrocells} macrocells"
@@ -208,18 +211,32 @@ def judge_row(results: Study, one: Tried, note: str) -> None:
         )
     seconds = sum(run.seconds for run in one.default)
     results.find(
-        "Table 2", f"{name}: time, theirs per start, ours of all 5 starts with our default (different machine)", minutes(row.seconds),
-        minutes(seconds), "better" if seconds < row.seconds else "differs", "Compiled kernels; no noisy copies.",
-    )  # fmt: skip
+        "Table 2",
+        f"{name}: time, theirs per start, ours of all 5 starts with our default (different "
+        f"machine)",
+        minutes(row.seconds),
+        minutes(seconds),
+        "better" if seconds < row.seconds else "differs",
+        "Compiled kernels; no noisy copies.",
+    )
     results.find(
-        "Table 2", f"{name}: smallest cell", str(row.smallest), str(best.smallest),
-        "reproduced" if best.smallest == row.smallest else "better" if best.smallest > row.smallest else "differs",
-        "" if best.smallest == row.smallest else "Cells as equal as possible: 1080 / floor(1080 / k), rounded down.",
-    )  # fmt: skip
+        "Table 2",
+        f"{name}: smallest cell",
+        str(row.smallest),
+        str(best.smallest),
+        "reproduced"
+        if best.smallest == row.smallest
+        else "better"
+        if best.smallest > row.smallest
+        else "differs",
+        ""
+        if best.smallest == row.smallest
+        else "Cells as equal as possible: 1080 / floor(1080 / k), rounded down.",
+    )
 
 
 def without_macrocells(results: Study, whole: dict[int, list[Run]]) -> None:
-    """What the paper had no time for: k = 5 and 10 on the whole table."""
+    """Run k = 5 and 10 on the whole table, which the paper split to save time."""
     for k, tries in whole.items():
         printed = next(row for row in PCL_PRINTED if row.k == k)
         best = min(tries, key=lambda run: run.loss)

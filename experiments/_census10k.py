@@ -1,4 +1,4 @@
-"""Data for the distortion of surveys: Gaussian records, and two named substitutes for a census of 10,000 records."""
+"""Survey data: Gaussian records, and two substitutes for a census of 10,000 records."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ SUBSTITUTES = (
 
 
 def draw_survey_data(records: int) -> dict[str, Floats]:
-    """The data sets by name, standardized."""
+    """Return the standardized data sets by name."""
     return {
         "Gaussian, m = 10": standardize(gaussian(records, 10, seed=5)),
         "Census, smoothed bootstrap, m = 13": standardize(
@@ -32,7 +32,7 @@ def draw_survey_data(records: int) -> dict[str, Floats]:
 
 
 def smoothed_bootstrap(X: Floats, records: int, seed: int = 7) -> Floats:
-    """Records drawn with replacement, each moved by noise, with the means and the covariance of those given."""
+    """Smoothed bootstrap: resampled records plus noise, preserving means and covariance."""
     n, m = X.shape
     rng, bandwidth = np.random.default_rng(seed), (4 / ((m + 2) * n)) ** (1 / (m + 4))
     drawn = X[rng.integers(n, size=records)]
@@ -42,5 +42,5 @@ def smoothed_bootstrap(X: Floats, records: int, seed: int = 7) -> Floats:
 
 
 def sample(X: Floats, records: int, seed: int = 7) -> Floats:
-    """So many of the records, drawn without replacement."""
+    """A sample of the records without replacement."""
     return np.asarray(X[np.random.default_rng(seed).choice(len(X), size=records, replace=False)])

@@ -1,4 +1,4 @@
-"""Classic data sets: a table of ours, not the paper's, of what is in print for them beside what we reach."""
+"""Classic data sets: published information losses and ours (our own table, not the paper's)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ __all__ = ["classic_sets"]
 ITEM = "Classic data sets"
 NOISY, PLAIN = "PCL as published", "PCL as published, no noise"
 LONG = "auto, best effort"
-"""Run where the best in print is the outcome of a long search too."""
+"""Run only where the best published value also comes from a long search."""
 METHODS = ("MDAV", "V-MDAV", NOISY, PLAIN, "PCL", "auto", "anneal", LONG)
-"""In the order of the table."""
+"""In table order."""
 SHOWN = {"census": "Census", "tarragona": "Tarragona", "eia": "EIA"}
 CASES = {
     "quick": (("census", 5), ("tarragona", 3), ("eia", 10)),
@@ -42,7 +42,7 @@ USUAL_GAMMA = 0.2
 
 @dataclass(frozen=True)
 class InPrint:
-    """Information losses in percent, as printed; gamma is what V-MDAV's figure takes."""
+    """Published information losses in percent, with the gamma used for V-MDAV."""
 
     mdav: str
     vmdav: str
@@ -74,15 +74,15 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "full": {"pcl": {"restarts": 5}, "plain": {"restarts": 5}, "auto": {}, "anneal": {}},
 }
 WITH_NOISE = {"quick": ("census",), "full": tuple(SHOWN)}
-"""The sets on which PCL is run with noisy copies, as published for small cells; it takes long."""
+"""Data sets on which PCL is run with noisy copies, as published for small cells (slow)."""
 MACROCELL = {3: 360, 5: 360, 10: 540}
-"""Records of a macrocell for it: as the paper splits Census."""
+"""Records per macrocell, as in the paper's split of Census."""
 GAMMAS = tuple(round(0.1 * step, 1) for step in range(21))
 NOTES = {"quick": " Short profile: less effort than the defaults.", "full": ""}
 
 
 def classic_sets(results: Study, profile: str) -> None:
-    """Every set and k: what is in print, what the methods here lose, and the least that was found."""
+    """Compare published values, our methods and the best value found, by data set and k."""
     rows = []
     for name, k in CASES[profile]:
         X, printed = standardize(classic(name)), PRINTED[name, k]
@@ -102,22 +102,26 @@ def classic_sets(results: Study, profile: str) -> None:
 
 
 def headline_of(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The entries of the headline table that a row of all methods makes: one for each method that has a value."""
+    """Yield the entries of the headline table for a row, one per method with a value."""
     name = SHOWN[row["data"]]
     for method in [key.removesuffix(", IL") for key in row if key.endswith(", IL")]:
         if row[method + ", IL"]:
             source = "in print" if method.endswith("in print") else "ours"
             seconds = row.get(method + ", s")
             yield {
-                "data": name, "k": row["k"], "method": method, "D_percent": float(row[method + ", IL"]),
-                "seconds": seconds, "source": source,
-            }  # fmt: skip
+                "data": name,
+                "k": row["k"],
+                "method": method,
+                "D_percent": float(row[method + ", IL"]),
+                "seconds": seconds,
+                "source": source,
+            }
 
 
 def run_all(
     X: Floats, k: int, printed: InPrint, options: dict[str, dict[str, Any]], *, noise: bool
 ) -> dict[str, Run]:
-    """The methods by the names that the table has for them."""
+    """Run all methods and return the runs by their name in the table."""
     parts = len(X) // MACROCELL[k]
     noisy = (
         {NOISY: run_pcl(X, k, adjust="noisy", prepartition=parts, **AS_PUBLISHED)} if noise else {}
@@ -133,7 +137,7 @@ def run_all(
 
 
 def kept_record(X: Floats, name: str, k: int) -> tuple[float, int]:
-    """100 D of the partition kept in benchmarks/records, computed anew from its labels, and its number of cells."""
+    """Recompute 100 D of the partition stored in benchmarks/records, and its number of cells."""
     labels = np.loadtxt(ROOT / "benchmarks" / "records" / f"{name}-{k}.txt", dtype=np.int64)
     if len(labels) != len(X) or np.bincount(labels).min() < k:
         raise ValueError(
@@ -143,14 +147,14 @@ def kept_record(X: Floats, name: str, k: int) -> tuple[float, int]:
 
 
 def least(runs: dict[str, Run], record: float) -> float:
-    """The least information loss of all, the record included."""
+    """Return the lowest information loss, including the stored record."""
     return min(record, *(100 * run.loss for run in runs.values()))
 
 
 def row_of(
     name: str, k: int, printed: InPrint, runs: dict[str, Run], record: float
 ) -> dict[str, Any]:
-    """A row of the table, which is one of the headline table too."""
+    """Return a row of the table; the headline table uses it too."""
     losses = {
         f"{each}, IL": f"{100 * runs[each].loss:.4f}" if each in runs else "" for each in METHODS
     }
@@ -177,7 +181,7 @@ def row_of(
 def judge_mdav(
     results: Study, what: str, X: Floats, k: int, printed: InPrint, runs: dict[str, Run]
 ) -> None:
-    """MDAV and V-MDAV to the digit."""
+    """Compare MDAV and V-MDAV digit by digit."""
     for method, theirs in (("MDAV", printed.mdav), ("V-MDAV", printed.vmdav)):
         ours = 100 * runs[method].loss
         digits = len(theirs.partition(".")[2])
@@ -192,7 +196,7 @@ def judge_mdav(
 
 
 def say_gammas(X: Floats, k: int, theirs: str) -> str:
-    """Which gamma gives the printed digits, where the usual one does not."""
+    """Say which gamma gives the published digits where the usual one does not."""
     losses = {gamma: 100 * run_method(X, k, "vmdav", gamma=gamma).loss for gamma in GAMMAS}
     same = ", ".join(f"{gamma:g}" for gamma, loss in losses.items() if same_digits(theirs, loss))
     return (
@@ -211,7 +215,7 @@ def judge_printed(
     kept: tuple[float, int],
     note: str,
 ) -> None:
-    """IMHM, PCL and the best in print against ours."""
+    """Compare IMHM, PCL and the best published value with ours."""
     (record, cells), auto = kept, 100 * runs["auto"].loss
     best = least(runs, record)
     if best < record:
@@ -249,13 +253,13 @@ def judge_printed(
             f"{printed.best} ({printed.best_cells} cells)",
             f"{best:.4f} ({gap}; {cells} cells)",
             judge(best, printed.best),
-            searched
-            + "The smallest of the runs in this table and the partition stored in benchmarks/records.",
+            searched + "The smallest of the runs in this table and the partition stored in "
+            "benchmarks/records.",
         )
 
 
 def judge(ours: float, printed: str) -> str:
-    """Reproduced at the printed digits, better below, otherwise different."""
+    """Return "reproduced" at the published digits, "better" below, otherwise "differs"."""
     return (
         "reproduced"
         if same_digits(printed, ours)

@@ -1,4 +1,4 @@
-"""Plain figures of curves: panels side by side, one look for all."""
+"""Figures of curves: panels side by side in one style."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 __all__ = ["COLOURS", "label", "panels", "verdict"]
 
 COLOURS = ("#0b4f8a", "#c8553d", "#3a7d44", "#8e5ea2", "#b8860b", "#4b4b4b")
-"""Told apart also by those who do not see red and green as different, with the markers and dashes that go with them."""
+"""Distinguishable with color vision deficiency, together with markers and dashes."""
 
 
 def panels(count: int, *, rows: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure with so many panels and the panels, row by row."""
+    """Return a figure and its panels, row by row."""
     columns = -(-count // rows)
     figure = Figure(figsize=(4.4 * columns, 3.4 * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
@@ -26,7 +26,7 @@ def panels(count: int, *, rows: int = 1) -> tuple[Figure, list[Axes]]:
 def label(
     axes: Axes, title: str, across: str, up: str, *, legend: bool = True, **limits: Any
 ) -> None:
-    """Name a panel and its axes; ``limits`` are those of :meth:`matplotlib.axes.Axes.set`."""
+    """Set the title, axis labels and (as for ``Axes.set``) limits of a panel."""
     axes.set(title=title, xlabel=across, ylabel=up, **limits)
     axes.title.set_fontsize(10)
     axes.grid(visible=True, color="#dddddd", linewidth=0.6)
@@ -36,5 +36,5 @@ def label(
 
 
 def verdict(*holds: bool | np.bool_) -> str:
-    """The word for a claim of a paper that holds here, or all of several claims."""
+    """Return "reproduced" if all claims hold, else "differs"."""
     return "reproduced" if all(holds) else "differs"

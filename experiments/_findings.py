@@ -1,4 +1,4 @@
-"""What an experiment leaves: findings, tables and figures, as files that the results page is made of."""
+"""Findings, tables and figures of an experiment, stored as files for the results page."""
 
 import csv
 import json
@@ -17,10 +17,10 @@ VERDICTS = ("reproduced", "better", "differs")
 
 @dataclass(frozen=True)
 class Finding:
-    """One result of a paper and ours: the item it is in, what it is, their value as printed, ours, and the verdict.
+    """A published result and ours, with a verdict.
 
-    ``verdict`` is "reproduced", "better" or "differs"; ``why`` says what a referee would ask, and may be left out only
-    where a value is reproduced. ``item`` is as the paper numbers it ("Table III", "Fig. 9").
+    ``item`` is the paper's number ("Table III", "Fig. 9"). ``verdict`` is "reproduced", "better" or
+    "differs"; ``why`` explains it and may be empty only for reproduced values.
     """
 
     item: str
@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Shown:
-    """A table or figure on the page: its file, the paper's item it stands for, and a caption."""
+    """A table or figure on the page: file, the paper's item, caption."""
 
     file: str
     item: str
@@ -47,7 +47,7 @@ class Shown:
 
 
 class Study:
-    """The results of one paper, gathered and then written to a folder: findings.json, CSV tables, SVG figures."""
+    """Results of one paper, written as findings.json, CSV tables and SVG figures."""
 
     def __init__(self, name: str, title: str, profile: str) -> None:
         self.name, self.title, self.profile = name, title, profile
@@ -61,13 +61,13 @@ class Study:
     def find(
         self, item: str, what: str, theirs: object, ours: object, verdict: str, why: str = ""
     ) -> None:
-        """Add a finding; numbers are shown in four digits."""
+        """Add a finding; numbers are shown with four significant digits."""
         self.findings.append(
             Finding(item, what, show_number(theirs), show_number(ours), verdict, why)
         )
 
     def table(self, name: str, item: str, caption: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add a table, rows of the same names."""
+        """Add a table; all rows have the same keys."""
         listed = [dict(row) for row in rows]
         header = list(listed[0])
         self._tables[f"{name}.csv"] = header, [[row[key] for key in header] for row in listed]
@@ -79,7 +79,7 @@ class Study:
         self.shown.append(Shown(f"{name}.svg", item, caption))
 
     def write(self, folder: Path) -> None:
-        """Write everything, in place of what was there."""
+        """Write all files, replacing earlier ones."""
         folder.mkdir(parents=True, exist_ok=True)
         for old in [*folder.glob("*.csv"), *folder.glob("*.svg"), *folder.glob("findings.json")]:
             old.unlink()
@@ -109,13 +109,13 @@ class Study:
 
 
 def read_study(folder: Path) -> dict[str, Any]:
-    """What :meth:`Study.write` wrote."""
+    """Read what :meth:`Study.write` wrote."""
     about: dict[str, Any] = json.loads((folder / "findings.json").read_text(encoding="utf-8"))
     return about
 
 
 def show_number(value: object) -> str:
-    """Text as it is, floats in four digits.
+    """Format floats with four significant digits; leave other values unchanged.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Figs. 5.1 to 5.8 of the incremental paper: time and distortion against the share that is added at the end."""
+"""Figs. 5.1 to 5.8 of the incremental paper: time and distortion by share added at the end."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -39,7 +39,10 @@ WORDS = {
     "split-early": "split on the way",
     "split-late": "split at the end",
 }
-INSTEAD = "“Large Census” is not available: the substitute has the 13 attributes of Census, resampled with the same marginal distributions and rank correlations."
+INSTEAD = (
+    "“Large Census” is not available: the substitute has the 13 attributes of Census, resampled "
+    "with the same marginal distributions and rank correlations."
+)
 
 
 def draw(
@@ -49,17 +52,17 @@ def draw(
     line: str,
     **look: Any,
 ) -> None:
-    """One curve over the share added at the end."""
+    """Plot one curve over the share added at the end."""
     panel.plot([run.nu for run in runs], [value(run) for run in runs], line, markersize=3, **look)
 
 
 def note(name: str) -> str:
-    """What is to be said of the data where they are not the paper's."""
+    """Return a note on the data where they are not the paper's."""
     return INSTEAD if name == SUBSTITUTE else ""
 
 
 def unit(runs: Runs, name: str) -> str:
-    """Why times in units of MDAV are not the paper's."""
+    """Explain why times in units of MDAV differ from the paper's."""
     found = runs[name, MOST[name], 10]
     theirs, ours = SECONDS[name], min(run.whole for run in found)
     late = of(found, "split-late")
@@ -81,7 +84,7 @@ def unit(runs: Runs, name: str) -> str:
 
 
 def small_job(runs: Runs, name: str, k: int) -> str:
-    """Why times stray from nu² where MDAV is quick."""
+    """Explain why times deviate from nu² where MDAV is fast."""
     if k == 10:
         return ""
     whole = min(run.whole for run in runs[name, MOST[name], k])
@@ -95,7 +98,7 @@ def small_job(runs: Runs, name: str, k: int) -> str:
 
 
 def part(share: float) -> str:
-    """A share in words: +4.9 %."""
+    """Format a share as a percentage: +4.9 %."""
     return f"{100 * share:+.1f} %"
 
 
@@ -114,7 +117,7 @@ def delta(run: mc.increments.Increment) -> float:
     return 100 * run.delta
 
 
-# ---------------------------------------------------------------------------------------------- two-step MDAV
+# --- two-step MDAV ---
 
 
 def time_of_two_runs(results: Study, runs: Runs) -> None:
@@ -131,7 +134,10 @@ def time_of_two_runs(results: Study, runs: Runs) -> None:
                 "50 %; (1-nu)² + nu² = 0.5 in theory",
                 f"{100 * least.nu:.0f} %; {both(least):.2f}",
                 verdict(0.35 <= least.nu <= 0.65, both(least) < 0.75),
-                f"One thread, the fastest of several runs. {small_job(runs, name, k)}{note(name)}".strip(),
+                (
+                    "One thread, the fastest of several runs. "
+                    f"{small_job(runs, name, k)}{note(name)}"
+                ).strip(),
             )
         shares = [nu / 100 for nu in range(101)]
         panel.plot(
@@ -154,7 +160,7 @@ def time_of_two_runs(results: Study, runs: Runs) -> None:
 
 
 def time_of_second_run(results: Study, runs: Runs) -> None:
-    """Fig. 5.2: tau+ against nu², and the bound under which time is gained with a head start of sigma = 1."""
+    """Fig. 5.2: tau+ against nu², and the bound for a head start of sigma = 1."""
     figure, axes = panels(2)
     for panel, name in zip(axes, DATA, strict=True):
         for k, colour in zip((10, 100), COLOURS, strict=False):
@@ -173,7 +179,7 @@ def time_of_second_run(results: Study, runs: Runs) -> None:
 
 
 def bound(run: mc.increments.Increment) -> float:
-    """1 - tau0 + tau-, under which time is gained, with tau- = nu."""
+    """Return 1 - tau0 + tau-, below which time is saved, with tau- = nu."""
     return 1 - run.tau_base + run.nu
 
 
@@ -197,12 +203,14 @@ def _find_square(
             abs(worst.tau_added - worst.nu**2) < 0.15,
             *(run.tau_added < bound(run) for run in found),
         ),
-        f"Equal is taken to mean a difference below 0.15 of the whole job. {why}{note(name)}".strip(),
+        (
+            f"Equal is taken to mean a difference below 0.15 of the whole job. {why}{note(name)}"
+        ).strip(),
     )
 
 
 def distortion_by_dimension(results: Study, runs: Runs) -> None:
-    """Fig. 5.3, and the same for cells split at the end: delta against nu by dimension, drawn for k = 10."""
+    """Fig. 5.3: delta against nu by dimension, also for cells split at the end (k = 10)."""
     for strategy, item in (("separate", "Fig. 5.3"), ("split-late", "Fig. 5.5")):
         figure, axes = panels(2)
         for panel, name in zip(axes, DATA, strict=True):
@@ -235,7 +243,7 @@ def distortion_by_dimension(results: Study, runs: Runs) -> None:
 
 
 def _find_influence(results: Study, runs: Runs) -> None:
-    """By what factor delta falls each time that the dimensions double, nu = 0.1."""
+    """Factor by which delta decreases each time the dimension doubles, nu = 0.1."""
     factors = []
     for name in DATA:
         least = min(m for data, m, _ in runs if data == name)
@@ -255,7 +263,7 @@ def _find_influence(results: Study, runs: Runs) -> None:
     )
 
 
-# ---------------------------------------------------------------------------------------------- nearest cells
+# --- nearest cells ---
 
 
 def nearest_alone(results: Study, runs: Runs) -> None:
@@ -288,7 +296,7 @@ def nearest_alone(results: Study, runs: Runs) -> None:
 
 
 def splitting(results: Study, runs: Runs) -> None:
-    """Fig. 5.5: splitting on the way and at the end."""
+    """Fig. 5.5: splitting during the increment and at the end."""
     figure, axes = panels(2)
     for panel, name in zip(axes, DATA, strict=True):
         early, late = (of(runs[name, MOST[name], 10], way) for way in ("split-early", "split-late"))
@@ -326,7 +334,10 @@ def inertia(results: Study, runs: Runs) -> None:
             "no effective improvement, in some cases worse",
             f"{100 * early:+.2f} and {100 * most:+.2f} percentage points",
             verdict(abs(early) < 0.01, abs(most) < 0.05),
-            f'"Little" is taken to mean below 1 point at nu = 0.1 and 5 points anywhere. {note(name)}'.strip(),
+            (
+                '"Little" is taken to mean below 1 point at nu = 0.1 and 5 points anywhere. '
+                f"{note(name)}"
+            ).strip(),
         )
     results.figure(
         "inertial", "Fig. 5.6", "Distortion added with and without the inertial coefficient", figure
@@ -334,7 +345,7 @@ def inertia(results: Study, runs: Runs) -> None:
 
 
 def time_of_splitting(results: Study, runs: Runs) -> None:
-    """Figs. 5.7 and 5.8: tau0 + tau+ and tau+ of both ways of splitting."""
+    """Figs. 5.7 and 5.8: tau0 + tau+ and tau+ for both ways of splitting."""
     for value, item, file, caption in (
         (both, "Fig. 5.7", "splitting_both", "Time of base and increment"),
         (added, "Fig. 5.8", "splitting_added", "Time of the increment"),

@@ -1,4 +1,4 @@
-"""Runs of the incremental experiments: the data, what is measured of them, and how runs are read."""
+"""Runs of the incremental experiments: data, measurements, and access to runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -37,8 +37,8 @@ __all__ = [
 
 GAUSSIAN = "Gaussian"
 SUBSTITUTE = "Enlarged Census"
-"""In place of "Large Census" (149,642 records), which is not to be had: as many records as the paper drew of it, with
-the 13 attributes of "Census", every attribute distributed as there, and joined by the correlations of their ranks."""
+"""Substitute for "Large Census" (149,642 records), which is not available: as many records as the
+paper sampled, with the marginal distributions and rank correlations of the 13 Census attributes."""
 
 Result = TypeVar("Result")
 Runs = dict[tuple[str, int, int], list[mc.increments.Increment]]
@@ -47,7 +47,7 @@ Runs = dict[tuple[str, int, int], list[mc.increments.Increment]]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the data are and what is run on them: ``large`` records for the time of MDAV, none if 0."""
+    """Size of the data and what is run; ``large`` records for timing MDAV (0: none)."""
 
     records: int
     shares: tuple[float, ...]
@@ -70,12 +70,12 @@ SIZES = {
         processes=2,
     ),
 }
-"""``examples`` are the shares of the paper's worked example. With a share of 0 there is nothing to add."""
+"""``examples`` are the shares of the paper's worked example."""
 
 DIMENSIONS = {GAUSSIAN: (5, 10, 15), SUBSTITUTE: (3, 6, 13)}
 TIMED = ("separate", "split-early", "split-late")
 Way = tuple[str, bool]
-"""A strategy, and whether with the inertial coefficient."""
+"""A strategy, and whether it uses the inertial coefficient."""
 
 
 def gaussian(records: int, dimensions: int = 15) -> Floats:
@@ -84,7 +84,9 @@ def gaussian(records: int, dimensions: int = 15) -> Floats:
 
 
 def enlarged_census(records: int) -> Floats:
-    """Census drawn again at any size: its margins, joined by a Gaussian copula with the correlations of its ranks."""
+    """Resample Census at any size: its margins, coupled by a Gaussian copula with its rank
+    correlations.
+    """
     census, normal = classic("census"), NormalDist()
     n, m = census.shape
     scores = np.array([normal.inv_cdf((rank + 0.5) / n) for rank in range(n)])
@@ -97,7 +99,7 @@ def enlarged_census(records: int) -> Floats:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Kernels on one thread, as the paper ran everything; labels do not depend on it."""
+    """Run kernels on one thread, as the paper did; labels do not depend on it."""
     before = numba.get_num_threads()
     numba.set_num_threads(1)
     try:
@@ -107,7 +109,7 @@ def one_thread() -> Iterator[None]:
 
 
 def measure_all(sizes: Sizes) -> Runs:
-    """Everything that the figures of chapter 5 show."""
+    """Measure everything shown in the figures of chapter 5."""
     work = partial(measure_data, sizes=sizes)
     if sizes.processes == 1:
         return {key: found for name in DIMENSIONS for key, found in work(name).items()}
@@ -116,7 +118,7 @@ def measure_all(sizes: Sizes) -> Runs:
 
 
 def measure_data(name: str, sizes: Sizes) -> Runs:
-    """All runs on one of the two data sets, by MDAV on one thread."""
+    """All runs on one data set, by MDAV on one thread."""
     points = gaussian(sizes.records) if name == GAUSSIAN else enlarged_census(sizes.records)
     runs: Runs = {}
     with one_thread():
@@ -131,7 +133,7 @@ def measure_data(name: str, sizes: Sizes) -> Runs:
 def _increments(
     points: Floats, k: int, sizes: Sizes, *, largest: bool
 ) -> list[mc.increments.Increment]:
-    """The increments of one data set and one k; below the largest dimension, what shows how they go with it."""
+    """Increments of one data set and k; below the largest dimension, a subset."""
     if not largest:
         return measure(
             points, k, {nu: [("separate", False), ("split-late", False)] for nu in sizes.shares}
@@ -162,7 +164,7 @@ def _timed(ways: list[Way]) -> list[Way]:
 def _least(
     run: mc.increments.Increment, again: Sequence[Sequence[mc.increments.Increment]]
 ) -> mc.increments.Increment:
-    """The increment with the least times of all runs of the same: other work on a machine can only add to them."""
+    """Keep the fastest of repeated runs: other work on the machine can only slow them down."""
     same = [
         other
         for runs in again
@@ -180,9 +182,9 @@ def _least(
 def measure(
     points: Floats, k: int, ways: Mapping[float, Sequence[Way]]
 ) -> list[mc.increments.Increment]:
-    """What :func:`microcell.measure_increments` measures, in seconds of the processor rather than of the clock.
+    """Measure like :func:`microcell.increments.measure_increments`, in processor seconds.
 
-    They do not count what else a machine does, so that two processes may run side by side.
+    Processor time is not affected by other work, so two processes may run side by side.
     """
     points = points[np.random.default_rng(0).permutation(len(points))]
     scaled = _standardized(points, points)
@@ -226,7 +228,7 @@ def _standardized(points: Floats, by: Floats) -> Floats:
 
 
 def warm_up(dimensions: int) -> None:
-    """Compile what is timed, on few points."""
+    """Compile the timed kernels on a few points."""
     few = np.random.default_rng(0).normal(size=(60, dimensions))
     for strategy in ("separate", "split-early", "split-late", "nearest", "refined"):
         next(iter(mc.increments.measure_increments(few, 3, nu=[0.3], strategies=[strategy])))
@@ -234,7 +236,7 @@ def warm_up(dimensions: int) -> None:
 
 
 def time_mdav(records: int) -> float:
-    """The seconds of the processor that MDAV takes on so many Gaussian records of 15 columns, k = 10, on one thread."""
+    """Processor seconds of MDAV on Gaussian records with 15 columns, k = 10, on one thread."""
     points = gaussian(records)
     warm_up(15)
     with one_thread():
@@ -242,7 +244,7 @@ def time_mdav(records: int) -> float:
 
 
 def time_mdav_on_all_threads(records: int) -> float:
-    """The seconds of the clock that MDAV takes on so many Gaussian records, 15 columns, k = 10: the least of three."""
+    """Wall-clock seconds of MDAV on Gaussian records with 15 columns, k = 10 (best of three)."""
     points, times = gaussian(records), []
     warm_up(15)
     for _ in range(3):
@@ -253,7 +255,7 @@ def time_mdav_on_all_threads(records: int) -> float:
 
 
 def time_sorting(records: int, dimensions: int) -> float:
-    """The seconds of the processor for a batch to be sorted by its coordinates, as it is before it is added."""
+    """Processor seconds for sorting a batch by its coordinates before it is added."""
     points = gaussian(records, dimensions)
     return _clocked(partial(order_by_coordinates, points, np.ones(records)))[1]
 
@@ -261,7 +263,7 @@ def time_sorting(records: int, dimensions: int) -> float:
 def of(
     runs: Iterable[mc.increments.Increment], strategy: str, *, inertial: bool = False
 ) -> list[mc.increments.Increment]:
-    """The increments of one strategy, by share."""
+    """Increments of one strategy, sorted by share."""
     kept = [run for run in runs if run.strategy == strategy and run.inertial == inertial]
     return sorted(kept, key=lambda run: run.nu)
 
@@ -276,7 +278,7 @@ def at(
 def crossing(
     shares: Sequence[float], before: Sequence[float], after: Sequence[float]
 ) -> float | None:
-    """Where the second curve falls below the first for good, between points by a straight line.
+    """Return where the second curve falls below the first for good, by linear interpolation.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Why small cells are hard for derivatives: the missing share against the costs, flat without noise, smooth with it."""
+"""The missing share as a function of the costs: piecewise constant, smoothed by noise."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ SITES = np.array([[0.3, 0.3], [0.7, 0.4], [0.5, 0.75]])
 
 
 def landscapes(results: Study) -> None:
-    """Figs. 21 to 28, of points drawn anew: the paper does not print its own."""
+    """Figs. 21 to 28, with our own points: the paper does not list its points."""
     rng = np.random.default_rng(4)
     two_cells(results, rng.uniform(size=(10, 2)))
     points = rng.uniform(size=(15, 2))
@@ -28,7 +28,7 @@ def landscapes(results: Study) -> None:
 
 
 def missing(points: Floats, sites: Floats, costs: Floats) -> Floats:
-    """p0 - p_min for each row of costs: what the smallest cell lacks of its share."""
+    """Return p0 - p_min for each row of costs: how far the smallest cell is below its share."""
     squares = ((points[:, np.newaxis] - sites) ** 2).sum(axis=2)
     chosen = (squares[np.newaxis] + costs[:, np.newaxis]).argmin(axis=2)
     shares = np.array([[np.mean(row == cell) for cell in range(len(sites))] for row in chosen])
@@ -36,18 +36,18 @@ def missing(points: Floats, sites: Floats, costs: Floats) -> Floats:
 
 
 def noisy(points: Floats, deviation: float, copies: int = COPIES, seed: int = 0) -> Floats:
-    """Every point as a cloud of so many copies."""
+    """Replace every point by a cloud of noisy copies."""
     noise = np.random.default_rng(seed).normal(scale=deviation, size=(copies, *points.shape))
     return np.asarray((points + noise).reshape(-1, points.shape[1]))
 
 
 def flat_share(values: Floats) -> float:
-    """The share of steps from one cost to the next that change nothing."""
+    """Share of steps between neighboring costs that change nothing."""
     return float((np.diff(values) == 0).mean())
 
 
 def steepest(values: Floats) -> float:
-    """The largest change over ten steps of the cost: how sharp the curve is, whatever its single steps do."""
+    """Largest change over ten cost steps: the sharpness of the curve."""
     return float(np.abs(values[10:] - values[:-10]).max())
 
 
@@ -93,7 +93,7 @@ def two_cells(results: Study, points: Floats) -> None:
 
 
 def grid_of_costs() -> tuple[Floats, Floats]:
-    """A line of costs, and all pairs of them behind a first cost of 0."""
+    """Return a grid line of costs, and all pairs of costs after a first cost of 0."""
     line = np.linspace(-0.4, 0.4, COARSE)
     second, third = (axis.ravel() for axis in np.meshgrid(line, line))
     return line, np.column_stack([np.zeros(len(second)), second, third])
@@ -134,7 +134,7 @@ def three_cells(results: Study, points: Floats) -> None:
 
 
 def noise_in_one_cost(results: Study) -> None:
-    """Figs. 25 and 26: two points, noise that falls, and the missing share against the cost."""
+    """Figs. 25 and 26: two points, decreasing noise, and the missing share against the cost."""
     points, sites = np.array([[0.35, 0.4], [0.65, 0.6]]), SITES[:2]
     line = np.linspace(-0.5, 0.5, STEPS)
     costs = np.column_stack([np.zeros(STEPS), line])
@@ -169,7 +169,8 @@ def noise_in_one_cost(results: Study) -> None:
         f"noise {', '.join(f'{d:g}' for d in curves)}: largest change of the objective for a cost "
         f"change of 0.025; share of steps of 0.0025 in the middle half that change nothing",
         "smooth at first, then sharper",
-        f"{', '.join(f'{slope:.3f}' for slope in slopes)}; {', '.join(f'{flat:.0%}' for flat in flats)}",
+        f"{', '.join(f'{slope:.3f}' for slope in slopes)}; "
+        f"{', '.join(f'{flat:.0%}' for flat in flats)}",
         agree(slopes == sorted(slopes), slopes[0] < slopes[-1], flats[0] < 0.2, flats[-1] > 0.9),
         f"Our own points, sites and noise. Sharpness is judged by the change; single steps are "
         f"also flat where "

@@ -1,4 +1,4 @@
-"""What the studies of the constrained Lloyd algorithm share: points, runs with their time and loss, and words."""
+"""Shared by the PCL studies: points, timed runs, formatting and verdicts."""
 
 import re
 import time
@@ -38,16 +38,30 @@ __all__ = [
 ]
 
 AS_PUBLISHED: dict[str, Any] = {"speed": 0.5, "shakes": 0}
-"""How the papers move sites: half of the way to the centroids, and no random steps beforehand, which are ours."""
+"""The papers' settings: half steps towards the centroids, and no initial perturbation."""
 
 RESOLUTION = 160
 """Pixels along each side of a map of cells."""
 
 PASTELS = (
-    "#8dd3c7", "#ffffb3", "#bebada", "#fb8072", "#80b1d3", "#fdb462", "#b3de69", "#fccde5",
-    "#d9d9d9", "#bc80bd", "#ccebc5", "#ffed6f", "#a6cee3", "#cab2d6", "#fdbf6f", "#b2df8a",
-)  # fmt: skip
-"""Colours of cells in maps."""
+    "#8dd3c7",
+    "#ffffb3",
+    "#bebada",
+    "#fb8072",
+    "#80b1d3",
+    "#fdb462",
+    "#b3de69",
+    "#fccde5",
+    "#d9d9d9",
+    "#bc80bd",
+    "#ccebc5",
+    "#ffed6f",
+    "#a6cee3",
+    "#cab2d6",
+    "#fdbf6f",
+    "#b2df8a",
+)
+"""Colors of cells in maps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,30 +76,30 @@ class Run:
 
     @property
     def cells(self) -> int:
-        """How many there are."""
+        """Number of cells."""
         return int(self.labels.max()) + 1
 
 
 def clock(work: Callable[[], Any]) -> tuple[Any, float]:
-    """What the work returns, and the seconds it took."""
+    """Call a function; return its result and the elapsed seconds."""
     begun = time.perf_counter()
     done = work()
     return done, time.perf_counter() - begun
 
 
 def mean_square(X: Floats, labels: Integers) -> float:
-    """The papers' D, SSE / (m n): for columns of variance 1 it is SSE / SST, for others in their units."""
+    """Return the papers' D, SSE / (m n); with unit variances this is SSE / SST."""
     return mc.distortion(X, labels) * float(X.var(axis=0).mean())
 
 
 def run_method(X: Floats, k: int, method: str, **options: Any) -> Run:
-    """The cells of a registered method."""
+    """Run a registered method."""
     cells, seconds = clock(lambda: mc.partition(X, k, method=method, **options))
     return Run(cells.labels, mean_square(X, cells.labels), int(cells.sizes.min()), seconds)
 
 
 def run_pcl(X: Floats, k: int, **options: Any) -> Run:
-    """Cells by the constrained Lloyd algorithm, with sites, costs and history."""
+    """Run PCL, keeping sites, costs and history."""
     found, seconds = clock(lambda: mc.pcl(X, k, **options))
     return Run(
         found.labels, mean_square(X, found.labels), int(found.partition.sizes.min()), seconds, found
@@ -93,7 +107,7 @@ def run_pcl(X: Floats, k: int, **options: Any) -> Run:
 
 
 def starts(X: Floats, k: int, count: int = 5, **options: Any) -> list[Run]:
-    """So many runs, the first from MDAV and the others from points drawn at random, as in the papers."""
+    """Run PCL several times: once from MDAV, then from random points, as in the papers."""
     first = run_pcl(X, k, start="mdav", **options)
     return [
         first,
@@ -102,7 +116,7 @@ def starts(X: Floats, k: int, count: int = 5, **options: Any) -> list[Run]:
 
 
 def warm_up() -> None:
-    """Load what is compiled, so that it counts in no time."""
+    """Load the compiled kernels so that they are not timed."""
     points = gaussian(300, 2, seed=9)
     for method in ("mdav", "vmdav", "auto"):
         mc.partition(points, 20, method=method)
@@ -112,7 +126,7 @@ def warm_up() -> None:
 
 
 def gaussian(n: int, m: int, correlation: float = 0.0, seed: int = 0) -> Floats:
-    """Points of mean 0 and variance 1 in each dimension, any two dimensions of the given correlation."""
+    """Standard normal points with the same correlation between any two dimensions."""
     covariance = np.full((m, m), correlation) + (1 - correlation) * np.eye(m)
     return np.ascontiguousarray(
         np.random.default_rng(seed).normal(size=(n, m)) @ np.linalg.cholesky(covariance).T
@@ -125,20 +139,20 @@ def standardize(X: Floats) -> Floats:
 
 
 def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """The power of n that the times grow with: the slope of a line through their logarithms."""
+    """Growth exponent of the times in n: the slope in log-log scale."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
-# ---------------------------------------------------------------------------------------------- words and verdicts
+# --- words and verdicts ---
 
 
 def change(new: float, old: float) -> float:
-    """The relative change, negative if the new value is less."""
+    """Relative change; negative if the new value is smaller."""
     return (new - old) / old
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A relative change in words.
+    """Format a relative change.
 
     Examples
     --------
@@ -149,7 +163,7 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def minutes(seconds: float) -> str:
-    """A time in words.
+    """Format a duration.
 
     Examples
     --------
@@ -164,7 +178,7 @@ def minutes(seconds: float) -> str:
 
 
 def agree(*claims: bool | np.bool_) -> str:
-    """The verdict on claims that must all hold; anything but a truth value is refused, as a list would always hold.
+    """Return the verdict on claims that must all hold; arguments must be booleans.
 
     Examples
     --------
@@ -177,14 +191,14 @@ def agree(*claims: bool | np.bool_) -> str:
 
 
 def judge_change(ours: float, theirs: float, margin: float = 0.02) -> str:
-    """The verdict on a relative change: better or differs if it is over ``margin`` from the printed one."""
+    """Return the verdict on a relative change, with a tolerance of ``margin``."""
     if ours < theirs - margin:
         return "better"
     return "reproduced" if ours <= theirs + margin else "differs"
 
 
 def same_digits(printed: str, value: float) -> bool:
-    """Whether the value rounds to the number as it is printed.
+    """Tell whether the value rounds to the published number.
 
     Examples
     --------
@@ -199,13 +213,13 @@ def same_digits(printed: str, value: float) -> bool:
     return abs(value - float(printed)) <= 0.5 * unit * (1 + 1e-9)
 
 
-# ---------------------------------------------------------------------------------------------- pictures of cells
+# --- pictures of cells ---
 
 
 def map_cells(
     axes: Axes, X: Floats, labels: Integers, colours: Sequence[str], *, sides: tuple[float, float]
 ) -> None:
-    """Colour a square by the cell of the nearest point; centroids are white dots."""
+    """Color a square by the cell of the nearest point; centroids are white dots."""
     cells = labels[cKDTree(X).query(_grid(sides))[1]]
     _colour(axes, cells, colours, sides)
     _mark_means(axes, X, labels, sides)
@@ -218,14 +232,14 @@ def map_diagram(
     colours: Sequence[str],
     sides: tuple[float, float],
 ) -> None:
-    """Colour a square by the power cells, with the points and their centroids."""
+    """Color a square by power cells, with the points and their centroids."""
     _colour(axes, found.cells.assign(_grid(sides)), colours, sides)
     axes.plot(X[:, 0], X[:, 1], ".", color="black", markersize=2)
     _mark_means(axes, X, found.labels, sides)
 
 
 def draw_stars(axes: Axes, X: Floats, labels: Integers, sides: tuple[float, float]) -> None:
-    """Points, each tied to the centroid of its cell."""
+    """Draw points with lines to the centroids of their cells."""
     means = _means(X, labels)[labels]
     gap = np.full(len(X), np.nan)
     across, up = (np.column_stack([X[:, axis], means[:, axis], gap]).ravel() for axis in (0, 1))

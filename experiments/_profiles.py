@@ -1,4 +1,4 @@
-"""Profiles, data and the command line that the experiments share."""
+"""Profiles, data and command line shared by the experiments."""
 
 import argparse
 import os
@@ -21,12 +21,12 @@ PROFILES = ("quick", "full")
 
 
 def has_classics() -> bool:
-    """True if the classic data sets are to be had."""
+    """Return True if the classic data sets are available."""
     return DATA.is_dir()
 
 
 def classic(name: str, columns: list[str] | None = None) -> Floats:
-    """A classic data set as it is, columns by name if some are given; rows with a missing value among them left out."""
+    """Load a classic data set (optionally some columns), without rows with missing values."""
     path = DATA / f"{name}.csv"
     header = path.read_text(encoding="utf-8").partition("\n")[0].strip().split(",")
     use = None if columns is None else [header.index(column) for column in columns]
@@ -35,7 +35,7 @@ def classic(name: str, columns: list[str] | None = None) -> Floats:
 
 
 def run_study(study: Callable[[str], Study], profile: str, output: Path) -> Study:
-    """Run one experiment, write its files, and say how its findings came out."""
+    """Run one experiment, write its files and print a summary of its findings."""
     start = time.perf_counter()
     done = study(profile)
     done.seconds = round(time.perf_counter() - start)
@@ -50,16 +50,16 @@ def run_study(study: Callable[[str], Study], profile: str, output: Path) -> Stud
 
 
 def parse(arguments: list[str]) -> tuple[str, Path]:
-    """The profile and the folder for results that the arguments name."""
+    """Parse the profile and the output directory."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--profile", choices=PROFILES, default="quick")
     parser.add_argument("--output", type=Path, help="folder for the results")
     given = parser.parse_args(arguments)
     if not has_classics():
-        sys.exit("The classic data sets are not here: set MICROCELL_DATA to their folder.")
+        sys.exit("The classic data sets were not found: set MICROCELL_DATA to their directory.")
     return given.profile, given.output or RESULTS / given.profile
 
 
 def run_alone(study: Callable[[str], Study]) -> None:
-    """The main program of one experiment."""
+    """Entry point of a single experiment."""
     run_study(study, *parse(sys.argv[1:]))

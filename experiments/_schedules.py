@@ -1,6 +1,7 @@
-"""Chapters 4 and 6 of the incremental paper: closed forms of the best share, and the worked example, by our plans.
+"""Chapters 4 and 6 of the incremental paper: closed forms and the worked example.
 
-The closed forms are the paper's, written out here; ours are the shares that :func:`microcell.plan` finds numerically.
+The closed forms are the paper's; ours are the shares that :func:`microcell.increments.plan` finds
+numerically.
 """
 
 from collections.abc import Sequence
@@ -22,42 +23,42 @@ ROUNDED = "The paper rounds; ours are the exact values of the same formulas."
 
 
 def critical_share(sigma: float) -> float:
-    """nu at which the base ends as the data end."""
+    """Share nu at which the base finishes just as the data are complete."""
     return (2 + sigma - sqrt(sigma * (4 + sigma))) / 2
 
 
 def best_share(sigma: float) -> float:
-    """nu at which all ends soonest."""
+    """Share nu with the earliest end."""
     return (2 + sigma) / 4 if sigma <= CRITICAL else critical_share(sigma)
 
 
 def gain(nu: float, sigma: float) -> float:
-    """What starting early gains, in units of the whole job."""
+    """Time saved by starting early, in units of the whole job."""
     return min(nu * (2 + sigma - nu), 1.0) - nu**2
 
 
 def least_end(sigma: float) -> float:
-    """The soonest end after the data, in units of the whole job."""
+    """Earliest end after the data are complete, in units of the whole job."""
     return 1 - (2 + sigma) ** 2 / 8 if sigma <= CRITICAL else critical_share(sigma) ** 2
 
 
 def discriminant(sigma: float) -> float:
-    """What stands under the root of nu_end, at the soonest end."""
+    """Discriminant of nu_end at the earliest end."""
     return (2 + sigma) ** 2 - 8 * (1 - least_end(sigma))
 
 
 def plan_for(sigma: float) -> mc.increments.Plan:
-    """Our plan where collecting takes sigma times as long as the whole job, found numerically."""
+    """Plan for a collection time of sigma whole jobs."""
     return mc.increments.plan(
         1_000_000, collection=sigma * HOUR, whole=HOUR, strategy="separate", min_gain=0.0
     )
 
 
-# ---------------------------------------------------------------------------------------------- chapter 4
+# --- chapter 4 ---
 
 
 def closed_forms(results: Study) -> None:
-    """Figs. 4.1 to 4.5: the critical and the best share, the gain, the soonest end, and the discriminant."""
+    """Figs. 4.1 to 4.5: critical share, best share, gain, earliest end, discriminant."""
     grid = [step / 80 for step in range(1, 401)]
     plans = {sigma: plan_for(sigma) for sigma in SIGMAS}
     figure, axes = panels(5, rows=2)
@@ -184,7 +185,7 @@ def _find_closed_forms(results: Study, plans: dict[float, mc.increments.Plan]) -
     )
 
 
-# ---------------------------------------------------------------------------------------------- worked example
+# --- worked example ---
 
 
 def worked_example(results: Study) -> None:
@@ -229,7 +230,7 @@ def _draw_schedule(axes: Axes, item: str, schedule: mc.increments.Schedule) -> N
 
 
 def clock(seconds: float) -> str:
-    """Hours, minutes and seconds in words."""
+    """Format hours, minutes and seconds."""
     whole = round(seconds)
     parts = ((whole // 3600, "h"), (whole % 3600 // 60, "min"), (whole % 60, "s"))
     return " ".join(f"{count} {unit}" for count, unit in parts if count) or "0 s"
@@ -303,7 +304,10 @@ def _find_deadline(results: Study, chosen: mc.increments.Schedule) -> None:
     item = "Fig. 6.2"
     exact = (7 - sqrt(49 - 8 * 0.5)) / 4
     nu, received = f"{100 * chosen.nu:.1f} %", f"{100 * chosen.received:.1f} %"
-    why = f"Last digit: the paper's own formula, (7 - √45)/4, gives {100 * exact:.3f} %, which is 7.3 % when rounded."
+    why = (
+        f"Last digit: the paper's own formula, (7 - √45)/4, gives {100 * exact:.3f} %, which is "
+        f"7.3 % when rounded."
+    )
     results.find(
         item,
         "sigma = 5, one hour allowed (tau_end = 0.5): nu_end",

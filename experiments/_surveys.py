@@ -1,4 +1,4 @@
-"""What uncertain participation costs: distortion against k, participation and failure, and what ignoring it risks."""
+"""The price of uncertain participation in distortion, and the risk of ignoring it."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -20,13 +20,13 @@ SIZES = (2, 5, 10, 20, 50, 100)
 CHANCES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 POWERS = tuple(range(-1, -9, -1))
 HARDLY = 0.05
-"""A change of D for a tenth of the failures that is hardly any."""
+"""Relative change of D per factor of 10 in the failure that counts as "hardly any"."""
 
 Loss = Callable[[int, float, float], float]
 
 
 def loss_by_mdav(X: Floats) -> Loss:
-    """A function of k, participation and accepted failure: D of MDAV with the size they ask for in place of k."""
+    """Return D of MDAV as a function of k, participation and accepted failure."""
 
     @cache
     def of_size(size: int) -> float:
@@ -98,7 +98,7 @@ def draw_distortion(results: Study, item: str, name: str, loss: Loss, file: str)
 
 
 def judge_distortion(results: Study, item: str, name: str, loss: Loss, why: str) -> None:
-    """The claims: uncertainty costs, sharply only if few take part; the accepted failure hardly matters."""
+    """Check that low participation increases D and that the accepted failure hardly matters."""
     values = [loss(10, chance, 1e-5) for chance in CHANCES]
     high, low = values[7] - values[8], values[0] - values[1]
     results.find(
@@ -123,13 +123,14 @@ def judge_distortion(results: Study, item: str, name: str, loss: Loss, why: str)
         f"(from pi = 1 to 0.5: {percent(change(half, whole))})",
         agree(each < HARDLY),
         (why + " " if why else "")
-        + f'"Hardly any" is taken to mean less than {percent(HARDLY, 0).lstrip("+")} per factor of 10. '
+        + f'"Hardly any" is taken to mean less than {percent(HARDLY, 0).lstrip("+")} '
+        + "per factor of 10. "
         + f"Cells grow from {sizes[0]} to {sizes[1]} records, and D with them.",
     )
 
 
 def better_cells(results: Study, item: str, name: str, X: Floats) -> None:
-    """What better cells than MDAV's give back, at the same size."""
+    """Compare MDAV with our default at the same cell size."""
     size = mc.surveys.effective_anonymity(10, 0.75, 1e-5).size
     mdav, ours = (
         mc.distortion(X, mc.partition(X, size, method=method).labels) for method in ("mdav", "auto")
@@ -176,9 +177,11 @@ def price_of_uncertainty(results: Study, profile: str) -> None:
             "shown in a figure: decreases with k",
             ", ".join(f"{value:.2f}" for value in values),
             agree(falls(values)),
-            "A different random sample." if falls(values) else "MDAV's last cell takes what is left over, so that a "
+            "A different random sample."
+            if falls(values)
+            else "MDAV's last cell takes what is left over, so that a "
             "large size that does not divide the records well counts for more.",
-        )  # fmt: skip
+        )
     ordered = all(
         ratios[2][place] > ratios[5][place] > ratios[10][place] for place in range(len(SIZES))
     )
@@ -192,7 +195,7 @@ def price_of_uncertainty(results: Study, profile: str) -> None:
 
 
 def falls(values: Sequence[float]) -> bool:
-    """Whether each value is less than the one before."""
+    """Return True if the values are strictly decreasing."""
     return all(later < earlier for earlier, later in pairwise(values))
 
 

@@ -1,4 +1,4 @@
-"""Sweeps of the weight of dependence over the paper's data, and how they are read."""
+"""Sweeps of the dependence weight over the paper's data."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -30,13 +30,13 @@ Sweeps = dict[str, mc.sweeps.DependenceSweep]
 
 
 def gaussian_pairs(correlation: float, records: int) -> Floats:
-    """Pairs of the given correlation, means 0 and variances 1."""
+    """Standard normal pairs with the given correlation."""
     covariance = [[1.0, correlation], [correlation, 1.0]]
     return np.random.default_rng(0).multivariate_normal([0.0, 0.0], covariance, size=records)
 
 
 def sweep(points: Floats, quasi: int, **options: Any) -> mc.sweeps.DependenceSweep:
-    """The trade-off for the first ``quasi`` columns and the others as confidential ones."""
+    """Sweep with the first ``quasi`` columns as quasi-identifiers, the rest as confidential."""
     names = [f"column{place}" for place in range(points.shape[1])]
     table = dict(zip(names, points.T, strict=True))
     return mc.dependence_sweep(
@@ -45,7 +45,7 @@ def sweep(points: Floats, quasi: int, **options: Any) -> mc.sweeps.DependenceSwe
 
 
 def sweep_all(profile: str) -> Sweeps:
-    """The sweeps of the paper's four data sets, lambda = 0, 0.1, ..., 1, by MDAV."""
+    """Sweep the paper's four data sets by MDAV, lambda = 0, 0.1, ..., 1."""
     pairs = {f"Gaussian {rho}": gaussian_pairs(rho, RECORDS[profile]) for rho in (0.5, 0.9)}
     found = {
         name: sweep(points, 1, k=SIZES, lambdas=LAMBDAS, method="mdav")
@@ -71,5 +71,5 @@ def sizes_of(found: mc.sweeps.DependenceSweep) -> list[int]:
 
 
 def percent(share: float) -> str:
-    """A relative change in words: +1.6 %."""
+    """Format a relative change: +1.6 %."""
     return f"{100 * share:+.1f} %"

@@ -34,7 +34,7 @@ SMALL = {"quick": (3, 4, 10), "full": tuple(range(2, 11))}
 NOISY = {"quick": (10,), "full": tuple(range(2, 11))}
 SHAKES: dict[str, dict[str, int]] = {"quick": {"shakes": 60}, "full": {}}
 HEXAGON = 5 / (36 * 3**0.5)
-"""Mean squared distance a coordinate to the centre of a regular hexagon of area 1."""
+"""Mean squared distance per coordinate to the center of a regular hexagon of area 1."""
 
 OTHER_DRAW = (
     "A different sample of the same distribution; within 4 percentage points counts as equal."
@@ -54,7 +54,7 @@ EXAMPLES = {
         "15 % typically: the figure shows the k with the largest gain.",
     ),
 }
-"""What is printed beside, and what to say of it."""
+"""Published value and our comment."""
 
 
 def uniform(n: int, seed: int) -> Floats:
@@ -66,19 +66,19 @@ DRAWS: dict[str, tuple[Callable[[int, int], Floats], tuple[float, float]]] = {
     "uniform": (uniform, (0.0, 1.0)),
     "Gaussian": (lambda n, seed: gaussian(n, 2, seed=seed), (-3.2, 3.2)),
 }
-"""The points by number and seed, and the sides of the square that is drawn."""
+"""Generators of points by number and seed, and the limits of the plot."""
 SEED = 11
 REPEATS = {"quick": 5, "full": 20}
-"""Draws from which the spread of a gain is told: the paper shows one, of which it does not print the points."""
+"""Number of samples for the range of a gain; the paper shows one sample without its points."""
 SMALL_REPEATS = {"quick": 5, "full": 40}
-"""The same for small cells: each is the best of as many starts as the paper has."""
+"""The same for small cells, each with as many starts as in the paper."""
 
 
-# ---------------------------------------------------------------------------------------------- ten points
+# --- ten points ---
 
 
 def few_points(results: Study, profile: str) -> None:
-    """Figs. 9 and 10: ten points in the square, k = 2 and k = 3, in many sets: the paper shows one of each."""
+    """Figs. 9 and 10: many sets of ten points, k = 2 and 3; the paper shows one of each."""
     for item, k, printed in (("Fig. 9", 2, -0.42), ("Fig. 10", 3, -0.43)):
         pairs = []
         for seed in range(SETS[profile]):
@@ -125,7 +125,7 @@ def few_points(results: Study, profile: str) -> None:
         )
 
 
-# ---------------------------------------------------------------------------------------------- large cells
+# --- large cells ---
 
 
 def large_cells(results: Study, profile: str) -> None:
@@ -179,7 +179,10 @@ def large_cells(results: Study, profile: str) -> None:
             name, n, n // count, REPEATS[profile], iterations=50, **AS_PUBLISHED
         )
         notes = EXAMPLES[shown]
-        ours = f"{percent(change(best.loss, mdav.loss))} (D = {best.loss:.4g}; smallest cell {best.smallest:,})"
+        ours = (
+            f"{percent(change(best.loss, mdav.loss))} (D = {best.loss:.4g}; smallest cell "
+            f"{best.smallest:,})"
+        )
         judge_example(
             results,
             shown,
@@ -199,7 +202,7 @@ def large_cells(results: Study, profile: str) -> None:
 
 
 def gains_over_draws(name: str, n: int, k: int, repeats: int, **options: Any) -> dict[float, float]:
-    """The gain of PCL over MDAV, the first start from MDAV, by MDAV's D, on several draws of the same distribution."""
+    """Gains of PCL over MDAV on several samples of a distribution, by MDAV's D."""
     gains = {}
     for seed in range(100, 100 + repeats):
         X = DRAWS[name][0](n, seed)
@@ -218,13 +221,16 @@ def judge_example(
     draws: dict[float, float],
     why: str,
 ) -> None:
-    """A partition that the paper draws: reproduced if its gain is within what several draws give."""
+    """Judge a partition shown in the paper: reproduced if its gain is within our samples' range."""
     spread = list(draws.values())
     inside = min(spread) <= printed <= max(spread)
     told = f"{percent(max(spread))} to {percent(min(spread))}, median {percent(median(spread))}"
     told += f" (D of MDAV {min(draws):.3g} to {max(draws):.3g})"
     verdict = "reproduced" if inside else "better" if max(spread) < printed else "differs"
-    reason = "The paper's points are not printed; reproduced means that the paper's gain is within the range of these draws."
+    reason = (
+        "The paper's points are not printed; reproduced means that the paper's gain is within the "
+        "range of these draws."
+    )
     results.find(
         item,
         what,
@@ -235,11 +241,11 @@ def judge_example(
     )
 
 
-# ---------------------------------------------------------------------------------------------- small cells
+# --- small cells ---
 
 
 def small_cells(results: Study, profile: str) -> None:
-    """Figs. 15 to 18: 250 points, k = 2 to 10, with noisy copies as published, and with our default."""
+    """Figs. 15 to 18: 250 points, k = 2 to 10, with noisy copies and with our default."""
     printed = {"uniform": ("Fig. 15", -0.27, -0.29), "Gaussian": ("Fig. 17", -0.15, -0.25)}
     examples = {"uniform": ("Fig. 16", 3, -0.26), "Gaussian": ("Fig. 18", 4, -0.26)}
     rows = []
@@ -312,7 +318,7 @@ def draw_small(
     tries: list[Run],
     sides: tuple[float, float],
 ) -> None:
-    """The cells of one k, by both."""
+    """Draw the cells of both methods for one k."""
     best = min(tries, key=lambda run: run.loss)
     assert best.found is not None
     figure, axes = panels(2)
@@ -325,11 +331,11 @@ def draw_small(
     )
 
 
-# ---------------------------------------------------------------------------------------------- what both share
+# --- what both share ---
 
 
 def row_of(name: str, across: str, value: int, mdav: Run, tries: list[Run]) -> dict[str, object]:
-    """MDAV and the starts of PCL, for the table."""
+    """Return a table row for MDAV and the starts of PCL."""
     best = min(run.loss for run in tries)
     return {
         "points": name,
@@ -354,7 +360,7 @@ def draw_gains(
     printed: tuple[float, float],
     marks: dict[int, float] | None = None,
 ) -> None:
-    """Gains of every start, the paper's typical and largest gain as lines."""
+    """Plot the gains of all starts, with the paper's typical and largest gain as lines."""
     ((name, values),) = across.items()
     figure, (panel,) = panels(1)
     for value in values:
@@ -397,7 +403,7 @@ def draw_gains(
 
 
 def say_what_is_possible(runs: dict[int, tuple[Run, list[Run]]]) -> str:
-    """The gains over MDAV that no partition of the unit square can pass, as no cells beat regular hexagons."""
+    """Describe the largest possible gains over MDAV: no cells beat regular hexagons."""
     bounds = [change(HEXAGON / count, mdav.loss) for count, (mdav, _) in runs.items()]
     listed = ", ".join(
         f"{percent(bound)} with {count}" for count, bound in zip(runs, bounds, strict=True)
@@ -411,16 +417,29 @@ def say_what_is_possible(runs: dict[int, tuple[Run, list[Run]]]) -> str:
 
 
 def judge_gains(
-    results: Study, item: str, what: str, runs: dict[int, tuple[Run, list[Run]]], typical: float, largest: float,
+    results: Study,
+    item: str,
+    what: str,
+    runs: dict[int, tuple[Run, list[Run]]],
+    typical: float,
+    largest: float,
     possible: str = "",
-) -> None:  # fmt: skip
-    """The typical and the largest gain, best of five starts, and that sizes hold."""
+) -> None:
+    """Judge the typical and the largest gain of the best of five starts."""
     best = [change(min(run.loss for run in tries), mdav.loss) for mdav, tries in runs.values()]
     results.find(
-        item, f"{what}: typical (median) gain of the best of 5 starts", percent(typical, 0), percent(median(best)),
-        judge_change(median(best), typical, 0.04), OTHER_DRAW + possible,
-    )  # fmt: skip
+        item,
+        f"{what}: typical (median) gain of the best of 5 starts",
+        percent(typical, 0),
+        percent(median(best)),
+        judge_change(median(best), typical, 0.04),
+        OTHER_DRAW + possible,
+    )
     results.find(
-        item, f"{what}: largest gain", percent(largest, 0), percent(min(best)), judge_change(min(best), largest, 0.04),
+        item,
+        f"{what}: largest gain",
+        percent(largest, 0),
+        percent(min(best)),
+        judge_change(min(best), largest, 0.04),
         OTHER_DRAW + " The largest of a few gains varies most between draws.",
-    )  # fmt: skip
+    )

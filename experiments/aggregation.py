@@ -1,10 +1,11 @@
-"""Rebollo-Monedero, Forne and Soriano: microaggregation and clustering inspired by the design of quantizers (2011).
+"""Rebollo-Monedero, Forné and Soriano: quantizer-inspired microaggregation (2011).
 
-The paper proposes the probability-constrained Lloyd algorithm, PCL, for large cells, and with noisy copies of the
-points, whose variance falls as it goes on, for small ones. It claims to lose less than MDAV at the same k in all cases:
-typically 20 % (uniform) and 15 % (Gaussian) less for large cells in the plane, 27 % and 15 % less for small ones, and 9
-to 17 % less on Census, at the price of minutes where MDAV takes milliseconds. "Classic data sets" is an item of ours:
-what is in print for three sets of reference, beside what the methods here lose.
+The paper proposes the probability-constrained Lloyd algorithm (PCL) for large cells and, for small
+cells, a variant with noisy copies of the points whose variance decreases. It claims less
+distortion than MDAV at the same k in all cases: typically 20 % (uniform) and 15 % (Gaussian) for
+large cells in the plane, 27 % and 15 % for small cells, and 9 to 17 % on Census, in minutes rather
+than milliseconds. "Classic data sets" is our own addition: published values for three reference
+data sets next to ours.
 """
 
 from experiments._census import census
@@ -15,7 +16,10 @@ from experiments._pcl import warm_up
 from experiments._profiles import run_alone
 from experiments._synthetic import few_points, large_cells, small_cells
 
-TITLE = "An algorithm for k-anonymous microaggregation and clustering inspired by quantizer design (2011)"
+TITLE = (
+    "An algorithm for k-anonymous microaggregation and clustering inspired by quantizer design "
+    "(2011)"
+)
 
 LEFT_OUT = {
     "Fig. 1": "an example of two tables, no result",
@@ -30,7 +34,7 @@ LEFT_OUT = {
 
 
 def study(profile: str) -> Study:
-    """All results of the paper, and the classic data sets."""
+    """Reproduce all results of the paper, and the classic data sets."""
     results = Study("aggregation", TITLE, profile)
     warm_up()
     few_points(results, profile)

@@ -1,10 +1,10 @@
-"""Rebollo-Monedero et al., k-anonymous microaggregation with preservation of statistical dependence.
+"""Rebollo-Monedero et al.: k-anonymous microaggregation that preserves statistical dependence.
 
-The paper makes cells of extended points (x, beta y), so that they lose the least of (1 - lambda) D_X + lambda D_Y: D_X
-is what the quasi-identifiers lose, D_Y what cannot be predicted of the confidential columns from a record's cell. It
-claims that a small lambda and a small k buy much of D_Y for little of D_X, that the diversity of confidential values
-hardly suffers, and that cells made of blocks of columns halve D_X at the price of disclosure. Cells are MDAV's
-throughout.
+The paper partitions extended points (x, beta y) to minimize (1 - lambda) D_X + lambda D_Y, where
+D_X is the distortion of the quasi-identifiers and D_Y the part of the confidential columns that a
+record's cell does not predict. It claims that a small lambda and a small k improve D_Y considerably
+at little cost in D_X, that the diversity of confidential values hardly suffers, and that cells of
+blocks of columns halve D_X at the price of disclosure. All cells are MDAV's.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ SMALL = (0.01, 0.02, 0.05)
 
 
 def study(profile: str) -> Study:
-    """All results of the paper."""
+    """Reproduce all results of the paper."""
     results = Study("dependence", TITLE, profile)
     sweeps = sweep_all(profile)
     nonlinear_prediction(results)
@@ -58,11 +58,11 @@ def study(profile: str) -> Study:
     return results
 
 
-# ---------------------------------------------------------------------------------------------- figures of the paper
+# --- figures of the paper ---
 
 
 def nonlinear_prediction(results: Study) -> None:
-    """Fig. 5: a confidential value that is a function of the quasi-identifier and has no correlation with it."""
+    """Fig. 5: a confidential value that depends on the quasi-identifier without correlation."""
     x = np.repeat([-2.0, -1.0, 1.0, 2.0], 25)
     y = np.where(np.abs(x) == 1, 1.0, -1.0)
     point = at(sweep(np.column_stack([x, y]), 1, k=25, lambdas=[0], method="mdav").points, 25, 0)
@@ -76,7 +76,7 @@ def nonlinear_prediction(results: Study) -> None:
 
 
 def extremes_against_k(results: Study, sweeps: Sweeps, records: int) -> None:
-    """Fig. 8: both distortions against k for lambda = 0 and 1; the classic sets are shown beside."""
+    """Fig. 8: both distortions against k for lambda = 0 and 1, also for the classic data sets."""
     figure, axes = panels(len(sweeps), rows=2)
     for panel, (name, found) in zip(axes, sweeps.items(), strict=True):
         sizes = sizes_of(found)
@@ -164,7 +164,7 @@ def _find_closeness(results: Study, sweeps: Sweeps) -> None:
 
 
 def trade_off(results: Study, item: str, name: str, found: mc.sweeps.DependenceSweep) -> None:
-    """Figs. 9 to 12: D_Y against D_X, a curve for each k, and the relative version with the line of equal change."""
+    """Figs. 9 to 12: D_Y against D_X by k, absolute and relative."""
     figure, (plain, relative) = panels(2)
     for k, colour in zip(sizes_of(found), COLOURS, strict=False):
         points = [point for point in found.points if point.k == k]
@@ -187,7 +187,10 @@ def trade_off(results: Study, item: str, name: str, found: mc.sweeps.DependenceS
         relative.set_xscale("symlog", linthresh=10)
     label(relative, "(b) relative to λ = 0", "change of D_X (%)", "change of D_Y (%)")
     slug = name.lower().replace(" ", "_").replace(".", "")
-    caption = f"{name}: D_Y against D_X, λ = 0 (the upper end) to 1 in steps of 0.1, and relative to λ = 0"
+    caption = (
+        f"{name}: D_Y against D_X, λ = 0 (the upper end) to 1 in steps of 0.1, and relative to λ = "
+        f"0"
+    )
     results.figure(
         f"trade_off_{slug}", item, caption + (" (logarithmic axis)" if gaussian else ""), figure
     )
@@ -274,7 +277,7 @@ def table_of_sweeps(results: Study, sweeps: Sweeps) -> None:
 
 
 def small_weights(results: Study) -> None:
-    """What weights below the paper's first step buy: the advice to take a small lambda, with numbers."""
+    """Measure weights below the paper's first step, as it advises a small lambda."""
     for item, name in (("Fig. 11", "Census"), ("Fig. 12", "Tarragona")):
         fine = sweep(classic(name.lower()), 6, k=5, lambdas=(*SMALL, *LAMBDAS), method="mdav")
         (best,) = fine.recommend(0.05)
@@ -334,7 +337,7 @@ def _find_diversity(results: Study, name: str, found: mc.sweeps.DependenceSweep)
 
 
 def blocks_and_disclosure(results: Study) -> None:
-    """Fig. 14: D_X and distance-based linkage against lambda, for blocks of 2, 3 and 6 of Census's first 6 columns."""
+    """Fig. 14: D_X and distance-based linkage by lambda, for blocks of Census columns."""
     census = classic("census")
     found = {b: sweep(census, 6, k=10, lambdas=LAMBDAS, method="mdav", blocks=b) for b in (2, 3, 6)}
     figure, (lost, linked) = panels(2)
@@ -375,7 +378,7 @@ def blocks_and_disclosure(results: Study) -> None:
                 "lambda": p.dependence,
                 "D_X": p.distortion,
                 "DLD": p.dld,
-                "found_k": p.found_k,
+                "found_k": p.joint_k,
             }
             for b, each in found.items()
             for p in each.points
@@ -410,8 +413,8 @@ def _find_blocks(results: Study, plain: dict[int, mc.sweeps.DependencePoint]) ->
         "Fig. 14",
         "Census, k = 10, λ = 0: DLD of b = 2; k over all columns combined",
         "nearing full disclosure; k-anonymity violated",
-        f"{pairs.dld:.4f}; {pairs.found_k}",
-        verdict(pairs.dld > 0.9 and pairs.found_k < 10),
+        f"{pairs.dld:.4f}; {pairs.joint_k}",
+        verdict(pairs.dld > 0.9 and pairs.joint_k < 10),
     )
 
 
@@ -420,16 +423,17 @@ def _find_blocks_at_one(results: Study, ends: Sequence[mc.sweeps.DependencePoint
         "Fig. 14",
         "Census, k = 10, λ = 1: D_X and DLD of b = 2, 3 and 6",
         "the same for all, as cells depend on Y alone",
-        f"D_X {', '.join(f'{p.distortion:.4f}' for p in ends)}; DLD {', '.join(f'{p.dld:.4f}' for p in ends)}",
+        f"D_X {', '.join(f'{p.distortion:.4f}' for p in ends)}; "
+        f"DLD {', '.join(f'{p.dld:.4f}' for p in ends)}",
         verdict(len({(round(p.distortion, 12), round(p.dld, 12)) for p in ends}) == 1),
     )
 
 
-# ---------------------------------------------------------------------------------------------- beyond the paper
+# --- beyond the paper ---
 
 
 def better_cells(results: Study, profile: str) -> None:
-    """The same trade-off with our search in place of MDAV: the extended points work with any method."""
+    """The same trade-off with our search instead of MDAV."""
     sizes = (5, 10) if profile == "full" else (50,)
     weights = (0, 0.1, 0.5, 1)
     census = classic("census")

@@ -1,9 +1,10 @@
-"""Hernández Baigorri, incremental k-anonymous microaggregation: beginning before all the data are in.
+"""Hernández Baigorri: incremental k-anonymous microaggregation.
 
-The paper makes cells of the records that are in while the last share nu still arrives, and adds that share at the end.
-It claims that two runs on parts take less time than one on the whole, that the distortion rises by some 5 % (a run of
-its own for the rest) or 2 % (each record to its nearest cell, cells split at the end) for nu = 0.1 and 15 dimensions,
-less in more dimensions, and it says when to begin so that a deadline is met. Cells are MDAV's; "refined" is ours.
+The paper starts with the records received so far and adds the remaining share nu at the end. It
+claims that two runs on parts take less time than one on the whole, that distortion rises by about
+5 % (separate run for the rest) or 2 % (nearest cell, cells split at the end) for nu = 0.1 and 15
+dimensions, less in more dimensions, and it derives when to start to meet a deadline. All cells are
+MDAV's; "refined" is our addition.
 """
 
 from collections.abc import Sequence
@@ -84,7 +85,7 @@ LIKE_THE_SQUARE = (
 
 
 def study(profile: str) -> Study:
-    """All results of the paper."""
+    """Reproduce all results of the paper."""
     results, sizes = Study("incremental", TITLE, profile), SIZES[profile]
     closed_forms(results)
     worked_example(results)
@@ -104,11 +105,11 @@ def study(profile: str) -> Study:
     return results
 
 
-# ---------------------------------------------------------------------------------------------- tables
+# --- tables ---
 
 
 def reference_times(results: Study, runs: Runs, sizes: Sizes) -> None:
-    """Table 5.2: MDAV on everything at once."""
+    """Table 5.2: MDAV on the whole table."""
     rows = []
     for (name, m, k), theirs in TABLE_5_2.items():
         seconds = min(run.whole for run in runs[name, m, k])
@@ -186,7 +187,7 @@ def _find_large(
 
 
 def every_increment(results: Study, runs: Runs) -> None:
-    """Everything that was measured, one line a run."""
+    """Tabulate all measurements, one row per run."""
     results.table(
         "increments",
         "Figs. 5.1 to 5.10",
@@ -211,7 +212,7 @@ def every_increment(results: Study, runs: Runs) -> None:
     )
 
 
-# ---------------------------------------------------------------------------------------------- which wins
+# --- which wins ---
 
 
 def which_wins(results: Study, runs: Runs) -> None:
@@ -292,7 +293,7 @@ def _find_regions(
 
 
 def shares_of_the_example(results: Study, runs: Runs) -> None:
-    """What the shares of the worked example cost: chapter 6."""
+    """Chapter 6: distortion at the shares of the worked example."""
     found = runs[GAUSSIAN, 15, 10]
     shares = sorted(run.nu for run in of(found, "separate"))
     lowest = at(found, "separate", shares[0])
@@ -314,13 +315,14 @@ def shares_of_the_example(results: Study, runs: Runs) -> None:
             verdict(close),
             "Reproduced is taken to mean within half a percentage point."
             if close
-            else f"The paper measured in steps of 0.05 and states a rounded value in between: at nu = {lowest.nu:g} "
+            else "The paper measured in steps of 0.05 and states a rounded value in between: at "
+            f"nu = {lowest.nu:g} "
             f"we find {part(lowest.delta)}, and at 0.1 {part(at(found, 'separate', 0.1).delta)}.",
         )
 
 
 def refined(results: Study, runs: Runs) -> None:
-    """Ours: as split at the end, then local search around the cells that changed."""
+    """Our addition: split at the end, then local search around the changed cells."""
     for name in DATA:
         for k in (10, 100):
             found = runs[name, MOST[name], k]

@@ -60,7 +60,7 @@ def write_page() -> None:
     (DOCS / "results.md").write_text(make_page(), encoding="utf-8")
 
 
-# ---------------------------------------------------------------------------------------------- parts of the page
+# --- parts of the page ---
 
 
 def _studies(folder: Path) -> list[dict[str, Any]]:

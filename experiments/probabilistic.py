@@ -1,10 +1,11 @@
-"""Rebollo-Monedero, Forne, Soriano and Puiggali: p-probabilistic k-anonymous microaggregation (2017).
+"""Rebollo-Monedero, Forné, Soriano and Puiggalí: p-probabilistic k-anonymity (2017).
 
-Cells of a survey are made before anyone answers, and each candidate takes part with some probability pi. The paper
-makes cells larger, so that k or more take part, or nobody, but for a failure probability that is accepted; it gives the
-smallest cell, how cells, records and tables fail, approximations of the size, and what larger cells cost. It claims that
-even tiny failures ask for no prohibitive sizes, that distortion hardly feels them, and that ignoring participation
-fails nearly always. Figure numbers are counted from the captions in their order: the text we had lost the digits.
+Cells of a survey are designed before anyone answers, and each candidate participates with some
+probability pi. The paper enlarges cells so that either nobody or at least k participate, except
+with an accepted failure probability; it derives the smallest size, the failure of cells, records
+and tables, approximations, and the cost in distortion. It claims that even tiny failure
+probabilities need no prohibitive sizes, that distortion hardly depends on them, and that ignoring participation
+fails nearly always. Figures are numbered by the order of their captions.
 """
 
 import math
@@ -38,7 +39,7 @@ TABLE_II = {
     "unprotected": ("17.85", "17.83"),
     "record failure": ("0.03597", "0.03605"),
 }
-"""By the algorithm, and by the paper's simulation of 100,000 cells."""
+"""Published values: computed, and simulated with 100,000 cells."""
 
 TABLE_III = {
     (10, 0.75, 1e-4): ("25", "4.31e-05", "8.80", "1.52e-05", "2.02e-05"),
@@ -54,7 +55,7 @@ TABLE_III = {
     (50, 0.5, 1e-5): ("151", "9.64e-06", "48.2", "3.08e-06", "6.15e-06"),
     (50, 0.5, 1e-6): ("159", "7.35e-07", "48.3", "2.23e-07", "4.46e-07"),
 }
-"""By k, pi and the accepted failure: size, cell failure, unprotected, record and participant failure."""
+"""Size, cell failure, unprotected, record and participant failure by k, pi and accepted failure."""
 
 TABLE_IV = {
     (10, 10_000): ("0.0171", "0.00223", "0.000273"),
@@ -64,7 +65,7 @@ TABLE_IV = {
     (50, 100_000): ("0.0679", "0.0107", "0.00075"),
     (50, 1_000_000): ("0.505", "0.102", "0.00748"),
 }
-"""By k and records, pi = 0.75: the failure of the table for 1e-4, 1e-5, 1e-6 accepted for a cell."""
+"""Table failure by k and records for cell failures 1e-4, 1e-5 and 1e-6, pi = 0.75."""
 
 FAILURES = (1e-4, 1e-5, 1e-6)
 TRIALS = {"quick": 20_000, "full": 100_000}
@@ -74,7 +75,7 @@ LOGARITHMIC = ("logarithm", "linear", "quadratic", "lambert")
 
 
 def study(profile: str) -> Study:
-    """All results of the paper."""
+    """Reproduce all results of the paper."""
     results = Study("probabilistic", TITLE, profile)
     simulated_failures(results, profile)
     sizes_and_failures(results)
@@ -89,7 +90,7 @@ def study(profile: str) -> Study:
     return results
 
 
-# ---------------------------------------------------------------------------------------------- printed tables
+# --- printed tables ---
 
 
 def simulated_failures(results: Study, profile: str) -> None:
@@ -113,9 +114,16 @@ def simulated_failures(results: Study, profile: str) -> None:
         )
         off = change(estimate.value, exact)
         rows.append(
-            {"what": name, "in print": algorithm, "ours": exact, "simulated, in print": simulation,
-             "simulated": estimate.value, "standard error": estimate.error, "off": percent(off, 2)}
-        )  # fmt: skip
+            {
+                "what": name,
+                "in print": algorithm,
+                "ours": exact,
+                "simulated, in print": simulation,
+                "simulated": estimate.value,
+                "standard error": estimate.error,
+                "off": percent(off, 2),
+            }
+        )
         results.find(
             "Table II",
             f"{name}, computed by the algorithm",
@@ -174,9 +182,16 @@ def failures_of_tables(results: Study) -> None:
             found, failure = size.anonymity, float(size.table_failure or 0.0)
             record, participant = TABLE_III[k, 0.75, accepted][3:]
             rows.append(
-                {"k": k, "records": records, "accepted": f"{accepted:.0e}", "record failure": found.record_failure,
-                 "participant failure": found.participant_failure, "table failure": failure, "in print": theirs}
-            )  # fmt: skip
+                {
+                    "k": k,
+                    "records": records,
+                    "accepted": f"{accepted:.0e}",
+                    "record failure": found.record_failure,
+                    "participant failure": found.participant_failure,
+                    "table failure": failure,
+                    "in print": theirs,
+                }
+            )
             pairs = zip(
                 (record, participant, theirs),
                 (found.record_failure, found.participant_failure, failure),
@@ -195,16 +210,16 @@ def failures_of_tables(results: Study) -> None:
     results.table("tables", "Table IV", "Failures of records and of tables, pi = 0.75.", rows)
 
 
-# ---------------------------------------------------------------------------------------------- sizes and their digits
+# --- sizes and their digits ---
 
 
 def exact_failure(n: int, k: int) -> float:
-    """P{0 < K < k} for pi = 1/2, from whole numbers: right to the last digit."""
+    """P{0 < K < k} for pi = 1/2 in exact integers."""
     return float(Fraction(sum(math.comb(n, j) for j in range(1, k)), 2**n))
 
 
 def failure_as_published(n: int, k: int, chance: float) -> float:
-    """The paper's recursion as printed: the distribution function less the probability of nobody."""
+    """The published recursion: the distribution function minus the probability of nobody."""
     mass, below = np.zeros(k), 1.0
     mass[0] = 1.0
     for _ in range(n):
@@ -214,7 +229,7 @@ def failure_as_published(n: int, k: int, chance: float) -> float:
 
 
 def numerical_stability(results: Study) -> None:
-    """Fig. 6: the error of the cell failure for k = 20, pi = 1/2, down to 1e-17, and ours further down."""
+    """Fig. 6: error of the cell failure for k = 20, pi = 1/2, down to 1e-17 and below."""
     powers = np.linspace(-1, -17, 129)
     errors: dict[str, list[float]] = {"recursion as printed": [], "ours": []}
     for power in powers:
@@ -298,7 +313,7 @@ def size_against_failure(results: Study) -> None:
     )
 
 
-# ---------------------------------------------------------------------------------------------- approximations
+# --- approximations ---
 
 
 def approximations_against_k(results: Study) -> None:
@@ -327,10 +342,15 @@ def approximations_against_k(results: Study) -> None:
     )
     errors = {name: values / exact - 1 for name, values in about.items()}
     rows = [
-        {"approximation": name, "error at k = 10": percent(float(error[8])), "at k = 50": percent(float(error[48])),
-         "at k = 100": percent(float(error[98])), "largest": percent(float(error[np.abs(error).argmax()]))}
+        {
+            "approximation": name,
+            "error at k = 10": percent(float(error[8])),
+            "at k = 50": percent(float(error[48])),
+            "at k = 100": percent(float(error[98])),
+            "largest": percent(float(error[np.abs(error).argmax()])),
+        }
         for name, error in errors.items()
-    ]  # fmt: skip
+    ]
     results.table(
         "approximations",
         "Fig. 9",
@@ -358,9 +378,12 @@ def approximations_against_k(results: Study) -> None:
     )
     off = change(limit, float(exact[48]))
     results.find(
-        "Fig. 9", "the limit of tiny failures, ln(failure) / ln(1 - pi), at k = 50", "of little use", percent(off),
+        "Fig. 9",
+        "the limit of tiny failures, ln(failure) / ln(1 - pi), at k = 50",
+        "of little use",
+        percent(off),
         agree(off < -0.5),
-    )  # fmt: skip
+    )
 
 
 def logarithmic_approximations(results: Study, profile: str) -> None:
@@ -378,8 +401,14 @@ def logarithmic_approximations(results: Study, profile: str) -> None:
     shown = slice(None, None, max(1, len(powers) // 200))
     figure, (panel,) = panels(1)
     for (name, values), colour in zip(rounded.items(), COLOURS, strict=False):
-        panel.semilogx(10 ** powers[shown], 100 * (values / exact - 1)[shown], "-", color=colour,
-                       linewidth=0.8, label=name)  # fmt: skip
+        panel.semilogx(
+            10 ** powers[shown],
+            100 * (values / exact - 1)[shown],
+            "-",
+            color=colour,
+            linewidth=0.8,
+            label=name,
+        )
     label(panel, "k = 2, pi = 0.5, rounded up", "accepted failure", "error of the size, %")
     results.figure("logarithmic", "Fig. 10", "Errors of the approximations for k = 2.", figure)
     right: Callable[[str], float] = lambda name: float((rounded[name] == exact).mean())  # noqa: E731
@@ -388,17 +417,23 @@ def logarithmic_approximations(results: Study, profile: str) -> None:
         bool((rounded["quadratic"] <= exact).all()),
     )
     results.find(
-        "Fig. 10", "first order, rounded up: an upper bound; how often exact", "yes; less often",
-        f"{'yes' if above else 'no'}; {right('linear'):.0%}", agree(above),
+        "Fig. 10",
+        "first order, rounded up: an upper bound; how often exact",
+        "yes; less often",
+        f"{'yes' if above else 'no'}; {right('linear'):.0%}",
+        agree(above),
         f"At {len(powers):,} failures from 1e-7 to 1e-3, pi = 0.5; the paper does not state its "
         f"pi.",
-    )  # fmt: skip
+    )
     results.find(
-        "Fig. 10", "second order, rounded up: optimistic; how often exact", "yes; more often",
-        f"{'yes' if below else 'no'}; {right('quadratic'):.0%}", agree(below, right("quadratic") > right("linear")),
+        "Fig. 10",
+        "second order, rounded up: optimistic; how often exact",
+        "yes; more often",
+        f"{'yes' if below else 'no'}; {right('quadratic'):.0%}",
+        agree(below, right("quadratic") > right("linear")),
         f"At the same {len(powers):,} failures. By Lambert's function the size is exact for "
         f"{right('lambert'):.0%}.",
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Rebollo-Monedero, Forne, Pallares and Parra-Arnau: a modified Lloyd algorithm for k-anonymous quantization (2013).
+"""Rebollo-Monedero, Forné, Pallarès and Parra-Arnau: a modified Lloyd algorithm (2013).
 
-The paper proves what cells of prescribed probabilities and least distortion look like (nearest site after a cost for
-each cell, so that cells are convex polytopes; sites at the centroids) and alternates the two conditions: the
-probability-constrained Lloyd algorithm, PCL. It claims that for large cells PCL loses much less than MDAV at the very
-same sizes, up to 19 % less on Gaussian points and 22 to 32 % less on Adult; that the distortion falls with every
-iteration; and that its time grows about as the square of the number of points, as MDAV's does.
+The paper derives the optimality conditions of cells with prescribed probabilities (nearest site
+after adding a cost per cell, so cells are convex polytopes; sites at the centroids) and alternates
+them: the probability-constrained Lloyd algorithm (PCL). It claims up to 19 % less distortion than
+MDAV on Gaussian points and 22 to 32 % less on Adult at the same sizes, distortion that decreases in
+every iteration, and time that grows about quadratically, as MDAV's does.
 """
 
 from dataclasses import dataclass
@@ -51,13 +51,16 @@ TIMED = {
 }
 TIMED_K = {"quick": 200, "full": 1000}
 OURS: dict[str, dict[str, int]] = {"quick": {"shakes": 40}, "full": {}}
-"""Shaking is what takes the time; the short run does with little of it."""
-OTHER_DRAW = "The points are a different sample of the same distribution; changes within 2 percentage points count as equal."
+"""Perturbing takes most of the time, so the quick profile does little of it."""
+OTHER_DRAW = (
+    "The points are a different sample of the same distribution; changes within 2 percentage "
+    "points count as equal."
+)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """MDAV beside PCL as published and as it is here by default, on the same points with the same sizes."""
+    """MDAV, PCL as published and our default, on the same points with the same sizes."""
 
     dimensions: int
     correlation: float
@@ -68,7 +71,7 @@ class Compared:
 
 
 def study(profile: str) -> Study:
-    """All results of the paper."""
+    """Reproduce all results of the paper."""
     results = Study("quantization", TITLE, profile)
     warm_up()
     compared = compare_on_gaussian(profile)
@@ -81,11 +84,11 @@ def study(profile: str) -> Study:
     return results
 
 
-# ---------------------------------------------------------------------------------------------- Gaussian points
+# --- Gaussian points ---
 
 
 def compare_on_gaussian(profile: str) -> list[Compared]:
-    """Both algorithms in every dimension, correlation and number of cells."""
+    """Run all three for every dimension, correlation and number of cells."""
     found = []
     for dimensions in DIMENSIONS:
         for correlation in CORRELATIONS:
@@ -255,7 +258,7 @@ def changes_against_cells(results: Study, compared: list[Compared]) -> None:
 
 
 def line_is_the_same(results: Study, profile: str) -> None:
-    """One dimension: both give contiguous intervals of k points."""
+    """One dimension: both methods give contiguous intervals of k points."""
     X = gaussian(POINTS[profile] // 4, 1, seed=1)
     k = len(X) // 16
     mdav, ours = run_method(X, k, "mdav"), run_pcl(X, k, **AS_PUBLISHED)

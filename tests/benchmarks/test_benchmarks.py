@@ -74,7 +74,7 @@ def test_one_question_measured_again_leaves_the_rest_and_is_told(results):
         assert (before == after) == (before["question"] != "over n")
         assert before.get("D") == after.get("D")
     assert page.about(again).startswith(
-        page.about(results).rstrip() + " In a run of its own, later: over n."
+        page.about(results).rstrip() + " Measured later, in a separate run: over n."
     )
     with pytest.raises(SystemExit, match="No such question"):
         run_again("over the rainbow", TINY, None, results)
@@ -96,7 +96,7 @@ def test_a_question_measured_again_has_all_cases_of_the_profile_in_their_place(
 
 
 def test_a_whole_run_is_not_said_to_be_of_several(results):
-    assert "In a run of its own" not in page.make_page(results)
+    assert "Measured later" not in page.make_page(results)
 
 
 def test_every_other_package_is_run_once_before_it_is_measured(monkeypatch):
@@ -172,8 +172,8 @@ def test_the_page_of_a_run_shows_it(results):
 
 def test_the_page_warns_of_a_busy_machine(results):
     cores = results["machine"]["cores"]
-    assert "not to be relied on" in page.make_page({**results, "load": [cores, cores]})
-    assert "not to be relied on" not in page.make_page({**results, "load": [0.1, cores]})
+    assert "times are not reliable" in page.make_page({**results, "load": [cores, cores]})
+    assert "times are not reliable" not in page.make_page({**results, "load": [0.1, cores]})
 
 
 @pytest.mark.parametrize("name", FIGURES)

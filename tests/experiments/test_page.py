@@ -176,7 +176,7 @@ def test_findings_stand_by_item_and_their_text_is_kept_from_markdown(small):
 
 def test_tables_are_linked_and_figures_left_out_are_named(small):
     assert "- [rows.csv](results/dependence/rows.csv) (Fig. 1): all rows." in small
-    assert "Not shown: Fig. 1 (an example of two tables, no result)" in small
+    assert "Not included: Fig. 1 (an example of two tables, no result)" in small
 
 
 def test_no_results_make_a_page_without_findings(tmp_path):

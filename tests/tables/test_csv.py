@@ -1,3 +1,5 @@
+"""Reading and writing CSV: types, dialects, encodings, dates, errors."""
+
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 from microcell.errors import OptionError, TableError
 from microcell.tables import csv, read, write
+from tests.raising import raises
 
 
 def _read(folder: Path, text: str | bytes, suffix: str = ".csv", **options: object) -> pl.DataFrame:
@@ -57,7 +60,7 @@ def _column(folder: Path, *fields: str, **options: object) -> pl.Series:
         (["", ""], [None, None], pl.String),
     ],
 )  # fmt: skip
-def test_columns_get_the_type_that_all_values_have(
+def test_columns_get_the_narrowest_type_that_fits_all_values(
     tmp_path: Path, fields: list[str], expected: list[object], dtype: pl.DataType
 ) -> None:
     column = _column(tmp_path, *fields)
@@ -65,7 +68,7 @@ def test_columns_get_the_type_that_all_values_have(
     assert column.to_list() == expected
 
 
-def test_a_late_exception_counts(tmp_path: Path) -> None:
+def test_a_late_exception_is_noticed(tmp_path: Path) -> None:
     assert _column(tmp_path, *["1"] * 2000, "x").dtype == pl.String
     assert _column(tmp_path, *["1"] * 2000, "1.5").dtype == pl.Float64
 
@@ -76,7 +79,7 @@ def test_nanoseconds_are_kept(tmp_path: Path) -> None:
     assert column.to_physical().item() % 10**9 == 123456789
 
 
-def test_words_for_missing_are_as_given(tmp_path: Path) -> None:
+def test_na_texts_are_missing(tmp_path: Path) -> None:
     assert _column(tmp_path, "1", "NA", "-", na=["NA", "-"]).to_list() == [1, None, None]
 
 
@@ -101,7 +104,7 @@ def test_lines_and_quotes(tmp_path: Path, text: str, rows: list[tuple[object, ..
     assert frame.rows() == rows
 
 
-def test_a_blank_line_is_a_missing_value_where_there_is_one_column(tmp_path: Path) -> None:
+def test_a_blank_line_in_a_single_column_is_a_missing_value(tmp_path: Path) -> None:
     assert _read(tmp_path, "a\n1\n\n3\n\n").rows() == [(1,), (None,), (3,)]
 
 
@@ -117,13 +120,13 @@ def test_a_blank_line_is_a_missing_value_where_there_is_one_column(tmp_path: Pat
         ('"a;1",b\n1,x\n2,"y;z;w"\n', ".csv", [(1, "x"), (2, "y;z;w")]),
     ],
 )
-def test_the_delimiter_and_the_decimal_sign_are_found(
+def test_delimiter_and_decimal_separator_are_detected(
     tmp_path: Path, text: str, suffix: str, rows: list[tuple[object, ...]]
 ) -> None:
     assert _read(tmp_path, text, suffix).rows() == rows
 
 
-def test_what_is_given_goes_before_what_is_found(tmp_path: Path) -> None:
+def test_options_override_detection(tmp_path: Path) -> None:
     assert _read(tmp_path, "a,b;c\n1,2;3\n", delimiter=",").columns == ["a", "b;c"]
     assert _read(tmp_path, "a;b\n1,5;x\n", decimal=".")["a"].to_list() == ["1,5"]
     assert _read(tmp_path, 'a,b\n"1,5",x\n', decimal=",")["a"].to_list() == [1.5]
@@ -134,7 +137,7 @@ def test_what_is_given_goes_before_what_is_found(tmp_path: Path) -> None:
     "encoding, found",
     [("utf-8", "utf-8"), ("utf-8-sig", "utf-8"), ("utf-16", "utf-16"), ("cp1252", "windows-1252")],
 )
-def test_the_encoding_is_found(tmp_path: Path, encoding: str, found: str) -> None:
+def test_encoding_is_detected(tmp_path: Path, encoding: str, found: str) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes("né,b\nZoë,1\n".encode(encoding))
     table = read(path)
@@ -149,7 +152,7 @@ def test_bytes_outside_windows_1252_are_latin_1(tmp_path: Path) -> None:
     assert read(path).origin.dialect.encoding == "latin-1"
 
 
-def test_an_encoding_can_be_given(tmp_path: Path) -> None:
+def test_encoding_can_be_set(tmp_path: Path) -> None:
     assert _read(tmp_path, "a,b\nŁ,1\n".encode("cp1250"), encoding="cp1250")["a"].to_list() == ["Ł"]
     assert _read(tmp_path, "a,b\nŁ,1\n".encode("utf-16-le"), encoding="utf-16-le")[
         "a"
@@ -158,30 +161,39 @@ def test_an_encoding_can_be_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text, options, said",
+    ("text", "options", "code", "details"),
     [
-        (b"a,b\n1,2\n\xff,3\n", {"encoding": "utf-8"}, "on line 3 of the file, is not utf-8"),
-        (b"a,b\n1,2\n3\x00,4\n", {}, "null byte stands on line 3"),
-        ("a,b\n1,2\n".encode("utf-16-le"), {}, "null byte"),
-        (b"", {}, "is empty"),
-        (b"\n\n", {}, "is empty"),
-        (b"\xef\xbb\xbf", {}, "is empty"),
-        (b"a,a,b,b\n1,2,3,4\n", {}, "^Columns 1 and 2; columns 3 and 4 each have the same name"),
-        (b"Ann,Bob,x,Ann,Ann\n1,2,3,4,5\n", {}, "^Columns 1, 4 and 5 have the same name"),
-        (b"a,b,\n1,2,3\n", {}, "Column 3 of 3 has no name"),
-        (b"a,b\n1,2\n3\n", {}, "Row 2 has 1 field"),
-        (b'a,b\n1,2\n3,"4', {}, "Row 2 opens a quote"),
-        (b"a,b\n1,2\n\n3,4\n", {}, "Row 2 is blank"),
+        (
+            b"a,b\n1,2\n\xff,3\n",
+            {"encoding": "utf-8"},
+            "table.bad_encoding",
+            {"byte": 9, "line": 3},
+        ),
+        (b"a,b\n1,2\n3\x00,4\n", {}, "table.bad_encoding", {"line": 3}),
+        ("a,b\n1,2\n".encode("utf-16-le"), {}, "table.bad_encoding", {"line": 1}),
+        (b"", {}, "table.malformed", {}),
+        (b"\n\n", {}, "table.malformed", {}),
+        (b"\xef\xbb\xbf", {}, "table.malformed", {}),
+        (b"a,a,b,b\n1,2,3,4\n", {}, "table.bad_names", {"positions": [[1, 2], [3, 4]]}),
+        (b"Ann,Bob,x,Ann,Ann\n1,2,3,4,5\n", {}, "table.bad_names", {"positions": [[1, 4, 5]]}),
+        (b"a,b,\n1,2,3\n", {}, "table.bad_names", {"position": 3}),
+        (b"a,b\n1,2\n3\n", {}, "table.malformed", {"row": 2}),
+        (b'a,b\n1,2\n3,"4', {}, "table.malformed", {"row": 2}),
+        (b"a,b\n1,2\n\n3,4\n", {}, "table.malformed", {"row": 2}),
     ],
 )
-def test_bad_files_are_refused(
-    tmp_path: Path, text: bytes, options: dict[str, object], said: str
+def test_rejects_malformed_files(
+    tmp_path: Path,
+    text: bytes,
+    options: dict[str, object],
+    code: str,
+    details: dict[str, object],
 ) -> None:
-    with pytest.raises(TableError, match=said):
+    with raises(TableError, code, **details):
         _read(tmp_path, text, **options)
 
 
-def test_no_error_about_a_header_shows_it(tmp_path: Path) -> None:
+def test_errors_do_not_quote_the_header(tmp_path: Path) -> None:
     for header in (
         b"Quirinus,Zacharias,Quirinus",
         b"Quirinus,",
@@ -206,7 +218,7 @@ def test_no_error_about_a_header_shows_it(tmp_path: Path) -> None:
         (["2024/02/29", "1999/1/5"], [date(2024, 2, 29), date(1999, 1, 5)]),
     ],
 )
-def test_dates_of_a_certain_order_are_read(
+def test_unambiguous_dates_are_converted(
     tmp_path: Path, fields: list[str], expected: list[date | None]
 ) -> None:
     column = _column(tmp_path, *fields)
@@ -231,7 +243,7 @@ def test_dates_of_a_certain_order_are_read(
         ["31/12/2024", "unknown"],
     ],
 )
-def test_dates_of_no_certain_order_stay_text(tmp_path: Path, fields: list[str]) -> None:
+def test_ambiguous_dates_stay_text(tmp_path: Path, fields: list[str]) -> None:
     column = _column(tmp_path, *fields)
     assert column.dtype == pl.String
     assert column.to_list() == fields
@@ -246,7 +258,7 @@ def test_dates_of_no_certain_order_stay_text(tmp_path: Path, fields: list[str]) 
     ),
     st.sampled_from("/-"),
 )
-def test_day_and_month_are_told_apart_as_a_person_would(
+def test_day_and_month_are_distinguished_like_a_person_would(
     tmp_path: Path, numbers: list[tuple[int, int, int]], sign: str
 ) -> None:
     def days(order: tuple[int, int]) -> list[date] | None:
@@ -261,23 +273,23 @@ def test_day_and_month_are_told_apart_as_a_person_would(
     assert _column(tmp_path, *fields).to_list() == expected
 
 
-def test_dates_go_out_as_iso_dates(tmp_path: Path) -> None:
+def test_dates_are_written_as_iso_dates(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("a,b\n31/12/2024,1\n1/2/2024,2\n")
     write(read(tmp_path / "in.csv"), tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text() == "a,b\n2024-12-31,1\n2024-02-01,2\n"
 
 
-def test_names_that_look_like_patterns_are_names(tmp_path: Path) -> None:
+def test_names_that_look_like_patterns(tmp_path: Path) -> None:
     frame = _read(tmp_path, "^a.*$,*,ab,^b$\n1,x,2024-01-01,1.5\n2,y,2024-01-02,NA\n", na=["NA"])
     assert frame.columns == ["^a.*$", "*", "ab", "^b$"]
     assert frame.rows() == [(1, "x", date(2024, 1, 1), 1.5), (2, "y", date(2024, 1, 2), None)]
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 7, 1000])
-def test_columns_are_read_alike_however_many_at_once(
+def test_batch_size_does_not_change_the_result(
     tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv, "_AT_ONCE", at_once)
+    monkeypatch.setattr(csv, "_FIELDS_PER_BATCH", at_once)
     frame = _read(tmp_path, "a;b;c;d;e\n1;1,5;x;;31/1/2024\n2;2;y;;1/1/2024\n")
     assert frame.rows() == [
         (1, 1.5, "x", None, date(2024, 1, 31)),
@@ -285,7 +297,7 @@ def test_columns_are_read_alike_however_many_at_once(
     ]
 
 
-def test_ten_thousand_columns_take_no_ten_thousand_passes(
+def test_wide_tables_are_converted_in_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
@@ -320,12 +332,12 @@ def test_ten_thousand_columns_take_no_ten_thousand_passes(
         {"na": [1]},
     ],
 )
-def test_bad_options_are_refused(tmp_path: Path, options: dict[str, object]) -> None:
+def test_rejects_invalid_options(tmp_path: Path, options: dict[str, object]) -> None:
     with pytest.raises(OptionError):
         _read(tmp_path, "a,b\n1,2\n", **options)
 
 
-def test_the_dialect_goes_out_as_it_came_in(tmp_path: Path) -> None:
+def test_the_dialect_is_kept_in_output(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_bytes(
         'a;b;c\n1,5;x, y;2024-05-01T09:30\n2,25;"z;w";2024-05-02 10:00:00.25\n'.encode("utf-16")
@@ -360,7 +372,7 @@ TEXTS = st.text(
     st.sampled_from([".csv", ".tsv", ".txt"]),
     st.data(),
 )
-def test_text_comes_back_as_it_was(
+def test_text_round_trip(
     tmp_path: Path, rows: list[list[str | None]], suffix: str, data: st.DataObject
 ) -> None:
     width = len(rows[0])

@@ -1,9 +1,11 @@
+"""Type inference of text columns."""
+
 import polars as pl
 
 from microcell.tables.csv import convert_dates, find_decimal
 
 
-def test_text_that_looks_like_numbers_stays_text_where_only_dates_are_sought() -> None:
+def test_convert_dates_leaves_numbers_as_text() -> None:
     frame = pl.DataFrame(
         {
             "a": ["1", "2"],
@@ -23,7 +25,7 @@ def test_text_that_looks_like_numbers_stays_text_where_only_dates_are_sought() -
     assert convert_dates(pl.DataFrame()).is_empty()
 
 
-def test_the_decimal_sign_of_more_columns_is_taken() -> None:
+def test_find_decimal_prefers_the_separator_of_more_columns() -> None:
     assert find_decimal(pl.DataFrame({"a": ["1,5", "2"], "b": ["x", "1,5"]})) == ","
     assert find_decimal(pl.DataFrame({"a": ["1,5"], "b": ["1.5"]})) == "."
     assert find_decimal(pl.DataFrame({"a": ["1", "2"]})) == "."

@@ -167,7 +167,7 @@ class StoredSession:
             try:
                 remove_leftovers(target, ())
                 state = start_state(
-                    tables.as_kept(tables.read(base)),
+                    tables.as_stored(tables.read(base)),
                     schema,
                     Request(k, method, seed, options),
                     missing,
@@ -195,7 +195,7 @@ class StoredSession:
             state = _load_state(self.folder, content)
             extended, added = add_part(
                 state,
-                tables.as_kept(tables.read(batch)),
+                tables.as_stored(tables.read(batch)),
                 strategy=strategy,
                 inertial=inertial,
                 allow_duplicate=again,

@@ -13,7 +13,7 @@ from microcell import progress
 from microcell._validation import as_points, as_weights, check_k, varying
 from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels.arrays import sum_of_squares, total_sum_of_squares
-from microcell.methods.auto import carry_out, choose_method
+from microcell.methods.auto import choose_method, run_choice
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.model import Floats, Integers
 
@@ -211,7 +211,7 @@ def _partition(
     started = perf_counter()
     columns = varying(np.ascontiguousarray(points))
     choice = choose_method(columns, k, method.name, method.options, len(columns))
-    labels, _ = carry_out(columns, k, choice, weights, method.seed)
+    labels, _ = run_choice(columns, k, choice, weights, method.seed)
     return labels, perf_counter() - started
 
 

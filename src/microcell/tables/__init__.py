@@ -1,20 +1,19 @@
-"""Tables in and out: the only place that knows frames and file formats."""
+"""Tables: frames and files in and out. No other package knows frame types or file formats."""
 
 from microcell.tables.digests import digest, file_digest
 from microcell.tables.reading import read
 from microcell.tables.snapshot import (
-    as_kept,
+    as_stored,
     from_parquet,
     origin_from_dict,
     origin_to_dict,
     to_parquet,
 )
+from microcell.tables.stacking import align, stack
 from microcell.tables.transform import (
     add_columns,
-    align,
     publish,
     replace_by_cells,
-    stack,
     take,
     values_of_cells,
 )
@@ -26,7 +25,7 @@ __all__ = [
     "Origin",
     "add_columns",
     "align",
-    "as_kept",
+    "as_stored",
     "check_suffix",
     "check_writable",
     "digest",

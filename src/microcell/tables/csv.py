@@ -1,4 +1,9 @@
-"""CSV text to a frame: strict about records, faithful about values."""
+"""Parse CSV text into a frame.
+
+The scanner that counts the fields of each record is written by hand: CSV libraries pad, truncate
+or skip irregular rows, or report them without the row number. Here every row must have as many
+fields as the header, and errors name the first row that does not.
+"""
 
 import codecs
 import csv
@@ -29,13 +34,14 @@ __all__ = [
 ]
 
 _BLOCK = 1 << 23
-_NEWLINE, _RETURN = 10, 13
+_NEWLINE = ord("\n")
+_RETURN = ord("\r")
 _Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The bytes that divide records: the delimiter, and the quote (``None`` where quotes mean nothing)."""
+    """Bytes that separate fields: the delimiter, and the quote (None if quotes have no meaning)."""
 
     delimiter: int
     quote: int | None = 34
@@ -43,7 +49,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class Shape:
-    """The number of records, header included, the fields of each, and where the first record ends."""
+    """Number of records including the header, fields per record, and end of the header."""
 
     records: int
     fields: int
@@ -52,7 +58,10 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Where fields and records end in one block from byte ``first``; ``opened`` if a quote is open as it begins."""
+    """Ends of fields and records in the block that starts at byte ``first``.
+
+    ``opened`` tells whether a quote is open at its start.
+    """
 
     ends: Integers
     is_record: NDArray[np.bool_]
@@ -62,9 +71,10 @@ class _Block:
 
 
 def measure(data: bytes, marks: Marks) -> Shape:
-    """The shape of CSV text that ends in a line feed; :class:`TableError` naming the first row unlike the header.
+    """Return the shape of CSV text that ends in a line feed.
 
-    Time is linear, some passes over the bytes; memory is a few times a block of 8 MB.
+    Raises :class:`TableError` for the first row that does not match the header. Time is linear;
+    memory is a few times the block size of 8 MB.
 
     Examples
     --------
@@ -75,27 +85,32 @@ def measure(data: bytes, marks: Marks) -> Shape:
     microcell.errors.TableError: Row 2 has 1 field, but the header has 2. Correct the row...
     """
     text = np.frombuffer(data, dtype=np.uint8)
-    records, pending, fields, header_end, quoted_row, opened = 0, 0, 0, 0, 0, False
+    records = pending = fields = header_end = last_quoted = 0
+    opened = False
     for block in _blocks(text, marks):
         counts = _counts(block, pending)
         if not fields and counts.size:
-            fields, header_end = int(counts[0]), int(block.ends[block.is_record][0])
+            fields = int(counts[0])
+            header_end = int(block.ends[block.is_record][0])
         _check(text, block, marks=marks, counts=counts, fields=fields, records=records)
         if block.quotes.size:
-            quoted_row = records + _records_before(block, int(block.quotes[-1]))
+            last_quoted = records + _records_before(block, int(block.quotes[-1]))
         pending += block.ends.size - int(counts.sum())
         records += counts.size
         opened = (block.opened + block.quotes.size) % 2 == 1
     if opened:
         raise TableError(
-            f"{_row(quoted_row)} opens a quote that is never closed: the file seems cut in the middle. Get the whole "
-            "file, or close the quote; if quotes mean nothing in this file, give quote=''."
+            f"{_row_name(last_quoted)} opens a quote that is never closed, so the file seems to "
+            "be truncated. Get the complete file or close the quote; if quotes have no meaning "
+            "in this file, set quote=''.",
+            code="table.malformed",
+            row=last_quoted,
         )
     return Shape(records=records, fields=fields, header_end=header_end)
 
 
 def count_fields(data: bytes, marks: Marks, *, most: int = 200) -> Integers:
-    """The number of fields of the first ``most`` complete records of ``data``."""
+    """Return the number of fields in each of the first ``most`` complete records."""
     block = next(_blocks(np.frombuffer(data, dtype=np.uint8), marks), None)
     return np.empty(0, np.int64) if block is None else _counts(block, 0)[:most]
 
@@ -110,7 +125,7 @@ def _blocks(text: _Bytes, marks: Marks) -> Iterator[_Block]:
             is_quote = part == marks.quote
             quotes = np.flatnonzero(is_quote)
             if quotes.size or opened:
-                # The sum wraps at 256, which leaves its parity alone.
+                # The sum wraps at 256, which does not change its parity.
                 inside = (np.cumsum(is_quote, dtype=np.uint8) + np.uint8(opened)) & 1
                 ending &= inside == 0
         ends = np.flatnonzero(ending)
@@ -119,7 +134,7 @@ def _blocks(text: _Bytes, marks: Marks) -> Iterator[_Block]:
 
 
 def _counts(block: _Block, pending: int) -> Integers:
-    """Fields of each record that ends in the block; ``pending`` were already ended in the blocks before."""
+    """Fields of each record that ends in the block; ``pending`` ended in earlier blocks."""
     positions = np.flatnonzero(block.is_record)
     counts = np.diff(positions, prepend=-1)
     if counts.size:
@@ -134,21 +149,27 @@ def _check(
     for stray in _first_stray(text, block, marks):
         before = _records_before(block, stray)
         if not wrong.size or before <= wrong[0]:
-            raise TableError(_stray_message(records + before, is_return=text[stray] == _RETURN))
+            raise TableError(
+                _stray_message(records + before, is_return=text[stray] == _RETURN),
+                code="table.malformed",
+                row=records + before,
+            )
     for at in wrong.tolist():
         blank = counts[at] == 1 and _is_blank(text, int(block.ends[block.is_record][at]))
         raise TableError(
-            _count_message(int(counts[at]), row=records + at, fields=fields, blank=blank)
+            _count_message(int(counts[at]), row=records + at, fields=fields, blank=blank),
+            code="table.malformed",
+            row=records + at,
         )
 
 
 def _first_stray(text: _Bytes, block: _Block, marks: Marks) -> list[int]:
-    """The first quote in the middle of a field, or carriage return that ends no line; nothing if there is none."""
-    found = (
+    """Position of the first quote within a field or carriage return within a line, if any."""
+    strays = (
         *_stray_quotes(text, block, marks)[:1].tolist(),
         *_stray_returns(text, block)[:1].tolist(),
     )
-    return sorted(found)[:1]
+    return sorted(strays)[:1]
 
 
 def _stray_quotes(text: _Bytes, block: _Block, marks: Marks) -> Integers:
@@ -166,7 +187,7 @@ def _stray_quotes(text: _Bytes, block: _Block, marks: Marks) -> Integers:
 
 
 def _stray_returns(text: _Bytes, block: _Block) -> Integers:
-    """Carriage returns outside quotes with no line feed after them."""
+    """Carriage returns outside quotes that are not followed by a line feed."""
     part = text[block.first : block.first + _BLOCK]
     returns = np.flatnonzero(part == _RETURN) + block.first
     if not returns.size:
@@ -189,32 +210,38 @@ def _is_blank(text: _Bytes, end: int) -> bool:
     return before == 0 or bool(text[before - 1] == _NEWLINE)
 
 
-def _count_message(found: int, *, row: int, fields: int, blank: bool) -> str:
+def _count_message(count: int, *, row: int, fields: int, blank: bool) -> str:
     if blank:
-        return f"{_row(row)} is blank, but the header has {fields} fields. Remove the line, or fill it."
+        return (
+            f"{_row_name(row)} is blank, but the header has {fields} fields. Remove the line or "
+            "fill it in."
+        )
     return (
-        f"{_row(row)} has {found} field{'s' if found != 1 else ''}, but the header has {fields}. Correct the row "
-        "(a field that holds the delimiter must be quoted), or give the delimiter if another one was meant."
+        f"{_row_name(row)} has {count} field{'s' if count != 1 else ''}, but the header has "
+        f"{fields}. Correct the row (a field that contains the delimiter must be quoted), or set "
+        "the delimiter."
     )
 
 
 def _stray_message(row: int, *, is_return: bool) -> str:
     if is_return:
-        return f"{_row(row)} has a carriage return outside quotes that ends no line. Remove it, or quote the field."
+        return (
+            f"{_row_name(row)} has a carriage return within a line. Remove it or quote the field."
+        )
     return (
-        f"{_row(row)} has a quote in the middle of a field. Quote the whole field and double the quotes in it; if "
-        "quotes mean nothing in this file, give quote=''."
+        f"{_row_name(row)} has a quote in the middle of a field. Quote the whole field and double "
+        "the quotes in it; if quotes have no meaning in this file, set quote=''."
     )
 
 
-def _row(row: int) -> str:
+def _row_name(row: int) -> str:
     return f"Row {row}" if row else "The header"
 
 
 _SAMPLE_ROWS = 500
-_AT_ONCE = (
-    1 << 22
-)  # so many fields are looked at together, which bounds the memory that a tall table takes
+_FIELDS_PER_BATCH = 1 << 22
+"""Fields that are examined together, which bounds the memory for long tables."""
+
 _INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = _DAY + r"[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
@@ -224,18 +251,19 @@ _WORDS = r"(?i:^(nan|[+-]?inf(inity)?)$)"
 
 
 @dataclass(frozen=True)
-class _Reader:
-    """A type of column: what all of its values look like, and how they are read (missing where one does not fit)."""
+class _ColumnType:
+    """A type of column: the pattern of its values, and a parser (null if a value does not fit)."""
 
     pattern: str
-    read: Callable[[pl.Expr], pl.Expr]
+    parse: Callable[[pl.Expr], pl.Expr]
 
 
 def convert(texts: pl.DataFrame, *, decimal: str = ".") -> pl.DataFrame:
-    """The columns as integers, floats, dates or datetimes if all of their values are such, else as they are.
+    """Convert columns to integers, floats, dates or datetimes if all of their values fit.
 
-    Spaces around numbers and dates do not count, and a field of spaces only is missing among them. Dates are ISO, or
-    have a four-digit year and an order that is certain: 31/12/2024 and 12/31/2024 are read, 11/12/2024 alone is not.
+    Spaces around numbers and dates are ignored; in such columns a field of spaces is missing. Dates
+    are ISO, or have a four-digit year and an unambiguous order: a column with 31/12/2024 or
+    12/31/2024 is converted, a column with only 11/12/2024 is not.
 
     Examples
     --------
@@ -249,14 +277,14 @@ def convert(texts: pl.DataFrame, *, decimal: str = ".") -> pl.DataFrame:
 
 
 def convert_dates(frame: pl.DataFrame) -> pl.DataFrame:
-    """The columns of text as dates or datetimes if all of their values are such in ISO form, else as they are."""
+    """Convert text columns to dates or datetimes if all of their values are in ISO format."""
     return _convert(frame, _ISO_DATES)
 
 
 def find_decimal(texts: pl.DataFrame) -> str:
-    """The decimal sign that makes more columns numbers; a point where both do equally."""
+    """Return the decimal separator that makes more columns numeric; a point in a tie."""
     fits = dict.fromkeys((".", ","), 0)
-    for bare in _bare_slabs(texts):
+    for bare in _stripped_batches(texts):
         for sign in fits:
             numbers = bare[:, _matching(bare, _floats(sign).pattern)]
             point = _point(sign)
@@ -266,28 +294,30 @@ def find_decimal(texts: pl.DataFrame) -> str:
     return "," if fits[","] > fits["."] else "."
 
 
-def _convert(frame: pl.DataFrame, readers: tuple[_Reader, ...]) -> pl.DataFrame:
-    found = [column for bare in _bare_slabs(frame) for column in _read(bare, readers)]
-    return frame.with_columns(found)
+def _convert(frame: pl.DataFrame, types: tuple[_ColumnType, ...]) -> pl.DataFrame:
+    batches = _stripped_batches(frame)
+    return frame.with_columns(
+        [column for batch in batches for column in _convert_batch(batch, types)]
+    )
 
 
-def _bare_slabs(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The columns of text, some at a time, without spaces around the values and missing where nothing is left."""
+def _stripped_batches(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Batches of text columns, stripped of spaces, with null for blank values."""
     texts = frame.select(pl.col(pl.String))
-    width = max(1, _AT_ONCE // max(1, texts.height))
+    width = max(1, _FIELDS_PER_BATCH // max(1, texts.height))
     stripped = pl.all().str.strip_chars(" ")
     for first in range(0, texts.width, width):
         yield texts[:, first : first + width].select(pl.when(stripped != "").then(stripped))
 
 
-def _read(bare: pl.DataFrame, readers: tuple[_Reader, ...]) -> Iterator[pl.Series]:
-    """The columns that the first reader whose pattern they match can read whole."""
+def _convert_batch(bare: pl.DataFrame, types: tuple[_ColumnType, ...]) -> Iterator[pl.Series]:
+    """The columns that can be converted by the first type whose pattern they match."""
     unread = bare[:, _where(bare, pl.all().is_not_null().any())]
-    for reader in readers:
-        fitting = dict.fromkeys(_matching(unread, reader.pattern))
+    for column_type in types:
+        fitting = dict.fromkeys(_matching(unread, column_type.pattern))
         if fitting:
             texts = unread[:, list(fitting)]
-            read = texts.select(reader.read(pl.all()))
+            read = texts.select(column_type.parse(pl.all()))
             yield from (
                 new
                 for new, old in zip(read, texts, strict=True)
@@ -303,7 +333,7 @@ def _matching(bare: pl.DataFrame, pattern: str) -> list[str]:
 
 
 def _where(frame: pl.DataFrame, test: pl.Expr) -> list[str]:
-    """The names of the columns that the test, of one answer a column, is true of."""
+    """Names of the columns for which the test, with one result per column, is true."""
     return [answer.name for answer in frame.select(test) if answer.item()] if frame.width else []
 
 
@@ -311,23 +341,23 @@ def _point(sign: str) -> str:
     return r"\." if sign == "." else ","
 
 
-def _floats(decimal: str) -> _Reader:
+def _floats(decimal: str) -> _ColumnType:
     point = _point(decimal)
     number = rf"^-?((0|[1-9][0-9]*)({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?$"
 
     def read(bare: pl.Expr) -> pl.Expr:
         text = bare.str.replace(",", ".", literal=True) if decimal == "," else bare
-        # Words such as "nan" alone make no column of numbers.
+        # Words such as "nan" alone do not make a column numeric.
         return pl.when(bare.str.contains(number).any()).then(
             text.str.to_lowercase().cast(pl.Float64, strict=False)
         )
 
-    return _Reader(f"{number}|{_WORDS}", read)
+    return _ColumnType(f"{number}|{_WORDS}", read)
 
 
 def _read_integers(bare: pl.Expr) -> pl.Expr:
-    # A number beyond 64 bits does not fit and leaves the column text: more likely a code than a quantity, and a float
-    # would lose its digits.
+    # A number beyond 64 bits leaves the column as text: it is more likely a code than a quantity,
+    # and a float would lose its digits.
     return bare.cast(pl.Int64, strict=False)
 
 
@@ -348,31 +378,35 @@ def _date(form: str) -> Callable[[pl.Expr], pl.Expr]:
     return lambda bare: bare.str.to_date(form, strict=False)
 
 
-def _day_or_month_first(sign: str) -> _Reader:
-    """Dates by the one order, day or month first, that makes all of them days of the calendar; none if both do."""
+def _day_or_month_first(sign: str) -> _ColumnType:
+    """Dates with the day or the month first.
+
+    The order is the one in which all values are valid dates; if both are, nothing is converted.
+    """
 
     def read(bare: pl.Expr) -> pl.Expr:
-        by_day, by_month = _date(f"%d{sign}%m{sign}%Y")(bare), _date(f"%m{sign}%d{sign}%Y")(bare)
+        by_day = _date(f"%d{sign}%m{sign}%Y")(bare)
+        by_month = _date(f"%m{sign}%d{sign}%Y")(bare)
         day_fits = by_day.null_count() == bare.null_count()
         month_fits = by_month.null_count() == bare.null_count()
         return (
             pl.when(day_fits & ~month_fits).then(by_day).when(month_fits & ~day_fits).then(by_month)
         )
 
-    return _Reader(rf"^[0-9]{{1,2}}{sign}[0-9]{{1,2}}{sign}[0-9]{{4}}$", read)
+    return _ColumnType(rf"^[0-9]{{1,2}}{sign}[0-9]{{1,2}}{sign}[0-9]{{4}}$", read)
 
 
-_INTEGERS = _Reader(_INTEGER, _read_integers)
+_INTEGERS = _ColumnType(_INTEGER, _read_integers)
 _ISO_DATES = (
-    _Reader(_DAY + "$", _date("%Y-%m-%d")),
-    _Reader(_CLOCK + "$", _clock("us", zoned=False)),
-    _Reader(_FINE_CLOCK + "$", _clock("ns", zoned=False)),
-    _Reader(_CLOCK + _ZONE, _clock("us", zoned=True)),
-    _Reader(_FINE_CLOCK + _ZONE, _clock("ns", zoned=True)),
+    _ColumnType(_DAY + "$", _date("%Y-%m-%d")),
+    _ColumnType(_CLOCK + "$", _clock("us", zoned=False)),
+    _ColumnType(_FINE_CLOCK + "$", _clock("ns", zoned=False)),
+    _ColumnType(_CLOCK + _ZONE, _clock("us", zoned=True)),
+    _ColumnType(_FINE_CLOCK + _ZONE, _clock("ns", zoned=True)),
 )
 _OTHER_DATES = (
-    _Reader(r"^[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}$", _date("%Y/%m/%d")),
-    _Reader(r"^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}$", _date("%d.%m.%Y")),
+    _ColumnType(r"^[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}$", _date("%Y/%m/%d")),
+    _ColumnType(r"^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}$", _date("%d.%m.%Y")),
     _day_or_month_first("/"),
     _day_or_month_first("-"),
 )
@@ -391,7 +425,10 @@ _SAMPLE = 1 << 18
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """What the caller says about a CSV file; ``None`` leaves it to be found out. ``na`` are words for missing."""
+    """Options of the caller for a CSV file; None means detected automatically.
+
+    ``na`` lists the texts that mark a missing value.
+    """
 
     delimiter: str | None = None
     encoding: str | None = None
@@ -404,20 +441,24 @@ class CsvOptions:
         _check_character("quote", self.quote, empty_allowed=True)
         if self.delimiter is not None and self.delimiter == self.quote:
             raise OptionError(
-                "delimiter and quote are the same character. Give two different ones."
+                "delimiter and quote must be different characters.",
+                code="option.conflict",
+                option="delimiter",
             )
         if self.decimal not in (None, ".", ","):
-            raise OptionError(f"decimal must be '.' or ',', not {self.decimal!r}.")
+            raise OptionError("decimal must be '.' or ','.", option="decimal")
         if isinstance(self.na, str) or not all(isinstance(word, str) for word in self.na):
             raise OptionError(
-                "na must be a list of words that stand for a missing value, for example ['NA', '-']."
+                "na must be a list of texts that mark a missing value, for example ['NA', '-'].",
+                code="option.wrong_type",
+                option="na",
             )
         object.__setattr__(self, "na", tuple(self.na))
 
 
 @dataclass(frozen=True, eq=False)
 class ParsedCsv:
-    """A frame, and the dialect it was written in."""
+    """A frame and the dialect of its file."""
 
     frame: pl.DataFrame
     dialect: Dialect
@@ -430,11 +471,11 @@ class _Decoded:
 
 
 def parse_csv(raw: bytes, options: CsvOptions, *, prefer: str = ",") -> ParsedCsv:
-    """The frame that CSV text holds, each column in the narrowest type that holds all of its values.
+    """Parse CSV text, with each column in the narrowest type that fits all of its values.
 
-    ``prefer`` is the delimiter taken where several fit. Fields that are empty, quoted or not, are missing. Columns of
-    whole numbers, numbers, ISO dates and ISO datetimes become such, and so do dates of another form whose order is
-    certain; a number with a leading zero, or too large for 64 bits, keeps its column text.
+    ``prefer`` is the delimiter to use in a tie. Empty fields, quoted or not, are missing. Whole
+    numbers, numbers, ISO dates and datetimes, and dates in an unambiguous format are converted. A
+    number with a leading zero or too large for 64 bits leaves its column as text.
     """
     decoded = _decode(raw, options.encoding)
     data = _tidy(decoded.data)
@@ -442,7 +483,9 @@ def parse_csv(raw: bytes, options: CsvOptions, *, prefer: str = ",") -> ParsedCs
     delimiter = options.delimiter or _find_delimiter(data, quote=quote, prefer=prefer)
     if delimiter == quote:
         raise OptionError(
-            "The delimiter given is the quote of this file. Give quote too; quote='' for none."
+            "delimiter is the quote character of this file. Set quote as well; quote='' for none.",
+            code="option.conflict",
+            option="delimiter",
         )
     marks = Marks(ord(delimiter), ord(quote) if quote else None)
     dialect = Dialect(
@@ -455,45 +498,58 @@ def parse_csv(raw: bytes, options: CsvOptions, *, prefer: str = ",") -> ParsedCs
     return ParsedCsv(convert(texts, decimal=dialect.decimal), dialect)
 
 
-def _check_character(option: str, given: str | None, *, empty_allowed: bool) -> None:
-    if given is None or (empty_allowed and given == ""):
+def _check_character(option: str, value: str | None, *, empty_allowed: bool) -> None:
+    if value is None or (empty_allowed and value == ""):
         return
     if not (
-        isinstance(given, str) and len(given) == 1 and given.isascii() and given not in "\r\n\0"
+        isinstance(value, str) and len(value) == 1 and value.isascii() and value not in "\r\n\0"
     ):
         empty = ", or '' for none" if empty_allowed else ""
-        raise OptionError(f"{option} must be one ASCII character{empty}, not {given!r}.")
+        raise OptionError(f"{option} must be one ASCII character{empty}.", option=option)
 
 
 def _decode(raw: bytes, encoding: str | None) -> _Decoded:
-    """The text in UTF-8 without a byte-order mark, and the encoding it came in."""
+    """The text in UTF-8 without a byte order mark, and its original encoding."""
     marked = next((name for mark, name in _BOMS if raw.startswith(mark)), None)
     if encoding is not None:
-        encoding = _known(encoding)
-        # The mark is no part of the text, whether or not the caller's encoding says so.
+        encoding = _encoding_name(encoding)
+        # The byte order mark is not part of the text, whatever encoding the caller set.
         if encoding == "utf-8" and marked == "utf-8-sig":
             encoding = marked
     certain = encoding or marked
+    byte = line = 0
+    failed = ""
     for name in (certain,) if certain else _GUESSES:
         try:
             return _Decoded(_to_utf8(raw, name), name.removesuffix("-sig"))
         except UnicodeDecodeError as error:
             if name == "utf-8" and error.reason == "unexpected end of data":
                 raise TableError(
-                    "The file ends within a character: it seems cut. Get the whole file."
+                    "The file ends within a character, so it seems to be truncated. Get the "
+                    "complete file.",
+                    code="table.bad_encoding",
                 ) from None
             line = 1 + raw[: error.start].decode(name, "replace").count("\n")
-            where = f"Byte {error.start + 1}, on line {line} of the file, is not {name.removesuffix('-sig')} text."
-    raise TableError(f"{where} Give the right encoding, for example windows-1252.")
+            byte = error.start + 1
+            failed = name.removesuffix("-sig")
+    raise TableError(
+        f"Byte {byte} (line {line}) is not valid {failed}. Set the encoding, for example "
+        "windows-1252.",
+        code="table.bad_encoding",
+        byte=byte,
+        line=line,
+    )
 
 
-def _known(encoding: str) -> str:
+def _encoding_name(encoding: str) -> str:
     try:
         "".encode(encoding)
         return codecs.lookup(encoding).name
     except (LookupError, TypeError):
         raise OptionError(
-            f"Unknown encoding {encoding!r}. Try 'utf-8', 'windows-1252', 'latin-1' or 'utf-16'."
+            "Unknown encoding. Try 'utf-8', 'windows-1252', 'latin-1' or 'utf-16'.",
+            code="option.unknown",
+            option="encoding",
         ) from None
 
 
@@ -508,45 +564,53 @@ def _to_utf8(raw: bytes, encoding: str) -> bytes:
 
 
 def _tidy(data: bytes) -> bytes:
-    """The text with line feeds for lone carriage returns, and one line feed at its end."""
+    """Normalize line ends: no lone carriage returns, one line feed at the end."""
     null = data.find(b"\0")
     if null >= 0:
         line = 1 + data.count(b"\n", 0, null)
         raise TableError(
-            f"A null byte stands on line {line} of the file: it is damaged, or not in the encoding found. Give the "
-            "right encoding, for example utf-16-le."
+            f"Line {line} contains a null byte: the file is damaged or has another encoding. Set "
+            "the encoding, for example utf-16-le.",
+            code="table.bad_encoding",
+            line=line,
         )
     if b"\r" in data and b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     data = data.rstrip(b"\r\n")
     if not data:
-        raise TableError("The file is empty. It must begin with a line of column names.")
+        raise TableError(
+            "The file is empty. It must start with a line of column names.", code="table.malformed"
+        )
     return data + b"\n"
 
 
-def _find_quote(data: bytes, given: str | None) -> str:
-    if given is not None:
-        return given
+def _find_quote(data: bytes, quote: str | None) -> str:
+    if quote is not None:
+        return quote
     return "'" if data.startswith(b"'") and b'"' not in data[:_SAMPLE] else '"'
 
 
 def _find_delimiter(data: bytes, *, quote: str, prefer: str) -> str:
-    """The delimiter that gives most of the first records as many fields as the header, two at least."""
+    """The delimiter with which most of the first records have as many fields as the header.
+
+    That must be at least two fields.
+    """
     sample = data[:_SAMPLE]
     candidates = (prefer, *(delimiter for delimiter in _DELIMITERS if delimiter != prefer))
-    best, best_share, best_fields = prefer, 0.0, 1
+    best = prefer
+    best_score = (0.0, 1)
     for delimiter in candidates:
         counts = count_fields(sample, Marks(ord(delimiter), ord(quote) if quote else None))
         if not counts.size or counts[0] < 2:
             continue
-        share, fields = float(np.mean(counts == counts[0])), int(counts[0])
-        if (share, fields) > (best_share, best_fields):
-            best, best_share, best_fields = delimiter, share, fields
+        score = (float(np.mean(counts == counts[0])), int(counts[0]))
+        if score > best_score:
+            best, best_score = delimiter, score
     return best
 
 
 def _parse(data: bytes, shape: Shape, dialect: Dialect) -> pl.DataFrame:
-    """Every field as text."""
+    """Parse every field as text."""
     names = _header(data[: shape.header_end], dialect)
     body = data[shape.header_end + 1 :]
     schema = dict.fromkeys(names, pl.String)
@@ -562,11 +626,14 @@ def _parse(data: bytes, shape: Shape, dialect: Dialect) -> pl.DataFrame:
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         raise TableError(
-            "The file cannot be read as CSV. Check its delimiter and quotes."
+            "The file cannot be read as CSV. Check its delimiter and quotes.",
+            code="table.malformed",
         ) from None
     if frame.height != shape.records - 1:
         raise TableError(
-            f"The file has {shape.records - 1} rows, but {frame.height} were parsed. Check its delimiter and quotes."
+            f"The file has {shape.records - 1} rows, but {frame.height} were parsed. Check its "
+            "delimiter and quotes.",
+            code="table.malformed",
         )
     return frame
 

@@ -1,4 +1,4 @@
-"""Digests: what tells two tables, or two files, apart."""
+"""Digests of tables and files."""
 
 import hashlib
 import hmac
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from microcell.errors import TableError
 from microcell.model import Table, Values
-from microcell.tables.values import A_DAY, are_days
+from microcell.tables.values import UNITS_PER_DAY, are_dates
 
 __all__ = ["digest", "file_digest"]
 
@@ -17,10 +17,11 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def digest(table: Table, *, key: bytes = b"") -> str:
-    """The SHA-256, in hex, of the table's contents, whatever frame or file they are in; keyed (HMAC) by ``key``.
+    """Return the SHA-256 (in hex) of the table's contents, or their HMAC if ``key`` is set.
 
-    Names, their order, storages, values, missing values and categories count; row order counts; an index does not.
-    Datetimes that are all at midnight are the dates they stand for: a frame may have no other type for those of a file.
+    It depends on column names and their order, types, values, missing values, categories and row
+    order, but not on the frame or file type or an index. Datetimes that are all at midnight equal
+    dates, because some frames have no date type.
 
     Examples
     --------
@@ -38,19 +39,19 @@ def digest(table: Table, *, key: bytes = b"") -> str:
 
 
 def file_digest(path: str | Path) -> str:
-    """The SHA-256, in hex, of the bytes of a file."""
+    """Return the SHA-256 (in hex) of a file."""
     try:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise TableError(
-            f"Cannot read {str(path)!r}: {error.strerror}. Check the path and its permissions."
+            f"Cannot read {str(path)!r}: {error.strerror}.", code="table.unreadable", path=str(path)
         ) from None
 
 
 def _parts(name: str, values: Values) -> list[bytes]:
     categories = "".join(f"{len(item)}:{item}" for item in values.categories)
-    storage = "date" if are_days(values) else values.storage
+    storage = "date" if are_dates(values) else values.storage
     return [
         name.encode("utf-8", "surrogatepass"),
         f"{storage} {values.ordered}".encode(),
@@ -61,13 +62,16 @@ def _parts(name: str, values: Values) -> list[bytes]:
 
 
 def _data(values: Values) -> list[NDArray[np.generic]]:
-    """The data in one form: zero where missing, little-endian, times as seconds and nanoseconds, dates as days."""
+    """The data in a canonical form.
+
+    Zero where missing, little-endian, times as seconds and nanoseconds, dates as days.
+    """
     data = np.where(values.missing, np.zeros(1, values.data.dtype), values.data)
     if values.storage == "float":
-        # Adding zero turns -0.0, which is equal to 0.0, into it.
+        # Adding zero turns -0.0 into 0.0, which is equal to it.
         return [(data + 0.0).astype("<f8")]
-    if are_days(values):
-        return [(data // A_DAY[str(values.unit)]).astype("<i8")]
+    if are_dates(values):
+        return [(data // UNITS_PER_DAY[str(values.unit)]).astype("<i8")]
     if values.unit in _PER_SECOND:
         per_second = _PER_SECOND[values.unit]
         seconds, rest = np.divmod(data, per_second)

@@ -1,4 +1,4 @@
-"""Files of SPSS, Stata and SAS, through pyreadstat."""
+"""Limits of file formats, spreadsheets, and files of SPSS, Stata and SAS (by pyreadstat)."""
 
 import re
 import sys
@@ -14,7 +14,7 @@ import polars as pl
 from xlsxwriter import Workbook
 
 from microcell.errors import TableError
-from microcell.tables.values import Origin, check_names, plain_texts, positions_of_twins
+from microcell.tables.values import Origin, as_plain_types, check_names, positions_of_duplicates
 
 __all__ = [
     "STAT_FORMATS",
@@ -34,50 +34,50 @@ _OPAQUE = (pl.Binary, pl.Object)
 
 @dataclass(frozen=True)
 class _Naming:
-    """What column names look like in a format; to some, capitals and small letters are the same."""
+    """Rules for column names in a file format."""
 
     pattern: str
-    words: str
+    description: str
     reserved: frozenset[str] = frozenset()
-    most_bytes: int | None = None
+    max_bytes: int | None = None
     ignores_case: bool = False
 
     def allows(self, name: str) -> bool:
         short = (
-            self.most_bytes is None or len(name.encode("utf-8", "surrogatepass")) <= self.most_bytes
+            self.max_bytes is None or len(name.encode("utf-8", "surrogatepass")) <= self.max_bytes
         )
         return (
             short
-            and self.known(name) not in self.reserved
+            and self.key(name) not in self.reserved
             and re.fullmatch(self.pattern, name) is not None
         )
 
-    def known(self, name: str) -> str:
-        """The name, or what all names that the format takes for the same have in common."""
+    def key(self, name: str) -> str:
+        """The name as the format compares names."""
         return name.lower() if self.ignores_case else name
 
 
 @dataclass(frozen=True)
 class _Limits:
-    """What a format can hold: names, types, the size of the table, of texts and of numbers."""
+    """What a format can store: names, types, size of the table, of texts and of numbers."""
 
     product: str
     naming: _Naming | None = None
-    refused: tuple[type[pl.DataType], ...] = (*_NESTED, *_OPAQUE)
-    most_rows: int | None = None
-    most_columns: int | None = None
-    most_text: int | None = None
+    unsupported: tuple[type[pl.DataType], ...] = (*_NESTED, *_OPAQUE)
+    max_rows: int | None = None
+    max_columns: int | None = None
+    max_text: int | None = None
     text_in: Literal["bytes", "characters"] = "bytes"
-    most_number: float | None = None
+    max_number: float | None = None
 
 
 @dataclass(frozen=True)
-class _Misfit:
-    """Values that a format cannot hold: the types that may have them, a test that finds them, and what they are."""
+class _ValueLimit:
+    """Values that a format cannot store: their types, a test, and a description."""
 
     types: tuple[type[pl.DataType], ...]
     test: pl.Expr
-    words: str
+    description: str
 
 
 def _reserved(words: str) -> frozenset[str]:
@@ -88,133 +88,151 @@ _SPSS = _Limits(
     "an SPSS file",
     _Naming(
         r"(?!_)[^\W\d](?:[A-Za-z0-9_.@#$]|[^\x00-\x7f])*",
-        "at most 64 bytes of letters, digits and . _ @ # $, begin with a letter, and are no word of its language (such "
-        "as ALL or WITH)",
+        "at most 64 bytes (letters, digits and . _ @ # $) that start with a letter and are not "
+        "reserved (such as ALL or WITH)",
         _reserved("all and by eq ge gt le lt ne not or to with"),
-        most_bytes=64,
+        max_bytes=64,
         ignores_case=True,
     ),
-    most_text=32_767,
+    max_text=32_767,
 )
 _STATA = _Limits(
     "a Stata file",
     _Naming(
         r"(?!str[0-9]+$)(?=.{1,32}$)[^\W\d](?:[A-Za-z0-9_]|[^\x00-\x7f])*",
-        "at most 32 letters, digits and underscores, do not begin with a digit, and are no word of its language (such "
-        "as if or int)",
+        "at most 32 letters, digits and underscores that do not start with a digit and are not "
+        "reserved (such as if or int)",
         _reserved(
-            "_all _b _coef _cons _n _N _pi _pred _rc _skip byte double float if in int long strL using with"
+            "_all _b _coef _cons _n _N _pi _pred _rc _skip byte double float if in int long strL "
+            "using with"
         ),
     ),
-    most_number=8.988e307,
+    max_number=8.988e307,
 )
 _SAS = _Limits(
     "a SAS transport file",
     _Naming(
         r"[A-Za-z_][A-Za-z0-9_]{0,31}",
-        "at most 32 letters without accents, digits and underscores, do not begin with a digit, and are no word of its "
-        "language (such as _N_)",
+        "at most 32 unaccented letters, digits and underscores that do not start with a digit and "
+        "are not reserved (such as _N_)",
         _reserved("_n_ _error_ _numeric_ _character_ _all_"),
         ignores_case=True,
     ),
-    most_text=32_767,
-    most_number=7.237e75,
+    max_text=32_767,
+    max_number=7.237e75,
 )
 _SHEET = _Limits(
     "a spreadsheet",
-    most_rows=1_048_575,
-    most_columns=16_384,
-    most_text=32_767,
+    max_rows=1_048_575,
+    max_columns=16_384,
+    max_text=32_767,
     text_in="characters",
-    most_number=9.999e307,
+    max_number=9.999e307,
 )
 _LIMITS = {
-    **dict.fromkeys((".csv", ".tsv", ".txt"), _Limits("a file of plain text")),
+    **dict.fromkeys((".csv", ".tsv", ".txt"), _Limits("a text file")),
     **dict.fromkeys(
         (".jsonl", ".ndjson"),
-        _Limits("a JSON lines file", refused=_OPAQUE, most_number=sys.float_info.max),
+        _Limits("a JSON lines file", unsupported=_OPAQUE, max_number=sys.float_info.max),
     ),
     **dict.fromkeys((".sav", ".zsav"), _SPSS),
     ".dta": _STATA,
     ".xpt": _SAS,
     ".xlsx": _SHEET,
 }
-_ROOMY = _Limits("a Parquet or Arrow file", refused=(pl.Object,))
+_OTHER_FORMATS = _Limits("a Parquet or Arrow file", unsupported=(pl.Object,))
 
 
 def check_fits(frame: pl.DataFrame, suffix: str) -> None:
-    """Nothing, if a file of that suffix can hold the frame; :class:`TableError` naming columns that do not fit else.
+    """Check that a file with this suffix can store the frame.
+
+    Raises :class:`TableError`, naming the columns that do not fit.
 
     Examples
     --------
-    >>> check_fits(pl.DataFrame({"age": [31], "home town": ["Bath"]}), ".dta")
+    >>> check_fits(pl.DataFrame({"home town": ["Bath"]}), ".dta")
     Traceback (most recent call last):
-    microcell.errors.TableError: Column 2 ('home town') cannot be named so in a Stata file: names there are at...
+    microcell.errors.TableError: Column 1 ('home town'): a Stata file requires names of at...
     """
-    limits = _LIMITS.get(suffix, _ROOMY)
+    limits = _LIMITS.get(suffix, _OTHER_FORMATS)
     _check_size(frame, limits)
     if limits.naming is not None:
         _check_naming(frame.columns, limits.naming, limits.product)
-    refused = [at for at, dtype in enumerate(frame.dtypes) if isinstance(dtype, limits.refused)]
-    if refused:
+    unsupported = [
+        at for at, dtype in enumerate(frame.dtypes) if isinstance(dtype, limits.unsupported)
+    ]
+    if unsupported:
         raise TableError(
-            f"{_listing(refused, frame.columns)} cannot be written to {limits.product}, which holds numbers, text, "
-            "booleans, dates and times. Take it apart into such columns, remove it, or write .parquet."
+            f"{_listing(unsupported, frame.columns)} cannot be written to {limits.product}, which "
+            "supports numbers, text, booleans, dates and times. Split it into such columns, "
+            "remove it, or write .parquet.",
+            code="table.format_limit",
+            columns=[frame.columns[at] for at in unsupported],
         )
-    for misfit in _misfits(limits):
-        _check_values(frame, misfit, limits.product)
+    for limit in _value_limits(limits):
+        _check_values(frame, limit, limits.product)
 
 
 def _check_size(frame: pl.DataFrame, limits: _Limits) -> None:
-    rows, columns = limits.most_rows or frame.height, limits.most_columns or frame.width
-    if frame.height > rows or frame.width > columns:
+    max_rows = limits.max_rows or frame.height
+    max_columns = limits.max_columns or frame.width
+    if frame.height > max_rows or frame.width > max_columns:
         raise TableError(
-            f"{limits.product.capitalize()} holds {rows} rows and {columns} columns at most; the table has "
-            f"{frame.height} and {frame.width}. Write .csv or .parquet."
+            f"{limits.product.capitalize()} can have at most {max_rows} rows and {max_columns} "
+            f"columns; the table has {frame.height} and {frame.width}. Write .csv or .parquet.",
+            code="table.format_limit",
         )
 
 
 def _check_naming(names: Sequence[str], naming: _Naming, product: str) -> None:
-    wrong = [at for at, name in enumerate(names) if not naming.allows(name)]
-    if wrong:
+    invalid = [at for at, name in enumerate(names) if not naming.allows(name)]
+    if invalid:
         raise TableError(
-            f"{_listing(wrong, names)} cannot be named so in {product}: names there are {naming.words}. Rename the "
-            f"column{'s' if len(wrong) > 1 else ''}, or write .parquet or .csv."
+            f"{_listing(invalid, names)}: {product} requires names of {naming.description}. "
+            f"Rename the column{'s' if len(invalid) > 1 else ''}, or write .parquet or .csv.",
+            code="table.format_limit",
+            columns=[names[at] for at in invalid],
         )
-    for twins in positions_of_twins(naming.known(name) for name in names):
+    for positions in positions_of_duplicates(naming.key(name) for name in names):
         raise TableError(
-            f"{_listing([at - 1 for at in twins], names)} have the same name in {product}, where capitals make no "
-            "difference. Rename all but one, or write .parquet or .csv."
+            f"{_listing([at - 1 for at in positions], names)} have the same name in {product}, "
+            "which ignores case. Rename all but one, or write .parquet or .csv.",
+            code="table.format_limit",
+            columns=[names[at - 1] for at in positions],
         )
 
 
-def _misfits(limits: _Limits) -> Iterator[_Misfit]:
-    if limits.most_text is not None:
+def _value_limits(limits: _Limits) -> Iterator[_ValueLimit]:
+    if limits.max_text is not None:
         length = pl.all().str.len_bytes() if limits.text_in == "bytes" else pl.all().str.len_chars()
-        words = f"text of more than {limits.most_text} {limits.text_in}"
-        yield _Misfit((pl.String,), length > limits.most_text, words)
-    if limits.most_number is not None:
-        # NaN is a missing value, and polars holds it for larger than any number.
-        large = pl.all().cast(pl.Float64).fill_nan(None).abs() > limits.most_number
-        yield _Misfit(
+        description = f"text of more than {limits.max_text} {limits.text_in}"
+        yield _ValueLimit((pl.String,), length > limits.max_text, description)
+    if limits.max_number is not None:
+        # NaN is a missing value, but polars compares it as larger than any number.
+        large = pl.all().cast(pl.Float64).fill_nan(None).abs() > limits.max_number
+        yield _ValueLimit(
             (pl.Float32, pl.Float64),
             large,
-            f"a number that is infinite or beyond {limits.most_number:g}",
+            f"a number that is infinite or larger than {limits.max_number:g}",
         )
 
 
-def _check_values(frame: pl.DataFrame, misfit: _Misfit, product: str) -> None:
-    suspects = frame.select(pl.col(misfit.types))
-    wrong = (
-        [answer.name for answer in suspects.select(misfit.test.any()) if answer.item()]
-        if suspects.width
+def _check_values(frame: pl.DataFrame, limit: _ValueLimit, product: str) -> None:
+    candidates = frame.select(pl.col(limit.types))
+    columns = (
+        [answer.name for answer in candidates.select(limit.test.any()) if answer.item()]
+        if candidates.width
         else []
     )
-    for name in wrong:
-        row = 1 + int(suspects[:, [name]].select(misfit.test).to_series().arg_true()[0])
+    for name in columns:
+        row = 1 + int(candidates[:, [name]].select(limit.test).to_series().arg_true()[0])
         raise TableError(
-            f"{_listing([frame.columns.index(name)], frame.columns)} has {misfit.words} in row {row}, which {product} "
-            "cannot hold. Correct the value, or write .parquet or .csv."
+            f"{_listing([frame.columns.index(name)], frame.columns)} has {limit.description} in "
+            f"row {row}, which {product} cannot store. Correct the value, or write .parquet or "
+            ".csv.",
+            code="table.format_limit",
+            column=name,
+            row=row,
         )
 
 
@@ -229,7 +247,10 @@ _NUMBERS = (pl.Int64, pl.Float32, pl.Float64)
 
 
 def read_spreadsheet(data: bytes, name: str) -> pl.DataFrame:
-    """The first sheet of a workbook, its first row the column names. Blank rows at the end are left out."""
+    """Read the first sheet of a workbook, with column names in the first row.
+
+    Trailing blank rows are ignored.
+    """
     try:
         sheet = fastexcel.read_excel(data).load_sheet(0, header_row=None, n_rows=1, dtypes="string")
         header = sheet.to_polars()
@@ -247,42 +268,43 @@ def read_spreadsheet(data: bytes, name: str) -> pl.DataFrame:
         ValueError,
     ):
         raise TableError(
-            f"{name!r} cannot be read as a spreadsheet: it is damaged, cut in the middle, protected, or has no table "
-            "on its first sheet. Save it again, or export it as .csv."
+            f"{name!r} cannot be read as a spreadsheet: it is damaged, truncated, protected, or "
+            "has no table on its first sheet. Save it again, or export it as .csv.",
+            code="table.malformed",
         ) from None
     names = ["" if item is None else item for item in header.row(0)] if header.height else []
     check_names(names)
-    return _without_blank_end(frame.rename(dict(zip(frame.columns, names, strict=True))))
+    return _without_trailing_blanks(frame.rename(dict(zip(frame.columns, names, strict=True))))
 
 
-_AS_THEY_ARE = {"strings_to_urls": False, "strings_to_formulas": False, "strings_to_numbers": False}
-"""Text stays text: a workbook's own reading of it would change or cut it."""
+_KEEP_TEXT = {"strings_to_urls": False, "strings_to_formulas": False, "strings_to_numbers": False}
+"""Workbook options that keep text as text, which would otherwise be changed or truncated."""
 
 
 def write_spreadsheet(frame: pl.DataFrame, path: Path) -> None:
-    """Write the frame as the only sheet of a workbook, values as they are, no formulas."""
-    exact = plain_texts(frame, keep=(pl.Datetime,)).with_columns(
-        [column.cast(pl.String) for column in frame if _loses_digits(column)]
+    """Write the frame as the only sheet of a workbook, with plain values and no formulas."""
+    exact = as_plain_types(frame, keep=(pl.Datetime,)).with_columns(
+        [column.cast(pl.String) for column in frame if _exceeds_floats(column)]
     )
-    with Workbook(path, _AS_THEY_ARE) as book:
+    with Workbook(path, _KEEP_TEXT) as book:
         exact.write_excel(book, autofilter=False, dtype_formats=dict.fromkeys(_NUMBERS, "General"))
 
 
-def _loses_digits(column: pl.Series) -> bool:
-    """True for whole numbers that a spreadsheet's floats cannot hold, such as long codes."""
+def _exceeds_floats(column: pl.Series) -> bool:
+    """True for whole numbers that the floats of a spreadsheet cannot store, such as long codes."""
     if not column.dtype.is_integer() or column.null_count() == len(column):
         return False
     return bool((column.cast(pl.Int128).abs() > _EXACT).any())
 
 
-def _without_blank_end(frame: pl.DataFrame) -> pl.DataFrame:
+def _without_trailing_blanks(frame: pl.DataFrame) -> pl.DataFrame:
     filled = frame.select(pl.any_horizontal(pl.all().is_not_null())).to_series().arg_true()
     return frame.head(0 if not len(filled) else int(filled[-1]) + 1)
 
 
 @dataclass(frozen=True)
 class _Format:
-    """What pyreadstat calls a format (without a writer if it has none), and what it can hold."""
+    """A format of pyreadstat: its functions (no writer if it cannot be written) and abilities."""
 
     product: str
     reader: str
@@ -303,7 +325,7 @@ STAT_FORMATS: dict[str, _Format] = {
 
 @dataclass(frozen=True, eq=False)
 class StatFile:
-    """A frame, and the labels that came with it."""
+    """A frame and its labels."""
 
     frame: pl.DataFrame
     labels: Mapping[str, str]
@@ -311,11 +333,14 @@ class StatFile:
 
 
 def read_statfile(path: Path, suffix: str) -> StatFile:
-    """The frame and labels of a statistical file. These files have no missing text: empty text is missing."""
+    """Read a file of a statistical package.
+
+    These have no missing text, so empty text is missing.
+    """
     pyreadstat = require_pyreadstat(suffix)
-    known = STAT_FORMATS[suffix]
+    file_format = STAT_FORMATS[suffix]
     try:
-        frame, found = getattr(pyreadstat, known.reader)(path, output_format="polars")
+        frame, metadata = getattr(pyreadstat, file_format.reader)(path, output_format="polars")
     except (
         pyreadstat.ReadstatError,
         pyreadstat.PyreadstatError,
@@ -323,26 +348,28 @@ def read_statfile(path: Path, suffix: str) -> StatFile:
         ValueError,
         UnicodeError,
     ):
-        raise TableError(_damaged(path, known)) from None
-    if suffix == ".xpt" and _is_cut(path, frame.height):
-        raise TableError(_damaged(path, known))
-    labels = {name: label for name, label in found.column_names_to_labels.items() if label}
+        raise _damaged(path, file_format) from None
+    if suffix == ".xpt" and _is_truncated(path, frame.height):
+        raise _damaged(path, file_format)
+    labels = {name: label for name, label in metadata.column_names_to_labels.items() if label}
     empty_is_missing = pl.when(pl.col(pl.String) != "").then(pl.col(pl.String)).name.keep()
-    return StatFile(frame.with_columns(empty_is_missing), labels, dict(found.variable_value_labels))
+    return StatFile(
+        frame.with_columns(empty_is_missing), labels, dict(metadata.variable_value_labels)
+    )
 
 
 def write_statfile(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin) -> None:
-    """Write the frame with its labels: those of columns always, those of values where the column can bear them."""
-    known = STAT_FORMATS[suffix]
+    """Write the frame with its column labels, and with value labels where they fit the column."""
+    file_format = STAT_FORMATS[suffix]
     pyreadstat = require_pyreadstat(suffix)
-    options: dict[str, Any] = dict(known.options or {})
+    options: dict[str, Any] = dict(file_format.options or {})
     options["column_labels"] = {
         name: label for name, label in origin.labels.items() if name in frame.columns
     }
-    if known.has_value_labels:
+    if file_format.has_value_labels:
         options["variable_value_labels"] = _value_labels(frame, origin)
     try:
-        getattr(pyreadstat, known.writer)(_storable(frame), path, **options)
+        getattr(pyreadstat, file_format.writer)(_storable(frame), path, **options)
     except (
         pyreadstat.ReadstatError,
         pyreadstat.PyreadstatError,
@@ -351,34 +378,41 @@ def write_statfile(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin)
         TypeError,
     ):
         raise TableError(
-            f"The table holds something that a {known.product} file cannot. Write .parquet or .csv."
+            f"A {file_format.product} file cannot store this table. Write .parquet or .csv.",
+            code="table.format_limit",
         ) from None
 
 
-def _damaged(path: Path, known: _Format) -> str:
-    return (
-        f"{path.name!r} cannot be read as a {known.product} file: it is damaged, cut in the middle, or of another "
-        "format. Get it again, or export it as .csv or .parquet."
+def _damaged(path: Path, file_format: _Format) -> TableError:
+    return TableError(
+        f"{path.name!r} cannot be read as a {file_format.product} file: it is damaged, truncated, "
+        "or in another format. Get it again, or export it as .csv or .parquet.",
+        code="table.malformed",
+        path=str(path),
     )
 
 
-def _is_cut(path: Path, rows: int) -> bool:
-    """True if a transport file ends too early, which pyreadstat takes for its end.
+def _is_truncated(path: Path, rows: int) -> bool:
+    """True if a transport file ends early, which pyreadstat does not notice.
 
-    It is made of records of 80 bytes, and the header of the observations of version 8 says how many there are.
+    Such a file consists of records of 80 bytes; the header of version 8 contains the number of
+    rows.
     """
     data = path.read_bytes()
-    said = re.search(rb"OBSV8   HEADER RECORD!{7} *([0-9]+) ", data)
-    return len(data) % 80 != 0 or (said is not None and int(said[1]) not in (0, rows))
+    declared = re.search(rb"OBSV8   HEADER RECORD!{7} *([0-9]+) ", data)
+    return len(data) % 80 != 0 or (declared is not None and int(declared[1]) not in (0, rows))
 
 
 def require_pyreadstat(suffix: str) -> ModuleType:
-    """The package that reads and writes these files; :class:`TableError` saying how to install it if it is not."""
+    """Import pyreadstat; raise :class:`TableError` if it is not installed."""
     try:
         return import_module("pyreadstat")
     except ImportError:
         raise TableError(
-            f'{suffix} files need pyreadstat, which is not installed. Install it: pip install "microcell[stat]".'
+            f"{suffix} files need pyreadstat, which is not installed. Install it with: pip install "
+            '"microcell[stat]".',
+            code="option.extra_missing",
+            package="pyreadstat",
         ) from None
 
 
@@ -392,8 +426,11 @@ def _value_labels(frame: pl.DataFrame, origin: Origin) -> dict[str, dict[Any, st
 
 
 def _storable(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame in types that these files have: no booleans, decimals, categories, zones or durations."""
-    return plain_texts(frame, keep=(pl.Datetime, pl.Time)).with_columns(
+    """Convert the types that these files lack.
+
+    Booleans, decimals, categories, time zones, durations.
+    """
+    return as_plain_types(frame, keep=(pl.Datetime, pl.Time)).with_columns(
         pl.col(pl.Boolean).cast(pl.Int8),
         pl.col(pl.Decimal).cast(pl.Float64),
         pl.col(pl.Null).cast(pl.String),

@@ -1,18 +1,17 @@
-"""Frames as tables: the right adapter for each kind, and columns read when first asked for."""
+"""Adapters for dicts, pandas, polars and pyarrow, and tables whose columns are read on demand."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import narwhals as nw
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from microcell.errors import TableError
 from microcell.model import Integers, Mask, Table, Values
 from microcell.tables.values import (
-    DictFrame,
     Extract,
-    Frame,
     Origin,
     array_from,
     check_names,
@@ -26,6 +25,8 @@ from microcell.tables.values import (
 
 __all__ = [
     "ArrowFrame",
+    "DictFrame",
+    "Frame",
     "PandasFrame",
     "PolarsFrame",
     "cast_arrow",
@@ -37,47 +38,120 @@ __all__ = [
 ]
 
 
-class ArrowFrame:
-    """pyarrow tables. Columns are chunked arrays."""
+class Frame(Protocol):
+    """Adapter for a type of frame.
+
+    Columns are the frame's own column objects; *cells* are columns with one value per cell.
+    """
 
     def names(self, native: Any) -> list[Any]:
-        """The column names."""
+        """Return the column names."""
+
+    def rows(self, native: Any) -> int:
+        """Return the number of rows."""
+
+    def column(self, native: Any, name: str) -> Any:
+        """Return a column."""
+
+    def extract(self, name: str, column: Any) -> Extract:
+        """Convert a column to a polars series."""
+
+    def pick(self, column: Any, rows: Integers, missing: Mask) -> Any:
+        """Return the column's values in these rows, missing where ``missing`` is true."""
+
+    def cast(self, column: Any, cells: Extract) -> Any:
+        """Convert cells to the type of ``column``."""
+
+    def text(self, column: Any, cells: pl.Series) -> Any:
+        """Convert cells to the text type that goes with ``column``."""
+
+    def spread(self, cells: Any, labels: Integers) -> Any:
+        """Return a column with the value of each record's cell."""
+
+    def assemble(self, native: Any, names: Sequence[str], replaced: Mapping[str, Any]) -> Any:
+        """Return the frame with these columns, in this order, some of them replaced."""
+
+    def take(self, native: Any, rows: Integers) -> Any:
+        """Return the rows at these positions, in this order."""
+
+
+class DictFrame:
+    """Adapter for dicts of NumPy arrays."""
+
+    def names(self, native: dict[str, NDArray[Any]]) -> list[Any]:
+        return list(native)
+
+    def rows(self, native: dict[str, NDArray[Any]]) -> int:
+        return len(next(iter(native.values()), ()))
+
+    def column(self, native: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
+        return native[name]
+
+    def extract(self, name: str, column: NDArray[Any]) -> Extract:
+        return extract_array(name, column)
+
+    def pick(self, column: NDArray[Any], rows: Integers, missing: Mask) -> NDArray[Any]:
+        return pick_array(column, rows, missing)
+
+    def cast(self, column: NDArray[Any], cells: Extract) -> NDArray[Any]:
+        return array_from(cells, column.dtype)
+
+    def text(self, column: NDArray[Any], cells: pl.Series) -> NDArray[Any]:  # noqa: ARG002
+        """An array of strings; of objects if some are missing."""
+        return (
+            object_array(cells.to_list())
+            if cells.null_count()
+            else np.array(cells.to_list(), dtype=np.str_)
+        )
+
+    def spread(self, cells: NDArray[Any], labels: Integers) -> NDArray[Any]:
+        return np.asarray(cells[labels])
+
+    def assemble(
+        self,
+        native: dict[str, NDArray[Any]],
+        names: Sequence[str],
+        replaced: Mapping[str, NDArray[Any]],
+    ) -> dict[str, NDArray[Any]]:
+        return {name: replaced.get(name, native[name]) for name in names}
+
+    def take(self, native: dict[str, NDArray[Any]], rows: Integers) -> dict[str, NDArray[Any]]:
+        return {name: column[rows] for name, column in native.items()}
+
+
+class ArrowFrame:
+    """Adapter for pyarrow tables; columns are chunked arrays."""
+
+    def names(self, native: Any) -> list[Any]:
         return list(native.column_names)
 
     def rows(self, native: Any) -> int:
-        """The number of rows."""
         return int(native.num_rows)
 
     def column(self, native: Any, name: str) -> Any:
-        """The column of that name."""
         return native.column(name)
 
     def extract(self, name: str, column: Any) -> Extract:
-        """The column as a polars series."""
         return extract_arrow(name, column)
 
     def pick(self, column: Any, rows: Integers, missing: Mask) -> Any:
-        """The column's values in those rows."""
         taken = column.take(gather_index(rows, missing).to_arrow())
         if str(taken.type).startswith("dictionary") and not taken.type.ordered:
-            # Encoded anew, so that names that no record has any more are not published.
+            # Encode again, so that unused categories are not published.
             return taken.cast(taken.type.value_type).dictionary_encode().cast(taken.type)
         return taken
 
     def cast(self, column: Any, cells: Extract) -> Any:
-        """The cells in the type of the column."""
         return cast_arrow(column.type, cells.series)
 
     def text(self, column: Any, cells: pl.Series) -> Any:
-        """The cells in the column's own text type, or else plain strings."""
         return text_arrow(column.type, cells)
 
     def spread(self, cells: Any, labels: Integers) -> Any:
-        """The value of its cell for each record."""
         return cells.take(pl.Series(labels).to_arrow())
 
     def assemble(self, native: Any, names: Sequence[str], replaced: Mapping[str, Any]) -> Any:
-        """The table with those columns, its metadata kept."""
+        """Keep the table's metadata."""
         table = native.select(list(names))
         for position, name in enumerate(names):
             if name in replaced:
@@ -87,17 +161,16 @@ class ArrowFrame:
         return table
 
     def take(self, native: Any, rows: Integers) -> Any:
-        """The table's rows at those positions."""
         return native.take(pl.Series(rows).to_arrow())
 
 
 def extract_arrow(name: str, column: Any) -> Extract:
-    """A chunked array as a polars series."""
+    """Convert a chunked array to a polars series."""
     kind = str(column.type)
     if kind.startswith("dictionary"):
         return _extract_dictionary(name, column)
     if kind.startswith("decimal256"):
-        # polars has decimals of 128 bits only.
+        # polars supports decimals of at most 128 bits.
         return extract_arrow(name, column.cast("float64"))
     if kind == "date64[ms]":
         column = column.cast("date32")
@@ -106,18 +179,20 @@ def extract_arrow(name: str, column: Any) -> Extract:
         return Extract(pl.Series(name, column), unit="s" if seconds else None)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError, ValueError):
         raise TableError(
-            f"Column {name!r} has the Arrow type {kind}, which cannot be read. Cast it to numbers, text or times, or "
-            "remove it."
+            f"Column {name!r} has the Arrow type {kind}, which is not supported. Cast it to "
+            "numbers, text or times, or remove it.",
+            code="table.unsupported_type",
+            column=name,
         ) from None
 
 
 def cast_arrow(target: Any, cells: pl.Series) -> Any:
-    """A polars series as an arrow array of type ``target``."""
+    """Convert a polars series to an arrow array of type ``target``."""
     return cells.to_arrow().cast(target, safe=False)
 
 
 def text_arrow(target: Any, cells: pl.Series) -> Any:
-    """A polars series of strings as an arrow array of type ``target`` if that is text, else of plain strings."""
+    """Convert strings to an arrow array of type ``target`` if that is a text type, else strings."""
     kept = str(target) if str(target) in ("string", "large_string", "string_view") else "string"
     return cells.to_arrow().cast(kept)
 
@@ -132,38 +207,33 @@ def _extract_dictionary(name: str, column: Any) -> Extract:
 
 
 class PandasFrame:
-    """pandas data frames, NumPy-backed, nullable or Arrow-backed. Columns are series, cells pandas arrays."""
+    """Adapter for pandas data frames (NumPy-backed, nullable or Arrow-backed).
+
+    Columns are series, and cells are pandas arrays.
+    """
 
     def names(self, native: Any) -> list[Any]:
-        """The column names."""
         return list(native.columns)
 
     def rows(self, native: Any) -> int:
-        """The number of rows."""
         return len(native)
 
     def column(self, native: Any, name: str) -> Any:
-        """The column of that name."""
         return native[name]
 
     def extract(self, name: str, column: Any) -> Extract:
-        """The column as a polars series."""
-        return _EXTRACTORS[_kind(column.dtype)](name, column)
+        return _EXTRACTORS[_type_family(column.dtype)](name, column)
 
     def pick(self, column: Any, rows: Integers, missing: Mask) -> Any:
-        """The column's values in those rows."""
-        if _kind(column.dtype) == "numpy":
+        if _type_family(column.dtype) == "numpy":
             return pick_array(column.to_numpy(), rows, missing)
         taken = column.array.take(np.where(missing, -1, rows), allow_fill=True)
-        if _kind(column.dtype) == "categorical" and not taken.ordered:
-            return (
-                taken.remove_unused_categories()
-            )  # names that no record has any more are not published
+        if _type_family(column.dtype) == "categorical" and not taken.ordered:
+            return taken.remove_unused_categories()  # Unused categories are not published.
         return taken
 
     def cast(self, column: Any, cells: Extract) -> Any:
-        """The cells in the type of the column."""
-        kind = _kind(column.dtype)
+        kind = _type_family(column.dtype)
         if kind == "numpy":
             return array_from(cells, column.dtype)
         if kind == "arrow":
@@ -174,8 +244,8 @@ class PandasFrame:
         return _pandas(column).array(cells.series.to_list(), dtype=column.dtype)
 
     def text(self, column: Any, cells: pl.Series) -> Any:
-        """The cells in the column's own text type, or in that of its family (Arrow-backed, nullable), or the usual."""
-        kind = _kind(column.dtype)
+        """Prefer the column's own text type, then that of its family (Arrow-backed, nullable)."""
+        kind = _type_family(column.dtype)
         if kind == "arrow":
             return _from_arrow(column, text_arrow(column.dtype.pyarrow_dtype, cells))
         if kind == "masked":
@@ -185,26 +255,26 @@ class PandasFrame:
         return _pandas(column).Series(object_array(cells.to_list())).infer_objects().array
 
     def spread(self, cells: Any, labels: Integers) -> Any:
-        """The value of its cell for each record."""
         return cells.take(labels)
 
     def assemble(self, native: Any, names: Sequence[str], replaced: Mapping[str, Any]) -> Any:
-        """The frame with those columns, its index kept."""
+        """Keep the frame's index."""
         frame = native[list(names)].copy()
         for name, column in replaced.items():
             frame[name] = column
         return frame
 
     def take(self, native: Any, rows: Integers) -> Any:
-        """The frame's rows at those positions, index labels with them."""
         return native.iloc[rows]
 
 
-def _kind(dtype: Any) -> str:
-    """Which family of pandas types: numpy, arrow, zoned, categorical, text, masked or other."""
+def _type_family(dtype: Any) -> str:
+    """The family of a pandas type: numpy, arrow, zoned, categorical, text, masked or other."""
     if isinstance(dtype, np.dtype):
         return "numpy"
-    return _KINDS.get(type(dtype).__name__, "masked" if hasattr(dtype, "numpy_dtype") else "other")
+    return _FAMILIES.get(
+        type(dtype).__name__, "masked" if hasattr(dtype, "numpy_dtype") else "other"
+    )
 
 
 def _pandas(column: Any) -> Any:
@@ -219,7 +289,7 @@ def _extract_arrow_backed(name: str, column: Any) -> Extract:
     return extract_arrow(name, column.array.__arrow_array__())
 
 
-def _extract_others(name: str, column: Any) -> Extract:
+def _extract_objects(name: str, column: Any) -> Extract:
     return Extract(extract_objects(name, column.tolist()))
 
 
@@ -228,7 +298,7 @@ def _extract_zoned(name: str, column: Any) -> Extract:
     try:
         zoned = naive.series.dt.replace_time_zone("UTC").dt.convert_time_zone(str(column.dt.tz))
     except pl.exceptions.PolarsError:
-        # A fixed offset is no zone that polars knows; the instants are the same.
+        # polars does not support fixed offsets; the instants are the same.
         zoned = naive.series.dt.replace_time_zone("UTC")
     return Extract(zoned, unit=naive.unit)
 
@@ -237,7 +307,9 @@ def _extract_categorical(name: str, column: Any) -> Extract:
     categories = [str(item) for item in column.cat.categories]
     if len(set(categories)) != len(categories):
         raise TableError(
-            f"Column {name!r} has categories that read the same as text. Rename all but one."
+            f"Column {name!r} has different categories with the same text. Rename all but one.",
+            code="table.unsupported_type",
+            column=name,
         )
     codes = column.cat.codes.to_numpy().astype(np.int64)
     index = (
@@ -265,7 +337,7 @@ def _from_arrow(column: Any, cells: Any) -> Any:
     return pandas.array(cells, dtype=pandas.ArrowDtype(cells.type))
 
 
-_KINDS = {
+_FAMILIES = {
     "ArrowDtype": "arrow",
     "DatetimeTZDtype": "zoned",
     "CategoricalDtype": "categorical",
@@ -277,57 +349,47 @@ _EXTRACTORS: dict[str, Callable[[str, Any], Extract]] = {
     "zoned": _extract_zoned,
     "categorical": _extract_categorical,
     "masked": _extract_masked,
-    "text": _extract_others,
-    "other": _extract_others,
+    "text": _extract_objects,
+    "other": _extract_objects,
 }
 
 
 class PolarsFrame:
-    """polars data frames."""
+    """Adapter for polars data frames."""
 
     def names(self, native: pl.DataFrame) -> list[str]:
-        """The column names."""
         return native.columns
 
     def rows(self, native: pl.DataFrame) -> int:
-        """The number of rows."""
         return native.height
 
     def column(self, native: pl.DataFrame, name: str) -> pl.Series:
-        """The column of that name."""
         return native.get_column(name)
 
     def extract(self, name: str, column: pl.Series) -> Extract:  # noqa: ARG002
-        """The column itself."""
         return Extract(column)
 
     def pick(self, column: pl.Series, rows: Integers, missing: Mask) -> pl.Series:
-        """The column's values in those rows."""
         return _detached(column.gather(gather_index(rows, missing)))
 
     def cast(self, column: pl.Series, cells: Extract) -> pl.Series:  # noqa: ARG002
-        """The cells, which have the column's type already."""
         return cells.series
 
     def text(self, column: pl.Series, cells: pl.Series) -> pl.Series:  # noqa: ARG002
-        """The cells, which are strings already."""
         return cells
 
     def spread(self, cells: pl.Series, labels: Integers) -> pl.Series:
-        """The value of its cell for each record."""
         return cells.gather(pl.Series(labels))
 
     def assemble(
         self, native: pl.DataFrame, names: Sequence[str], replaced: Mapping[str, pl.Series]
     ) -> pl.DataFrame:
-        """The frame with those columns."""
         return native.select(
             replaced[name].alias(name) if name in replaced else native.get_column(name)
             for name in names
         )
 
     def take(self, native: pl.DataFrame, rows: Integers) -> pl.DataFrame:
-        """The frame's rows at those positions."""
         taken = native[rows]
         return (
             taken
@@ -337,10 +399,10 @@ class PolarsFrame:
 
 
 def _detached(column: pl.Series) -> pl.Series:
-    """The column with text of its own.
+    """Copy the column's text.
 
-    polars shares text between columns: one with some rows of another still has the text of all in its buffers, and
-    so would have a pickle or an Arrow file of it.
+    polars shares text buffers between columns: a column with some rows of another still contains
+    the text of all rows in its buffers, and so would a pickle or Arrow file of it.
     """
     return (
         pl.Series(column.name, column.to_list(), dtype=column.dtype)
@@ -350,21 +412,21 @@ def _detached(column: pl.Series) -> pl.Series:
 
 
 class _Columns(Mapping[str, Values]):
-    """Columns as plain arrays, each made when first asked for and then kept."""
+    """Columns as :class:`Values`, converted on first access and cached."""
 
     def __init__(self, native: Any, frame: Frame) -> None:
         self._native = native
         self._frame = frame
         self._names = dict.fromkeys(frame.names(native))
-        self._known: dict[str, Values] = {}
+        self._cache: dict[str, Values] = {}
 
     def __getitem__(self, name: str) -> Values:
-        if name not in self._known:
+        if name not in self._cache:
             if name not in self._names:
                 raise KeyError(name)
             column = self._frame.column(self._native, name)
-            self._known[name] = normalize(name, self._frame.extract(name, column))
-        return self._known[name]
+            self._cache[name] = normalize(name, self._frame.extract(name, column))
+        return self._cache[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
@@ -377,7 +439,7 @@ class _Columns(Mapping[str, Values]):
 
 
 def frame_of(native: Any) -> Frame:
-    """The adapter for that kind of frame."""
+    """Return the adapter for a frame."""
     if isinstance(native, dict):
         return DictFrame()
     if isinstance(native, pl.DataFrame):
@@ -386,18 +448,21 @@ def frame_of(native: Any) -> Frame:
         return PandasFrame()
     if nw.dependencies.is_pyarrow_table(native):
         return ArrowFrame()
-    raise TableError(f"No table can be made of {type(native).__name__}.")
+    raise TableError(
+        f"Cannot read a table from an object of type {type(native).__name__}.",
+        code="table.unsupported_type",
+    )
 
 
 def wrap(native: Any, origin: Origin) -> Table:
-    """The frame as a table, its names checked."""
+    """Return the frame as a table, after checking its column names."""
     frame = frame_of(native)
     check_names(frame.names(native))
     return Table(_Columns(native, frame), frame.rows(native), native, origin)
 
 
 def to_polars(table: Table) -> pl.DataFrame:
-    """The table as a polars frame; an index of pandas stays out, for it may name people."""
+    """Convert the table to a polars frame, without a pandas index, which may identify people."""
     if isinstance(table.native, pl.DataFrame):
         return table.native
     frame = frame_of(table.native)
@@ -405,7 +470,7 @@ def to_polars(table: Table) -> pl.DataFrame:
         frame.extract(name, frame.column(table.native, name)).series.alias(name)
         for name in table.names
     )
-    # NaN is how NumPy and pandas say missing.
+    # NumPy and pandas use NaN for missing values.
     return pl.DataFrame(
         [column.fill_nan(None) if column.dtype.is_float() else column for column in columns]
     )

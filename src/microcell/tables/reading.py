@@ -1,4 +1,4 @@
-"""Reading tables: from files by their suffix, and from frames."""
+"""Read tables from files, by suffix, and from frames."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,19 +31,20 @@ def read(
     decimal: str | None = None,
     na: Sequence[str] = (),
 ) -> Table:
-    """The table that a file or frame holds.
+    """Read a table from a file or a frame.
 
     Parameters
     ----------
     source
-        The path of a file (.csv, .tsv, .txt, .parquet, .arrow, .feather, .ipc, .jsonl, .ndjson, .xlsx, .xls, .ods,
-        .sav, .zsav, .dta, .sas7bdat, .xpt), or a pandas, polars or pyarrow table, anything that narwhals takes or
-        that speaks the Arrow C stream protocol, or a dict of arrays or lists. It is never changed. A
-        table that was read already is given back.
+        Path of a file (.csv, .tsv, .txt, .parquet, .arrow, .feather, .ipc, .jsonl, .ndjson, .xlsx,
+        .xls, .ods, .sav, .zsav, .dta, .sas7bdat, .xpt); a pandas, polars or pyarrow table, or any
+        object supported by narwhals or the Arrow C stream protocol; or a dict of arrays or lists.
+        It is never modified. A :class:`Table` is returned as it is.
     delimiter, encoding, quote, decimal
-        How a .csv, .tsv or .txt file is written; found out where left out. ``quote=""`` if quotes mean nothing.
+        Dialect of a .csv, .tsv or .txt file; detected automatically if omitted. ``quote=""`` if
+        quotes have no meaning.
     na
-        Words that stand for a missing value in such a file, besides the empty field.
+        Texts that mark a missing value in such a file, besides the empty field.
 
     Examples
     --------
@@ -57,13 +58,14 @@ def read(
         return _read_file(Path(source), options)
     if options != CsvOptions():
         raise OptionError(
-            "delimiter, encoding, quote, decimal and na are for .csv, .tsv and .txt files only."
+            "delimiter, encoding, quote, decimal and na apply only to .csv, .tsv and .txt files.",
+            code="option.unsupported",
         )
     return _read_frame(source)
 
 
 @dataclass(frozen=True)
-class _Binary:
+class _PolarsFormat:
     """A format that polars reads."""
 
     product: str
@@ -73,63 +75,81 @@ class _Binary:
 def _read_file(path: Path, options: CsvOptions) -> Table:
     suffix = path.suffix.lower()
     if suffix in _DELIMITERS:
-        parsed = parse_csv(_bytes_of(path), options, prefer=_DELIMITERS[suffix])
+        parsed = parse_csv(_read_bytes(path), options, prefer=_DELIMITERS[suffix])
         return wrap(parsed.frame, Origin("file", suffix, parsed.dialect, path=path))
     if options != CsvOptions():
         raise OptionError(
-            f"delimiter, encoding, quote, decimal and na are for .csv, .tsv and .txt files, not {suffix}."
+            "delimiter, encoding, quote, decimal and na apply only to .csv, .tsv and .txt files, "
+            f"not to {suffix}.",
+            code="option.unsupported",
         )
     if suffix in STAT_FORMATS:
-        _bytes_of(path, most=1)
-        found = read_statfile(path, suffix)
+        _read_bytes(path, limit=1)  # For its errors about files that cannot be read.
+        stat_file = read_statfile(path, suffix)
         return wrap(
-            found.frame, Origin("file", suffix, None, found.labels, found.value_labels, path)
+            stat_file.frame,
+            Origin("file", suffix, None, stat_file.labels, stat_file.value_labels, path),
         )
     if suffix in _SPREADSHEETS:
-        return wrap(read_spreadsheet(_bytes_of(path), path.name), Origin("file", suffix, path=path))
-    if suffix not in _BINARIES:
-        known = ", ".join((*_DELIMITERS, *_BINARIES, *_SPREADSHEETS, *STAT_FORMATS))
-        raise TableError(
-            f"{path.name!r}: unknown kind of file {suffix!r}. Give one of {known}, or a frame."
+        return wrap(
+            read_spreadsheet(_read_bytes(path), path.name), Origin("file", suffix, path=path)
         )
-    return wrap(_read_binary(path, _BINARIES[suffix]), Origin("file", suffix, path=path))
+    if suffix not in _POLARS_FORMATS:
+        supported = ", ".join((*_DELIMITERS, *_POLARS_FORMATS, *_SPREADSHEETS, *STAT_FORMATS))
+        raise TableError(
+            f"{path.name!r}: files with the suffix {suffix!r} cannot be read. Supported: "
+            f"{supported}.",
+            code="table.unknown_format",
+            path=str(path),
+        )
+    return wrap(_read_with_polars(path, _POLARS_FORMATS[suffix]), Origin("file", suffix, path=path))
 
 
-def _bytes_of(path: Path, *, most: int = -1) -> bytes:
+def _read_bytes(path: Path, *, limit: int = -1) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(most)
+            return file.read(limit)
     except FileNotFoundError:
-        raise TableError(f"No file {str(path)!r}. Check the path.") from None
+        raise TableError(
+            f"File {str(path)!r} does not exist.", code="table.not_found", path=str(path)
+        ) from None
     except IsADirectoryError:
-        raise TableError(f"{str(path)!r} is a folder. Give the path of one file in it.") from None
+        raise TableError(
+            f"{str(path)!r} is a folder, not a file.", code="table.unreadable", path=str(path)
+        ) from None
     except PermissionError:
         raise TableError(
-            f"No permission to read {str(path)!r}. Ask its owner, or copy it."
+            f"No permission to read {str(path)!r}.", code="table.unreadable", path=str(path)
         ) from None
     except OSError as error:
-        raise TableError(f"Cannot read {str(path)!r}: {error.strerror}.") from None
+        raise TableError(
+            f"Cannot read {str(path)!r}: {error.strerror}.", code="table.unreadable", path=str(path)
+        ) from None
 
 
-def _read_binary(path: Path, binary: _Binary) -> pl.DataFrame:
-    data = _bytes_of(path)
+def _read_with_polars(path: Path, file_format: _PolarsFormat) -> pl.DataFrame:
+    data = _read_bytes(path)
     if not data:
-        raise TableError(f"{path.name!r} is empty. Get the whole file.")
+        raise TableError(f"{path.name!r} is empty.", code="table.malformed", path=str(path))
     try:
-        return binary.read(BytesIO(data))
+        return file_format.read(BytesIO(data))
     except pl.exceptions.DuplicateError:
         raise TableError(
-            f"{path.name!r} has two columns of one name. Rename all but one."
+            f"{path.name!r} has two columns with the same name. Rename all but one.",
+            code="table.bad_names",
+            path=str(path),
         ) from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
         raise TableError(
-            f"{path.name!r} cannot be read as {binary.product}: it is damaged, cut in the middle, or of another "
-            "format. Get it again, or give the suffix that fits."
+            f"{path.name!r} cannot be read as {file_format.product}: it is damaged, truncated, or "
+            "in another format. Get it again, or correct its suffix.",
+            code="table.malformed",
+            path=str(path),
         ) from None
 
 
 def _read_ipc(data: BytesIO) -> pl.DataFrame:
-    # Both the file and the stream format go by the name of Arrow; the file format begins with a magic word.
+    # The file format and the stream format share suffixes; the file format has a magic number.
     if data.getvalue().startswith(b"ARROW1"):
         return pl.read_ipc(data)
     return pl.read_ipc_stream(data)
@@ -139,10 +159,10 @@ def _read_json(data: BytesIO) -> pl.DataFrame:
     return convert_dates(pl.read_ndjson(data, infer_schema_length=None))
 
 
-_BINARIES: dict[str, _Binary] = {
-    ".parquet": _Binary("Parquet", pl.read_parquet),
-    **dict.fromkeys((".arrow", ".feather", ".ipc"), _Binary("Arrow", _read_ipc)),
-    **dict.fromkeys((".jsonl", ".ndjson"), _Binary("JSON lines", _read_json)),
+_POLARS_FORMATS: dict[str, _PolarsFormat] = {
+    ".parquet": _PolarsFormat("Parquet", pl.read_parquet),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), _PolarsFormat("Arrow", _read_ipc)),
+    **dict.fromkeys((".jsonl", ".ndjson"), _PolarsFormat("JSON lines", _read_json)),
 }
 
 
@@ -155,7 +175,7 @@ def _read_frame(source: Any) -> Table:
 
 
 def _eager(source: Any) -> Any:
-    """The frame, if it is of a kind that comes back as it came; else the same as a polars frame."""
+    """The frame, if its type is kept in the release; otherwise a polars frame."""
     source = nw.to_native(source, pass_through=True)
     if isinstance(source, pl.DataFrame) or nw.dependencies.is_pandas_dataframe(source):
         return source
@@ -171,8 +191,9 @@ def _eager(source: Any) -> Any:
     if isinstance(frame, nw.DataFrame):
         return frame.to_polars()
     raise TableError(
-        f"A table cannot be read from {type(source).__name__}. Give the path of a file, a pandas, polars or pyarrow "
-        "table, or a dict of arrays."
+        f"Cannot read a table from an object of type {type(source).__name__}. Pass the path of a "
+        "file, a pandas, polars or pyarrow table, or a dict of arrays.",
+        code="table.unsupported_type",
     )
 
 
@@ -181,5 +202,6 @@ def _from_stream(source: Any) -> pl.DataFrame:
         return pl.DataFrame(source)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError, ValueError):
         raise TableError(
-            f"The Arrow data of {type(source).__name__} is not a table that can be read."
+            f"The Arrow data of {type(source).__name__} cannot be read as a table.",
+            code="table.unsupported_type",
         ) from None

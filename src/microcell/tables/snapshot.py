@@ -1,4 +1,4 @@
-"""Tables kept for later, whole: every type, category and label comes back as it was."""
+"""Lossless storage of tables as Parquet, with all types, categories and labels."""
 
 from collections.abc import Mapping
 from io import BytesIO
@@ -12,18 +12,18 @@ from microcell.tables.digests import digest
 from microcell.tables.frames import to_polars, wrap
 from microcell.tables.values import Dialect, Origin
 
-__all__ = ["as_kept", "from_parquet", "origin_from_dict", "origin_to_dict", "to_parquet"]
+__all__ = ["as_stored", "from_parquet", "origin_from_dict", "origin_to_dict", "to_parquet"]
 
 
-def as_kept(table: Table) -> Table:
-    """The table in the kind of frame in which it would come back; itself if it is of that kind."""
+def as_stored(table: Table) -> Table:
+    """Convert the table to the frame type in which :func:`from_parquet` returns it."""
     return table if isinstance(table.native, pl.DataFrame) else wrap(to_polars(table), table.origin)
 
 
 def to_parquet(table: Table) -> bytes:
-    """The contents of a Parquet file with all of the table, categories that no record has among it.
+    """Return the contents of a Parquet file with the whole table, including unused categories.
 
-    Read again and compared before it is given: :class:`TableError` if something would be lost.
+    The contents are read back and compared; raises :class:`TableError` if anything would be lost.
 
     Examples
     --------
@@ -39,21 +39,25 @@ def to_parquet(table: Table) -> bytes:
         kept = False
     if not kept:
         raise TableError(
-            "The table has a type of column that cannot be kept in a Parquet file. Convert it, or drop it."
+            "The table has a column type that cannot be stored in a Parquet file. Convert or "
+            "remove the column.",
+            code="table.format_limit",
         )
     return buffer.getvalue()
 
 
 def from_parquet(content: bytes, origin: Origin | None = None) -> Table:
-    """The table that :func:`to_parquet` was given, as a polars frame that came from ``origin``."""
+    """Return the table stored by :func:`to_parquet`, as a polars frame with this origin."""
     try:
         return wrap(pl.read_parquet(BytesIO(content)), origin or Origin("frame"))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
-        raise TableError("A table that was kept is damaged, or not Parquet.") from None
+        raise TableError(
+            "A stored table is damaged or not Parquet.", code="table.malformed"
+        ) from None
 
 
 def origin_to_dict(origin: Origin) -> dict[str, Any]:
-    """The origin as plain data for JSON, without its path; values that have labels stand in pairs with them."""
+    """Return the origin as plain data for JSON, without its path; value labels as pairs."""
     dialect = origin.dialect
     return {
         "source": origin.source,
@@ -68,11 +72,12 @@ def origin_to_dict(origin: Origin) -> dict[str, Any]:
 
 
 def origin_from_dict(data: Mapping[str, Any]) -> Origin:
-    """The origin that :func:`origin_to_dict` was made of.
+    """Restore an origin from :func:`origin_to_dict`.
 
     Examples
     --------
-    >>> origin = Origin("file", ".csv", Dialect(delimiter=";"), value_labels={"sex": {1: "f", 2: "m"}})
+    >>> labels = {"sex": {1: "f", 2: "m"}}
+    >>> origin = Origin("file", ".csv", Dialect(delimiter=";"), value_labels=labels)
     >>> origin_from_dict(origin_to_dict(origin)) == origin
     True
     """

@@ -1,4 +1,4 @@
-"""Columns as plain arrays: polars series to :class:`Values`, and numbers back to series."""
+"""Convert columns between NumPy arrays, polars series and :class:`Values`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from decimal import Decimal
 from math import isnan
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -17,34 +17,32 @@ from microcell.errors import TableError
 from microcell.model import Integers, Mask, Representatives, Storage, Table, Values
 
 __all__ = [
-    "A_DAY",
+    "UNITS_PER_DAY",
     "Dialect",
-    "DictFrame",
     "Extract",
-    "Frame",
     "Origin",
-    "are_days",
+    "are_dates",
     "array_from",
     "as_arrays",
+    "as_plain_types",
     "check_names",
     "extract_array",
     "extract_objects",
     "gather_index",
-    "has_clock",
+    "has_times",
     "normalize",
     "object_array",
     "pick_array",
-    "plain_texts",
-    "positions_of_twins",
-    "series_of_numbers",
-    "series_of_text",
-    "with_days",
+    "positions_of_duplicates",
+    "series_from_numbers",
+    "series_from_texts",
+    "with_dates",
 ]
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file of the CSV family is written. ``quote`` is empty where quotes mean nothing."""
+    """Dialect of a CSV file. ``quote`` is empty if quotes have no meaning."""
 
     delimiter: str = ","
     encoding: str = "utf-8"
@@ -56,8 +54,9 @@ class Dialect:
 class Origin:
     """Where a table came from.
 
-    ``path``, ``suffix`` and ``dialect`` are of the file; ``labels`` (column to label) and ``value_labels`` (column to
-    value to label) come from statistical files; ``timed`` are published columns whose records had times of day.
+    ``path``, ``suffix`` and ``dialect`` describe its file. ``labels`` (by column) and
+    ``value_labels`` (by column and value) come from statistical files. ``timed`` lists published
+    columns whose original values had times of day.
     """
 
     source: Literal["dict", "frame", "file"]
@@ -69,99 +68,76 @@ class Origin:
     timed: frozenset[str] = frozenset()
 
 
-_SHOWN = 6
+_MAX_LISTED = 6
 
 
 def check_names(names: Sequence[Any]) -> None:
-    """Nothing, if the names are text, not empty and each there once; :class:`TableError` else.
+    """Check that column names are text, not empty and unique.
 
-    The error gives positions and no names: in a file without a header the names are the first record's values.
+    Errors contain positions instead of names: in a file without a header, the names are values of
+    the first record.
     """
     if not names:
-        raise TableError("The table has no columns. Give one with a column for each attribute.")
+        raise TableError("The table has no columns.", code="table.bad_names")
     for position, name in enumerate(names, start=1):
         if not isinstance(name, str):
             raise TableError(
-                f"Column {position} has a name of type {type(name).__name__}. Give it a text name."
+                f"The name of column {position} has type {type(name).__name__}. Column names must "
+                "be text.",
+                code="table.bad_names",
+                position=position,
             )
         if not name.strip():
             raise TableError(
-                f"Column {position} of {len(names)} has no name. Name it in the header, or remove it (a header that "
-                "ends in a delimiter has one name too many)."
+                f"Column {position} of {len(names)} has no name. Name it in the header, or remove "
+                "it (a header that ends with a delimiter has one name too many).",
+                code="table.bad_names",
+                position=position,
             )
-    twins = positions_of_twins(names)
-    if twins:
-        each = "each " if len(twins) > 1 else ""
+    duplicates = positions_of_duplicates(names)
+    if duplicates:
+        each = "each " if len(duplicates) > 1 else ""
         raise TableError(
-            f"{_listing(twins)} {each}have the same name. Rename all but one; if the file has no header, begin it with "
-            "a line of column names."
+            f"{_listing(duplicates)} {each}have the same name. Rename all but one; if the file "
+            "has no header, add a line of column names.",
+            code="table.bad_names",
+            positions=duplicates,
         )
 
 
-def positions_of_twins(names: Iterable[str]) -> list[list[int]]:
-    """The positions, from 1, of each name that is there more than once.
+def positions_of_duplicates(names: Iterable[str]) -> list[list[int]]:
+    """Return the positions (from 1) of each name that occurs more than once.
 
     Examples
     --------
-    >>> positions_of_twins(["age", "sex", "age"])
+    >>> positions_of_duplicates(["age", "sex", "age"])
     [[1, 3]]
     """
-    found: dict[str, list[int]] = {}
+    positions_by_name: dict[str, list[int]] = {}
     for position, name in enumerate(names, start=1):
-        found.setdefault(name, []).append(position)
-    return [positions for positions in found.values() if len(positions) > 1]
+        positions_by_name.setdefault(name, []).append(position)
+    return [positions for positions in positions_by_name.values() if len(positions) > 1]
 
 
-def _listing(twins: list[list[int]]) -> str:
-    """Columns 1 and 3, columns 2, 4 and 5."""
+def _listing(duplicates: list[list[int]]) -> str:
+    """Describe positions: "Columns 1 and 3; columns 2, 4 and 5"."""
     groups = [
         f"columns {', '.join(map(str, positions[:-1]))} and {positions[-1]}"
-        for positions in twins[:_SHOWN]
+        for positions in duplicates[:_MAX_LISTED]
     ]
-    more = [f"{len(twins) - _SHOWN} more such groups"] if len(twins) > _SHOWN else []
+    more = [f"{len(duplicates) - _MAX_LISTED} more groups"] if len(duplicates) > _MAX_LISTED else []
     return "; ".join([*groups, *more]).capitalize()
 
 
 @dataclass(frozen=True, eq=False)
 class Extract:
-    """A column as a polars series, and its unit of time where polars has none such (``"s"``, kept as milliseconds)."""
+    """A column as a polars series.
+
+    ``unit`` is "s" for times in seconds, which polars lacks and the series stores as milliseconds.
+    """
 
     series: pl.Series
     unit: str | None = None
-
-
-class Frame(Protocol):
-    """A kind of frame. Columns are the frame's own column objects; *cells* are columns with one value a cell."""
-
-    def names(self, native: Any) -> list[Any]:
-        """The column names, as they are."""
-
-    def rows(self, native: Any) -> int:
-        """The number of rows."""
-
-    def column(self, native: Any, name: str) -> Any:
-        """The column of that name."""
-
-    def extract(self, name: str, column: Any) -> Extract:
-        """The column as a polars series."""
-
-    def pick(self, column: Any, rows: Integers, missing: Mask) -> Any:
-        """The column's values in those rows, missing where ``missing`` is true."""
-
-    def cast(self, column: Any, cells: Extract) -> Any:
-        """The cells in the type of ``column``."""
-
-    def text(self, column: Any, cells: pl.Series) -> Any:
-        """The cells in the text type that goes with ``column``."""
-
-    def spread(self, cells: Any, labels: Integers) -> Any:
-        """A column with the value of its cell for each record."""
-
-    def assemble(self, native: Any, names: Sequence[str], replaced: Mapping[str, Any]) -> Any:
-        """The frame with those columns, in that order, some of them replaced."""
-
-    def take(self, native: Any, rows: Integers) -> Any:
-        """The frame's rows at those positions, in that order."""
 
 
 def gather_index(rows: Integers, missing: Mask) -> pl.Series:
@@ -170,71 +146,76 @@ def gather_index(rows: Integers, missing: Mask) -> pl.Series:
     return frame.select(pl.when(~pl.col("missing")).then(pl.col("row"))).to_series()
 
 
-_CLOCK = "%Y-%m-%dT%H:%M:%S%.f"
+_DATETIME_FORMAT = "%Y-%m-%dT%H:%M:%S%.f"
 
 
-def plain_texts(frame: pl.DataFrame, *, keep: tuple[type[pl.DataType], ...] = ()) -> pl.DataFrame:
-    """The frame with NaN as missing, and with categories, durations, datetimes and times of day as text.
+def as_plain_types(
+    frame: pl.DataFrame, *, keep: tuple[type[pl.DataType], ...] = ()
+) -> pl.DataFrame:
+    """Convert categories, durations, datetimes and times to text, and NaN to null.
 
-    The types in ``keep`` stay as they are, but for datetimes with a time zone.
+    The types in ``keep`` are not converted, except datetimes with a time zone.
 
     Examples
     --------
     >>> from datetime import datetime
-    >>> plain_texts(pl.DataFrame({"at": [datetime(2024, 5, 1, 9, 30)]})).item()
+    >>> as_plain_types(pl.DataFrame({"at": [datetime(2024, 5, 1, 9, 30)]})).item()
     '2024-05-01T09:30:00'
     """
-    return frame.with_columns(_plain(column, keep) for column in frame)
+    return frame.with_columns(_as_plain_type(column, keep) for column in frame)
 
 
-def _plain(column: pl.Series, keep: tuple[type[pl.DataType], ...]) -> pl.Series:
+def _as_plain_type(column: pl.Series, keep: tuple[type[pl.DataType], ...]) -> pl.Series:
     dtype = column.dtype
     if dtype.is_float():
         return column.fill_nan(None)
     if isinstance(dtype, (pl.Categorical, pl.Enum)):
         return column.cast(pl.String)
     if isinstance(dtype, pl.Datetime) and dtype.time_zone:
-        return column.dt.to_string(_CLOCK + "%:z")
-    text = _FORMATS.get(dtype.base_type())
-    return column if text is None or isinstance(dtype, keep) else column.dt.to_string(text)
+        return column.dt.to_string(_DATETIME_FORMAT + "%:z")
+    text_format = _FORMATS.get(dtype.base_type())
+    if text_format is None or isinstance(dtype, keep):
+        return column
+    return column.dt.to_string(text_format)
 
 
 _FORMATS: dict[type[pl.DataType], str] = {
     pl.Duration: "iso",
-    pl.Datetime: _CLOCK,
+    pl.Datetime: _DATETIME_FORMAT,
     pl.Time: "%H:%M:%S%.f",
 }
 
 
-A_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
-"""The length of a day in each unit of datetimes."""
+UNITS_PER_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+"""Length of a day in each unit of datetimes."""
 
 
-def are_days(values: Values) -> bool:
-    """True for datetimes that are all at midnight.
+def are_dates(values: Values) -> bool:
+    """Return whether the values are datetimes that are all at midnight.
 
     Examples
     --------
     >>> from datetime import datetime
     >>> from microcell.tables import read
-    >>> are_days(read({"at": [datetime(2024, 5, 1), None]}).columns["at"])
+    >>> are_dates(read({"at": [datetime(2024, 5, 1), None]}).columns["at"])
     True
     """
     return (
         values.storage == "datetime"
-        and not (values.data[~values.missing] % A_DAY[str(values.unit)]).any()
+        and not (values.data[~values.missing] % UNITS_PER_DAY[str(values.unit)]).any()
     )
 
 
-def has_clock(values: Values) -> bool:
-    """True for datetimes of which one or more are not at midnight."""
-    return values.storage == "datetime" and not are_days(values)
+def has_times(values: Values) -> bool:
+    """Return whether the values are datetimes, not all of them at midnight."""
+    return values.storage == "datetime" and not are_dates(values)
 
 
-def with_days(frame: pl.DataFrame, table: Table) -> pl.DataFrame:
-    """The frame, which holds columns of the table, with datetimes that are all at midnight as dates.
+def with_dates(frame: pl.DataFrame, table: Table) -> pl.DataFrame:
+    """Convert datetimes that are all at midnight to dates.
 
-    Those with a time zone stay, and so do those that had a time of day before they were published.
+    ``frame`` has columns of ``table``. Columns with a time zone are not converted, nor columns that
+    had times of day before they were published.
     """
     timed = table.origin.timed if isinstance(table.origin, Origin) else ()
     return frame.with_columns(
@@ -242,7 +223,7 @@ def with_days(frame: pl.DataFrame, table: Table) -> pl.DataFrame:
         for column in frame
         if _is_local(column.dtype)
         and column.name not in timed
-        and are_days(table.columns[column.name])
+        and are_dates(table.columns[column.name])
     )
 
 
@@ -262,79 +243,27 @@ _FAMILIES: tuple[tuple[type, str], ...] = (
     (time, "time"),
     (timedelta, "duration"),
 )
-_COARSE = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
-_FINE = ("ms", "us", "ns")
+_COARSE_UNITS = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
+_FINE_UNITS = ("ms", "us", "ns")
 
 
-class DictFrame:
-    """Dicts of NumPy arrays."""
-
-    def names(self, native: dict[str, NDArray[Any]]) -> list[Any]:
-        """The keys."""
-        return list(native)
-
-    def rows(self, native: dict[str, NDArray[Any]]) -> int:
-        """The length of the arrays."""
-        return len(next(iter(native.values()), ()))
-
-    def column(self, native: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
-        """The array of that name."""
-        return native[name]
-
-    def extract(self, name: str, column: NDArray[Any]) -> Extract:
-        """The array as a polars series."""
-        return extract_array(name, column)
-
-    def pick(self, column: NDArray[Any], rows: Integers, missing: Mask) -> NDArray[Any]:
-        """The array's values in those rows."""
-        return pick_array(column, rows, missing)
-
-    def cast(self, column: NDArray[Any], cells: Extract) -> NDArray[Any]:
-        """The cells in the type of the array."""
-        return array_from(cells, column.dtype)
-
-    def text(self, column: NDArray[Any], cells: pl.Series) -> NDArray[Any]:  # noqa: ARG002
-        """The cells as an array of strings; of objects where some are missing."""
-        return (
-            object_array(cells.to_list())
-            if cells.null_count()
-            else np.array(cells.to_list(), dtype=np.str_)
-        )
-
-    def spread(self, cells: NDArray[Any], labels: Integers) -> NDArray[Any]:
-        """The value of its cell for each record."""
-        return np.asarray(cells[labels])
-
-    def assemble(
-        self,
-        native: dict[str, NDArray[Any]],
-        names: Sequence[str],
-        replaced: Mapping[str, NDArray[Any]],
-    ) -> dict[str, NDArray[Any]]:
-        """The dict with those arrays."""
-        return {name: replaced.get(name, native[name]) for name in names}
-
-    def take(self, native: dict[str, NDArray[Any]], rows: Integers) -> dict[str, NDArray[Any]]:
-        """The arrays' values at those positions."""
-        return {name: column[rows] for name, column in native.items()}
-
-
-def as_arrays(given: Mapping[Any, Any]) -> dict[Any, NDArray[Any]]:
-    """The dict with every column as a one-dimensional array, all of one length."""
-    arrays = {name: _as_array(name, column) for name, column in given.items()}
+def as_arrays(columns: Mapping[Any, Any]) -> dict[Any, NDArray[Any]]:
+    """Convert every column of a dict to a one-dimensional array and check their lengths."""
+    arrays = {name: _as_array(name, column) for name, column in columns.items()}
     lengths = {len(column) for column in arrays.values()}
     if len(lengths) > 1:
         listing = ", ".join(
             f"{name!r} has {len(column)}" for name, column in list(arrays.items())[:12]
         )
         raise TableError(
-            f"The columns are not of one length: {listing}. Give each one value a record."
+            f"The columns have different lengths: {listing}. Each needs one value per record.",
+            code="table.malformed",
         )
     return arrays
 
 
 def extract_array(name: str, column: NDArray[Any]) -> Extract:
-    """A NumPy array as a polars series."""
+    """Convert a NumPy array to a polars series."""
     if column.dtype.kind == "O":
         return Extract(extract_objects(name, column.tolist()))
     if column.dtype.kind in "Mm":
@@ -343,21 +272,21 @@ def extract_array(name: str, column: NDArray[Any]) -> Extract:
         column.dtype.kind == "f" and column.dtype.itemsize > 8
     ):
         raise TableError(
-            f"Column {name!r} has the NumPy type {column.dtype}, which is none of numbers, text, booleans and times. "
-            "Convert it, or remove it."
+            f"Column {name!r} has the NumPy type {column.dtype}, which is not supported. Convert "
+            "it to numbers, text, booleans or times, or remove it.",
+            code="table.unsupported_type",
+            column=name,
         )
     return Extract(pl.Series(name, column))
 
 
 def extract_objects(name: str, objects: list[Any]) -> pl.Series:
-    """A list of Python objects of one type, some of them missing, as a polars series."""
+    """Convert Python objects of one type, possibly with missing ones, to a polars series."""
     kinds = {kind: _family(kind) for kind in set(map(type, objects))}
     values = [None if _is_missing(item) else item for item in objects]
     present = {kinds[type(item)] for item in values if item is not None}
     if None in present or (len(present) > 1 and present != {"integer", "float"}):
-        raise TableError(
-            _mixed_message(name, [None if item is None else type(item) for item in values])
-        )
+        raise _mixed_types(name, [None if item is None else type(item) for item in values])
     if "float" in present:
         values = [None if item is None else float(item) for item in values]
     try:
@@ -370,12 +299,14 @@ def extract_objects(name: str, objects: list[Any]) -> pl.Series:
         OverflowError,
     ):
         raise TableError(
-            f"Column {name!r} holds objects that do not make one type. Convert it to one."
+            f"Column {name!r} contains objects that cannot be stored as one type. Convert them.",
+            code="table.unsupported_type",
+            column=name,
         ) from None
 
 
 def array_from(cells: Extract, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """A polars series as an array of type ``dtype``."""
+    """Convert a polars series to an array of type ``dtype``."""
     series = cells.series
     if dtype.kind == "O":
         return object_array(series.to_list())
@@ -389,7 +320,7 @@ def array_from(cells: Extract, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def pick_array(column: NDArray[Any], rows: Integers, missing: Mask) -> NDArray[Any]:
-    """The array's values in those rows, missing where ``missing`` is true."""
+    """Return the array's values in these rows, missing where ``missing`` is true."""
     picked = column[np.where(missing, 0, rows)] if len(column) else column[:0]
     if not missing.any():
         return picked
@@ -404,7 +335,7 @@ def pick_array(column: NDArray[Any], rows: Integers, missing: Mask) -> NDArray[A
 
 
 def object_array(items: Sequence[Any]) -> NDArray[Any]:
-    """A one-dimensional array of the objects, whatever they are."""
+    """Return a one-dimensional array of objects, without conversion."""
     array = np.empty(len(items), dtype=object)
     array[:] = items
     return array
@@ -415,18 +346,24 @@ def _as_array(name: Any, column: Any) -> NDArray[Any]:
         isinstance(column, Iterable) or hasattr(column, "__array__")
     ):
         raise TableError(
-            f"Column {name!r} is {type(column).__name__}, not an array or a list of values."
+            f"Column {name!r} is of type {type(column).__name__}, not an array or list of values.",
+            code="table.unsupported_type",
+            column=name,
         )
     if isinstance(column, np.ma.MaskedArray):
         return object_array(column.tolist())
     array = np.array(column) if hasattr(column, "__array__") else _array_of_items(list(column))
     if array.ndim != 1:
-        raise TableError(f"Column {name!r} has {array.ndim} dimensions. Give one value a record.")
+        raise TableError(
+            f"Column {name!r} has {array.ndim} dimensions, but each record needs one value.",
+            code="table.unsupported_type",
+            column=name,
+        )
     return array
 
 
 def _array_of_items(items: list[Any]) -> NDArray[Any]:
-    """A list as an array of its own type; of objects where NumPy would change the items (1 and "a" to "1" and "a")."""
+    """An array of the items' type, or of objects where NumPy would convert the items."""
     families = {_family(kind) for kind in set(map(type, items))}
     plain = len(families) == 1 and families <= {"boolean", "integer", "float", "text"}
     array = np.array(items) if plain or families == {"integer", "float"} else object_array(items)
@@ -435,14 +372,17 @@ def _array_of_items(items: list[Any]) -> NDArray[Any]:
 
 def _extract_times(name: str, column: NDArray[Any]) -> Extract:
     unit = np.datetime_data(column.dtype)[0]
-    target = _COARSE.get(unit, unit)
+    target = _COARSE_UNITS.get(unit, unit)
     if column.dtype.kind == "m" and target == "D":
         target = "s"
     if target == "s":
         return Extract(pl.Series(name, column.astype(f"{column.dtype.kind}8[ms]")), unit="s")
-    if target not in ("D", *_FINE):
+    if target not in ("D", *_FINE_UNITS):
         raise TableError(
-            f"Column {name!r} has the NumPy type {column.dtype}. Convert it to nanoseconds or coarser."
+            f"Column {name!r} has the NumPy type {column.dtype}. Convert it to nanoseconds or a "
+            "coarser unit.",
+            code="table.unsupported_type",
+            column=name,
         )
     return Extract(pl.Series(name, column.astype(f"{column.dtype.kind}8[{target}]")))
 
@@ -457,21 +397,27 @@ def _is_missing(item: Any) -> bool:
     return isinstance(item, (float, np.floating, Decimal)) and isnan(item)
 
 
-def _mixed_message(name: str, kinds: list[type | None]) -> str:
+def _mixed_types(name: str, kinds: list[type | None]) -> TableError:
     row, first = next((row, kind) for row, kind in enumerate(kinds, start=1) if kind is not None)
     other = next(
         (at for at, kind in enumerate(kinds, start=1) if kind and _family(kind) != _family(first)),
         None,
     )
     if other is None:
-        return (
-            f"Column {name!r} holds objects of type {first.__name__} (row {row}). A column must hold numbers, text, "
-            "booleans, dates or times: convert it, or remove it."
+        return TableError(
+            f"Column {name!r} contains objects of type {first.__name__} (row {row}). Columns must "
+            "contain numbers, text, booleans, dates or times: convert it, or remove it.",
+            code="table.unsupported_type",
+            column=name,
+            row=row,
         )
     second = kinds[other - 1]
-    return (
-        f"Column {name!r} mixes types: {first.__name__} in row {row}, {second.__name__ if second else ''} in row "
-        f"{other}. Convert it to one type."
+    return TableError(
+        f"Column {name!r} mixes types: {first.__name__} in row {row}, "
+        f"{second.__name__ if second else ''} in row {other}. Convert it to one type.",
+        code="table.unsupported_type",
+        column=name,
+        row=other,
     )
 
 
@@ -491,7 +437,9 @@ _INT64 = np.iinfo(np.int64)
 
 
 def normalize(name: str, extract: Extract) -> Values:
-    """The column as plain arrays; :class:`TableError` for types that are no attribute of a record (lists, bytes, ...).
+    """Convert a column to :class:`Values`.
+
+    Raises :class:`TableError` for types that are not supported (lists, bytes, ...).
 
     Examples
     --------
@@ -502,8 +450,10 @@ def normalize(name: str, extract: Extract) -> Values:
     storage = _STORAGES.get(series.dtype.base_type())
     if storage is None:
         raise TableError(
-            f"Column {name!r} holds {_type_name(series.dtype)} values. A column must hold numbers, text, booleans, "
-            "dates or times: take it apart into such columns, or remove it."
+            f"Column {name!r} contains {_type_name(series.dtype)} values. Columns must contain "
+            "numbers, text, booleans, dates or times: split it into such columns, or remove it.",
+            code="table.unsupported_type",
+            column=name,
         )
     missing = _missing(series)
     if missing.all() and (len(missing) or storage == "empty"):
@@ -511,33 +461,35 @@ def normalize(name: str, extract: Extract) -> Values:
     return _NORMALIZERS[storage](extract, missing, storage)
 
 
-def series_of_numbers(name: str, extract: Extract, numbers: Representatives) -> pl.Series:
-    """The numbers, in the scale of the column's :class:`Values`, as a series of the column's own type."""
+def series_from_numbers(name: str, extract: Extract, numbers: Representatives) -> pl.Series:
+    """Convert numbers, in the scale of the column's :class:`Values`, to a series of its type."""
     dtype = extract.series.dtype
     storage = _STORAGES.get(dtype.base_type())
     build = _BUILDERS.get(storage or "empty")
     if build is None:
         raise TableError(
-            f"Column {name!r} holds {_type_name(dtype)} values, so numbers cannot be published for it."
+            f"Column {name!r} contains {_type_name(dtype)} values, so numbers cannot be published "
+            "for it.",
+            code="table.unsupported_type",
+            column=name,
         )
     values = np.where(numbers.missing, np.zeros(1, numbers.values.dtype), numbers.values)
     cells = build(values, extract)
     return cells.gather(gather_index(np.arange(len(cells)), numbers.missing))
 
 
-def series_of_text(texts: Representatives) -> pl.Series:
-    """The strings as a series."""
-    values = [
-        None if gone else str(text) for text, gone in zip(texts.values, texts.missing, strict=True)
-    ]
+def series_from_texts(texts: Representatives) -> pl.Series:
+    """Convert strings to a series."""
+    pairs = zip(texts.values, texts.missing, strict=True)
+    values = [None if missing else str(text) for text, missing in pairs]
     return pl.Series(values, dtype=pl.String)
 
 
 def _missing(series: pl.Series) -> Mask:
     if series.dtype.is_float():
-        gone: Mask = np.isnan(series.to_numpy())  # NumPy gets NaN for missing
-        return gone
-    # Questions of each value are asked only where there is need: of ten thousand short columns they take seconds.
+        is_nan: Mask = np.isnan(series.to_numpy())  # polars converts nulls to NaN.
+        return is_nan
+    # is_null only where needed: for ten thousand short columns it takes seconds.
     return (
         series.is_null().to_numpy()
         if series.null_count()
@@ -551,14 +503,15 @@ def _filled(series: pl.Series) -> pl.Series:
 
 def _integers(extract: Extract, missing: Mask, storage: Storage) -> Values:
     filled = _filled(extract.series)
-    least, most = int(filled.min() or 0), int(filled.max() or 0)  # type: ignore[arg-type]
-    if least < _INT64.min or most > _INT64.max:
+    low = int(filled.min() or 0)  # type: ignore[arg-type]
+    high = int(filled.max() or 0)  # type: ignore[arg-type]
+    if low < _INT64.min or high > _INT64.max:
         return _floats(extract, missing, "float")
     return Values(storage, filled.cast(pl.Int64).to_numpy(), missing)
 
 
 def _floats(extract: Extract, missing: Mask, storage: Storage) -> Values:
-    """The numbers as floats; as text where floats cannot tell them apart, lest different values count as one."""
+    """Floats, or text if floats cannot tell the numbers apart: different values must not merge."""
     floats = extract.series.cast(pl.Float64)
     if not extract.series.dtype.is_float() and floats.n_unique() != extract.series.n_unique():
         return _texts(extract, missing, "text")
@@ -593,9 +546,10 @@ def _unit_of(dtype: pl.DataType) -> str:
 
 def _build_integers(values: NDArray[Any], extract: Extract) -> pl.Series:
     dtype = extract.series.dtype
-    low, high = int(dtype.min().pipe(_scalar)), int(dtype.max().pipe(_scalar))  # type: ignore[attr-defined]
+    low = int(_scalar(dtype.min()))  # type: ignore[attr-defined]
+    high = int(_scalar(dtype.max()))  # type: ignore[attr-defined]
     rounded = values if values.dtype.kind in "iu" else np.rint(values)
-    # Python's integers: a float near the end of the range may round to just beyond it.
+    # Python integers: a float near the end of the range may round to a number beyond it.
     return pl.Series([min(max(int(value), low), high) for value in rounded.tolist()], dtype=dtype)
 
 

@@ -1,4 +1,4 @@
-"""Writing tables to files."""
+"""Write tables to files."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -16,7 +16,7 @@ from microcell.tables.formats import (
 )
 from microcell.tables.frames import to_polars
 from microcell.tables.reading import read
-from microcell.tables.values import Dialect, Origin, plain_texts, with_days
+from microcell.tables.values import Dialect, Origin, as_plain_types, with_dates
 
 __all__ = ["check_suffix", "check_writable", "read_back", "write"]
 
@@ -25,14 +25,15 @@ _TEXTS = (*_DIALECTS, ".jsonl", ".ndjson")
 
 
 def write(table: Table, path: str | Path, *, suffix: str | None = None, days: bool = True) -> None:
-    """Write the table to exactly ``path``, in the format of ``suffix`` (the path's own if left out).
+    """Write the table to ``path``, in the format of ``suffix`` (by default that of the path).
 
-    CSV is written in UTF-8, in the dialect that the table was read in if from a file of that suffix; a missing value
-    is an empty field. Statistical files keep their labels. An index of pandas is not written, for it may name people:
-    make it a column to have it in the file. Types that a format lacks become ISO text. Categories that no record has
-    are left out, and an order among the others is kept. In text, datetimes of a column that are all at midnight are
-    written as dates, unless ``days`` is false: the files of one data set must write a column alike. What does not fit
-    the format is refused, as :func:`check_writable` does, before the file is touched.
+    CSV is written in UTF-8; if the table was read from a file with the same suffix, in the dialect
+    of that file. A missing value is an empty field. Statistical files keep their labels. A pandas
+    index is not written, because it may identify people: make it a column to include it. Types that
+    a format lacks are written as ISO text. Unused categories are removed; the order of the others
+    is kept. In text formats, a column of datetimes that are all at midnight is written as dates,
+    unless ``days`` is false (all files of one data set must agree). A table that does not fit the
+    format is rejected before the file is opened; see :func:`check_writable`.
     """
     path = Path(path)
     suffix = (suffix or path.suffix).lower()
@@ -41,27 +42,40 @@ def write(table: Table, path: str | Path, *, suffix: str | None = None, days: bo
     frame = to_polars(table)
     _check(frame, suffix)
     if days and suffix in _TEXTS:
-        frame = with_days(frame, table)
+        frame = with_dates(frame, table)
     try:
         _write(_with_used_categories(frame), path, suffix, origin)
     except FileNotFoundError:
-        raise TableError(f"The folder of {str(path)!r} does not exist. Make it first.") from None
+        raise TableError(
+            f"The folder of {str(path)!r} does not exist. Create it first.",
+            code="table.unwritable",
+            path=str(path),
+        ) from None
     except IsADirectoryError:
-        raise TableError(f"{str(path)!r} is a folder. Give the path of a file.") from None
+        raise TableError(
+            f"{str(path)!r} is a folder, not a file.", code="table.unwritable", path=str(path)
+        ) from None
     except PermissionError:
-        raise TableError(f"No permission to write {str(path)!r}. Choose another folder.") from None
+        raise TableError(
+            f"No permission to write {str(path)!r}. Choose another folder.",
+            code="table.unwritable",
+            path=str(path),
+        ) from None
     except OSError as error:
         raise TableError(
-            f"Cannot write {str(path)!r}: {error.strerror or 'the system refused'}."
+            f"Cannot write {str(path)!r}: {error.strerror or 'unknown reason'}.",
+            code="table.unwritable",
+            path=str(path),
         ) from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         raise TableError(
-            f"The table holds types that a {suffix} file cannot hold. Use .parquet."
+            f"A {suffix} file cannot store the types of this table. Use .parquet.",
+            code="table.format_limit",
         ) from None
 
 
 def check_suffix(suffix: str) -> None:
-    """Refuse a suffix of no format that tables can be written in."""
+    """Check that tables can be written in the format of this suffix."""
     writable = (
         *_DIALECTS,
         *_WRITERS,
@@ -71,18 +85,22 @@ def check_suffix(suffix: str) -> None:
         return
     if suffix.lower() in STAT_FORMATS:
         raise TableError(
-            f"{suffix} files cannot be written. Use .xpt, which SAS reads too, or .parquet."
+            f"{suffix} files cannot be written. Use .xpt, which SAS can read, or .parquet.",
+            code="table.unknown_format",
+            suffix=suffix,
         )
-    known = ", ".join(writable)
     raise TableError(
-        f"Tables cannot be written as {suffix or 'a file without a suffix'!r}. Use one of {known}."
+        f"Tables cannot be written as {suffix or 'a file without suffix'}. Use one of "
+        f"{', '.join(writable)}.",
+        code="table.unknown_format",
+        suffix=suffix,
     )
 
 
 def check_writable(table: Table, suffix: str, *, drop: Collection[str] = ()) -> None:
-    """Nothing, if :func:`write` can write the table, without the columns in ``drop``, to a file of that suffix.
+    """Check that :func:`write` can write the table, without the columns in ``drop``.
 
-    :class:`TableError` else, which names the column that does not fit and says what the format allows. Nothing is
+    Raises :class:`TableError`, which names the column that does not fit the format. Nothing is
     written.
 
     Examples
@@ -90,14 +108,12 @@ def check_writable(table: Table, suffix: str, *, drop: Collection[str] = ()) -> 
     >>> check_writable(read({"age": [31, 52]}), ".dta")
     """
     check_suffix(suffix)
-    left_out = set(drop)
-    _check(
-        to_polars(table)[:, [name for name in table.names if name not in left_out]], suffix.lower()
-    )
+    kept = [name for name in table.names if name not in set(drop)]
+    _check(to_polars(table)[:, kept], suffix.lower())
 
 
 def read_back(table: Table, path: Path) -> Table:
-    """The file that :func:`write` made of the table, read in the dialect it was written in."""
+    """Read the file that :func:`write` created from the table, in the dialect it was written in."""
     suffix = path.suffix.lower()
     if suffix not in _DIALECTS:
         return read(path)
@@ -119,7 +135,7 @@ def _check(frame: pl.DataFrame, suffix: str) -> None:
 
 
 def _with_used_categories(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame without the names of categories that no record has; polars writes such names for Enums only."""
+    """Remove unused categories, which polars writes for Enum columns."""
     return frame.with_columns(
         _used(column) for column in frame if isinstance(column.dtype, pl.Enum)
     )
@@ -130,7 +146,7 @@ def _used(column: pl.Series) -> pl.Series:
 
 
 def _write(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin) -> None:
-    # Opening it first tells a folder that is missing or not writable from a table that does not fit the format.
+    # Open the file first, to tell an unwritable folder from a table that does not fit the format.
     path.open("wb").close()
     if suffix in STAT_FORMATS:
         write_statfile(frame, path, suffix, origin)
@@ -141,7 +157,7 @@ def _write(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin) -> None
 
 
 def _dialect_for(origin: Origin, suffix: str) -> Dialect:
-    """The dialect that the table was read in, if from a file of that suffix; else the suffix's own."""
+    """The dialect that the table was read in, if from this suffix; otherwise the default."""
     return (
         origin.dialect
         if origin.dialect is not None and origin.suffix == suffix
@@ -150,9 +166,9 @@ def _dialect_for(origin: Origin, suffix: str) -> Dialect:
 
 
 def _write_csv(frame: pl.DataFrame, path: Path, dialect: Dialect) -> None:
-    texts = plain_texts(frame)
+    texts = as_plain_types(frame)
     if frame.width == 1:
-        # A blank line at the end of a file is no record, so a lone missing value must be a quoted empty field.
+        # A blank line at the end is not a record, so a lone missing value must be quoted.
         texts = texts.with_columns(pl.all().cast(pl.String).fill_null(""))
     texts.write_csv(
         path,
@@ -168,12 +184,12 @@ def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
 
 
 def _write_ipc(frame: pl.DataFrame, path: Path) -> None:
-    # The newest form of Arrow shares text, and would write that of values which the column had before it was published.
+    # The newest Arrow format shares text buffers, and would write values from before publishing.
     frame.write_ipc(path, compat_level=pl.CompatLevel.oldest())
 
 
 def _write_json(frame: pl.DataFrame, path: Path) -> None:
-    plain_texts(frame).write_ndjson(path)
+    as_plain_types(frame).write_ndjson(path)
 
 
 _WRITERS: dict[str, Callable[[pl.DataFrame, Path], None]] = {
