@@ -8,7 +8,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src"
 
 LAYERS = [
-    {"errors", "progress", "kernels"},
+    {"_display", "errors", "progress", "kernels"},
     {"_atomic", "kinds"},
     {"model"},
     {"_validation"},

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from microcell.measures.registry import measures
 from microcell.model import Audit, Comparison, Correlations, Measure, Projection, Quantiles
 
 MANIFEST = {
@@ -40,7 +41,9 @@ MANIFEST = {
 
 
 def measure(name, value, unit="records", lower=True):
-    return Measure(name, value, unit, lower, f"What {name} means, in one sentence.")
+    zero = name in measures() and measures()[name].must_be_zero
+    meaning = f"What {name} means, in one sentence."
+    return Measure(name, value, unit, lower, meaning, must_be_zero=zero)
 
 
 def example(
@@ -59,8 +62,8 @@ def example(
         measure("classes", len(sizes), "classes", lower=False),
         measure("records", rows, lower=False),
         measure("records_dropped", 100),
-        measure("records_unaccounted", strange),
         measure("identifiers_left", left, "columns"),
+        measure("records_unaccounted", strange),
         *(measure(name, value) for name, value in (faults or {}).items()),
         measure("distortion", 0.0625, "share"),
         *(measure(f"distortion.{key}", 0.125, "share") for key in keys),

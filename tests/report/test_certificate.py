@@ -38,9 +38,9 @@ def test_it_tells_what_there_is_to_sign():
     assert "Survey of thyroid health" in text
     assert guarantee(full()) in text
     assert "1 of 3 requirements is missed." in text
-    assert "✗ Information lost at most 0.05 0.062 missed by 0.012" in text
+    assert "✗ Information loss at most 0.05 0.062 missed by 0.012" in text
     assert "✓ k at least 5 5 met, just" in text
-    assert "Re-identification, at worst" in text
+    assert "Highest re-identification risk" in text
     assert "Dependence lost" in text
     assert MANIFEST["output"]["sha256"] in text.replace(" ", "")
     assert "2026-11-16 10:00:00 UTC" in text

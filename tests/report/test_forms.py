@@ -69,6 +69,7 @@ def test_json_tells_measures_in_full_and_no_category():
         "lower_is_better": False,
         "meaning": "What k means, in one sentence.",
         "interval": None,
+        "must_be_zero": False,
     }
     assert facts["class_sizes"] == [{"size": 5, "classes": 391}, {"size": 9, "classes": 5}]
     assert "manifest" not in facts

@@ -170,7 +170,7 @@ def test_the_verdict_is_told_with_signs_and_words(page):
     text = told(page)
     assert "1 of 3 requirements is missed." in text
     assert "k at least 5 5 ✓ met, just" in text
-    assert "Information lost at most 0.05 0.0625 ✗ missed by 0.0125" in text
+    assert "Information loss at most 0.05 0.0625 ✗ missed by 0.0125" in text
     assert "t-closeness at most 0.4 0.3125 ✓ met, 0.0875 to spare" in text
     assert (
         "What must be 0 in any release is 0: identifiers left and records unaccounted for." in text
@@ -191,7 +191,7 @@ def test_risk_and_utility_stand_side_by_side(page):
         8,
     ]
     text = told(f"<section>{sides[sides.index('<div') : sides.index('</section>')]}</section>")
-    assert "Re-identification, at worst 20 % Chance of guessing" in text
+    assert "Highest re-identification risk 20 % Probability of guessing" in text
     assert "Records found again 12.3 % By someone" in text
 
 

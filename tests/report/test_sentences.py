@@ -82,7 +82,7 @@ def test_facts():
     assert told["Smallest class"] == "5 records"
     assert told["Class sizes"] == "5 to 9, median 5"
     assert told["Records"] == "2,100 in the original, 2,000 published"
-    assert told["Information lost"] == "6.25 %"
+    assert told["Information loss"] == "6.25 %"
     assert {fact.label for fact in facts(example(sizes=[]))} >= {"Smallest class", "Records"}
 
 

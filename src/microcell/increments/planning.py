@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from microcell import methods, progress
+from microcell._display import count, short_repr
 from microcell.errors import OptionError
 from microcell.increments.arrivals import Arrivals, as_arrivals
 from microcell.increments.schedules import (
@@ -25,7 +26,6 @@ from microcell.increments.timing import TimeCurve, calibrate, fit_curve, power_c
 from microcell.increments.trials import measure_increments
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.model import Encoded, Floats, Integers, Schema
-from microcell.model._display import count, short_repr
 from microcell.release import prepare
 
 __all__ = [

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from microcell import auditing, encoding, methods, progress, tables
+from microcell._display import count, short_repr
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TooFewRecordsError
 from microcell.methods.increments import add_batch, check_strategy, order_by_coordinates
 from microcell.model import Encoding, Floats, Integers, Partition, Schema, Table
-from microcell.model._display import count, short_repr
 from microcell.model.manifest import BatchSection, MethodSection
 from microcell.release import manifest as manifests
 from microcell.release import prepare

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from microcell import tables
+from microcell._display import count, short_repr
 from microcell.errors import OptionError, TableError
 from microcell.increments.session import (
     Batch,
@@ -33,7 +34,6 @@ from microcell.increments.session import (
     start_state,
 )
 from microcell.model import Encoding, Integers, Schema, Table
-from microcell.model._display import count, short_repr
 from microcell.release import prepare
 from microcell.release.partition import Request
 from microcell.release.publish import Release, check_outputs

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from microcell import progress
+from microcell._display import record_repr
 from microcell.errors import OptionError
 from microcell.model import Floats
 
@@ -47,6 +48,8 @@ class TimeCurve:
     c: float = 0.0
     error: float = 0.0
     sizes: tuple[int, ...] = ()
+
+    __repr__ = record_repr
 
     def seconds(self, records: float) -> float:
         """Return the time for this many records, 0 for none."""

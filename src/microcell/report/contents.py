@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from microcell.errors import OptionError
-from microcell.measures.glossary import GLOSSARY, base_of, label_of
+from microcell.measures.registry import base_name, label, measures
 from microcell.model import Audit, Check, Correlations, Integers, Measure
 from microcell.report.wording import Fact, amount, counted, listing
 
@@ -65,7 +65,7 @@ def trim_audit(audit: Audit) -> Audit:
     Examples
     --------
     >>> from microcell.model import Measure
-    >>> lost = Measure("distortion", 0.123456, "share", True, "Information lost.")
+    >>> lost = Measure("distortion", 0.123456, "share", True, "Information loss.")
     >>> audit = Audit(("age",), 9, 9, {"distortion": lost}, np.array([3, 3, 3]), notes=("Row 7 was odd.",))
     >>> trim_audit(audit)["distortion"], trim_audit(audit).notes
     (0.12, ())
@@ -117,18 +117,14 @@ def _pick(part: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _trim_measure(measure: Measure) -> Measure:
-    entry = GLOSSARY.get(base_of(measure.name))
+    entry = measures().get(base_name(measure.name))
     if entry is not None and entry.exact:
         return measure
     interval = measure.interval and (_shorten(measure.interval[0]), _shorten(measure.interval[1]))
     # The sentence of a measure may tell more than its number; that of the glossary tells of no table.
     column = measure.name.partition(".")[2]
     meaning = (
-        _UNKNOWN
-        if entry is None
-        else f"The same, of {column} alone."
-        if column
-        else entry.definition
+        _UNKNOWN if entry is None else f"The same, of {column} alone." if column else entry.meaning
     )
     return replace(measure, value=_shorten(measure.value), interval=interval, meaning=meaning)
 
@@ -153,7 +149,7 @@ class Finding:
     @property
     def label(self) -> str:
         """The measure's name for people."""
-        return label_of(self.measure.name)
+        return label(self.measure.name)
 
     @property
     def bound(self) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from microcell.measures.glossary import defined, grouped, label_of
+from microcell.measures.registry import label
+from microcell.measures.sections import arrange, definitions
 from microcell.model import Audit
 from microcell.report import figures
 from microcell.report.contents import Contents, homogeneous
@@ -42,15 +43,15 @@ def compose(contents: Contents) -> str:
         verdict=contents.verdict,
         headlines=headlines(audit),
         roles=roles(contents.manifest),
-        groups=grouped(audit),
+        groups=arrange(audit),
         homogeneous=homogeneous(audit),
-        definitions=defined(audit.measures.values()),
+        definitions=definitions(audit.measures.values()),
         making=making(contents.manifest),
         command=rerun(contents.manifest),
         cells=None if picture is None else b64encode(picture).decode("ascii"),
         amount=amount,
         direction=direction,
-        label_of=label_of,
+        label_of=label,
         sampled=sampled,
         **_figures(audit),
     )

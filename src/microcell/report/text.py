@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
-from microcell.measures.glossary import grouped
+from microcell.measures.sections import arrange
 from microcell.model import Measure
 from microcell.report.contents import Contents, Verdict, homogeneous
 from microcell.report.headlines import Headline, headlines
@@ -97,7 +97,7 @@ def _paragraphs(items: Sequence[Fact]) -> Iterator[str]:
 
 def _measures(contents: Contents) -> Iterator[list[str]]:
     """A block a group: one line a measure, its meaning wrapped in the last column."""
-    for group in grouped(contents.audit):
+    for group in arrange(contents.audit):
         rows = [_row(measure) for measure in (*group.overall, *group.by_column)]
         yield from _section(group.heading, _aligned([_HEADINGS, *rows], "<><<"))
 

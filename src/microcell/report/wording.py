@@ -87,7 +87,7 @@ def facts(audit: Audit) -> tuple[Fact, ...]:
         )
     )
     if "distortion" in audit.measures:
-        found.append(Fact("Information lost", f"{100 * audit['distortion']:.3g} %"))
+        found.append(Fact("Information loss", f"{100 * audit['distortion']:.3g} %"))
     return tuple(found)
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from microcell._display import count, short_repr
 from microcell.cells import Cells, load_cells
 from microcell.errors import OptionError
 from microcell.kernels.participation import failures_of_cells, figures, participant_failure
 from microcell.model import Encoding, Floats, Integers
-from microcell.model._display import count, short_repr
 from microcell.surveys.participation import table_failure
 
 __all__ = [
