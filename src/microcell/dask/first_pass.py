@@ -14,6 +14,9 @@ from microcell.dask.arrow import arrow, concatenate
 from microcell.encoding import fit_confidential, sampling_weights
 from microcell.errors import OptionError
 from microcell.kernels.arrays import sum_of_squares, unit_vectors
+from microcell.kinds import kind_of
+from microcell.kinds.nominal import indicator_height
+from microcell.kinds.numeric import scale_exponent
 from microcell.model import Column, EncodedColumn, Encoding, Floats, Integers, Schema, Table, Values
 
 __all__ = [
@@ -129,8 +132,6 @@ def check_confidential(schema: Schema, fitted: Encoding | None = None) -> None:
         )
 
 
-_NUMBERS = ("numeric", "datetime")
-
 Key = tuple[str | None, ...]
 """The values of a stratum, by their names; None where missing."""
 
@@ -203,7 +204,7 @@ def survey_table(
     With ``confidential``, also what they tell of the confidential columns.
     """
     columns = (*schema.quasi, *(schema.confidential if confidential else ()))
-    checked = tuple(c for c in columns if c.kind in (*_NUMBERS, "location") or c.order is not None)
+    checked = tuple(c for c in columns if _has_moments(c) or c.order is not None)
     fitted = encoding.fit(table, Schema(quasi=checked)) if table.rows else Encoding(())
     sampling_weights(table, schema)
     by_name = {column.name: column for column in fitted.columns}
@@ -215,16 +216,8 @@ def survey_table(
     return Survey(
         read,
         table.rows,
-        {
-            c.name: _moments(table, c, by_name.get(c.name))
-            for c in columns
-            if c.kind in (*_NUMBERS, "location")
-        },
-        {
-            c.name: _count_values(table, c.name)
-            for c in columns
-            if c.kind in ("ordinal", "nominal", "code")
-        },
+        {c.name: _moments(table, c, by_name.get(c.name)) for c in columns if _has_moments(c)},
+        {c.name: _count_values(table, c.name) for c in columns if not _has_moments(c)},
         {c.name: _storage(table.columns[c.parts[0]]) for c in columns},
         Counter(dict(zip(keys, np.bincount(labels, minlength=len(keys)).tolist(), strict=True))),
         table.native.select(names).take(arrow().array(rows)),
@@ -264,9 +257,14 @@ def _names_at(values: Values, rows: Integers) -> list[str | None]:
 # ---------------------------------------------------------------------------------------------- parts
 
 
+def _has_moments(column: Column) -> bool:
+    """Return whether the column is fitted from its mean and variance, not from its names."""
+    return kind_of(column).layout in ("line", "sphere")
+
+
 def _moments(table: Table, column: Column, fitted: EncodedColumn | None) -> Moments:
     """The moments of a part, from its own fit, which keeps the digits of values however large."""
-    if column.kind == "location":
+    if kind_of(column).layout == "sphere":
         return _moments_of_places(table, column)
     values = table.columns[column.name]
     data = values.data[~values.missing]
@@ -362,7 +360,7 @@ def _fit_moments(column: Column, survey: Survey) -> EncodedColumn:
     blank = EncodedColumn(column.name, str(column.kind), column.parts, storage, unit, weight)  # type: ignore[arg-type]
     if moments.count == 0 or moments.low == moments.high:
         return blank
-    if column.kind == "location":
+    if kind_of(column).layout == "sphere":
         scale = sqrt(moments.variance / 2)
         return replace(
             blank, centre=np.array([float(mean) for mean in moments.means]), scale=np.full(3, scale)
@@ -370,7 +368,7 @@ def _fit_moments(column: Column, survey: Survey) -> EncodedColumn:
     (low,), (high,), (mean,) = moments.low, moments.high, moments.means
     # As in memory: an origin that is a round number near the mean, and the rest of the mean as a float.
     half = float(Fraction(high) / 2 - Fraction(low) / 2)
-    exponent = 0 if isinstance(low, int) else _exponent(half)
+    exponent = 0 if isinstance(low, int) else scale_exponent(half)
     unit_of = Fraction(2) ** exponent
     deviation = _root(moments.variance * unit_of**2)
     grid = (
@@ -384,13 +382,6 @@ def _fit_moments(column: Column, survey: Survey) -> EncodedColumn:
         centre=np.array([float(mean * unit_of - origin)]),
         scale=np.array([deviation]),
     )
-
-
-def _exponent(half: float) -> int:
-    """The power of two that brings values so far apart away from the ends of what floats can hold."""
-    if half > 2.0**1000:
-        return -100
-    return 600 if half < 2.0**-900 else 0
 
 
 def _root(square: Fraction) -> float:
@@ -422,10 +413,10 @@ def _fit_counts(column: Column, survey: Survey, *, confidential: bool) -> Encode
     own = fitted if fitted.counts is None else replace(fitted, counts=counts)
     if fitted.constant:
         return own
-    if column.kind == "nominal":
+    if kind_of(column).layout == "indicators":
         marked = counts[len(counts) - fitted.dimensions :]
-        indicator = 1.0 if fitted.dimensions == 1 else 1.0 / sqrt(2.0)
-        return replace(own, centre=marked * indicator / counts.sum())
+        height = indicator_height(fitted.dimensions)
+        return replace(own, centre=marked * height / counts.sum())
     return _moved(own, counts / counts.sum())
 
 

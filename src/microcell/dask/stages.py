@@ -48,6 +48,7 @@ from microcell.dask.tasks import (
     weigh,
 )
 from microcell.errors import GuaranteeError, OptionError, SchemaError, TooFewRecordsError
+from microcell.kinds import kind_of
 from microcell.model import Schema
 from microcell.release import prepare
 from microcell.schema import resolve
@@ -253,7 +254,11 @@ def _convert(reading: Mapping[str, Any], paths: tuple[Path, Path]) -> None:
 
 def _check_orders(schema: Schema, ordered: set[str]) -> None:
     for column in schema.quasi:
-        if column.name in ordered and column.kind in (None, "ordinal") and column.order is None:
+        if (
+            column.name in ordered
+            and (column.kind is None or kind_of(column).takes_order)
+            and column.order is None
+        ):
             raise SchemaError(
                 f"Column {column.name!r} has ordered categories, whose order is not read from a data set. Give the "
                 "order in the schema, or another kind."

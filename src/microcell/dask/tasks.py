@@ -24,7 +24,8 @@ from microcell.dask.sources import Part
 from microcell.encoding import sampling_weights
 from microcell.errors import GuaranteeError, MicrocellError
 from microcell.kernels.arrays import centroids, unit_vectors
-from microcell.kinds.losses import Loss, lose_changes, lose_characters
+from microcell.kinds import CategoricalKind, kind_of
+from microcell.kinds.losses import Loss
 from microcell.measures.pairs import ColumnPairs
 from microcell.measures.utility import ColumnLoss
 from microcell.methods.search import refine_labels
@@ -79,16 +80,16 @@ def lose(
     own = replace(
         schema,
         quasi=tuple(
-            replace(column, order=fitted.names) if column.kind == "ordinal" else column
+            replace(column, order=fitted.names) if kind_of(column).takes_order else column
             for column, fitted in zip(schema.quasi, encoding.columns, strict=True)
         ),
     )
     found = auditing.column_losses(ColumnPairs(table, published, own, np.arange(table.rows)))
     out = []
     for item, fitted in zip(found, encoding.columns, strict=True):
-        if item.column.kind in ("nominal", "code"):
+        if isinstance(kind_of(item.column), CategoricalKind):
             out.append(_of_names(item, table, each))
-        elif item.column.kind == "location":
+        elif kind_of(item.column).layout == "sphere":
             out.append(_of_places(item, table, each))
         else:
             coordinates = points[:, fitted.first : fitted.last] / np.sqrt(fitted.weight)
@@ -145,7 +146,9 @@ def _whole_of_sums(column: Column, parts: Sequence[Lost]) -> float:
     sums = [fsum(axis) for axis in zip(*(part.sums for part in parts), strict=True)]
     if weight == 0:
         return 0.0
-    if column.kind == "location":  # unit vectors, to the unit vector of their mean direction
+    if (
+        kind_of(column).layout == "sphere"
+    ):  # unit vectors, to the unit vector of their mean direction
         return max(0.0, 2 * (weight - float(np.linalg.norm(sums))))
     return max(0.0, fsum(part.squares for part in parts) - sums[0] ** 2 / weight)
 
@@ -154,9 +157,9 @@ def _whole_of_names(column: Column, parts: Sequence[Lost]) -> float:
     together: Counter[str] = sum((part.names or Counter() for part in parts), Counter())
     names = sorted(together)
     codes, weights = np.arange(len(names)), np.array([together[name] for name in names])
-    if column.kind == "nominal":
-        return lose_changes(codes, codes, weights).whole
-    return lose_characters(codes, codes, weights, names=names).whole
+    kind = kind_of(column)
+    assert isinstance(kind, CategoricalKind)
+    return kind.lose(codes, codes, weights, names=names).whole
 
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
