@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from microcell import encoding
-from microcell._display import record_repr
+from microcell._display import count, record_repr, short_repr
 from microcell.cells import Cells
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TableError
 from microcell.kinds import kind_of
@@ -289,9 +289,12 @@ class SurveyCheck:
 
     def __repr__(self) -> str:
         n_failed = sum(not finding.holds for finding in self.findings)
-        return (
-            f"SurveyCheck({self.cells} {self.kind} cells, k={self.k}, holds={self.holds}, "
-            f"{n_failed} of {len(self.findings)} checks failed)"
+        return short_repr(
+            self,
+            count(self.cells, f"{self.kind} cell"),
+            f"{n_failed} of {count(len(self.findings), 'check')} failed",
+            k=self.k,
+            holds=self.holds,
         )
 
     @property
