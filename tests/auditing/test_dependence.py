@@ -41,11 +41,11 @@ def of_one(column, values, classes):
     return measured(table(y=values), schema_of(column), classes)
 
 
-# ---------------------------------------------------------------------------------------------- plain oracle
+# ------------------------------------------------------------------------------------ plain oracle
 
 
 def lose_plainly(values, classes, nominal):
-    """SSE / SST about class means, or errors of class modes by those of the table's; None if there is no variation."""
+    """Errors about class means or modes, relative to the table; None for a constant column."""
     groups = defaultdict(list)
     for value, label in zip(values, classes, strict=True):
         if value is not None:
@@ -101,8 +101,8 @@ def tables(draw):
 
 @settings(max_examples=300)
 @given(tables())
-def test_all_measures_are_those_of_a_plain_computation(given_table):
-    y, z, classes = given_table
+def test_measures_match_a_plain_computation(release):
+    y, z, classes = release
     schema = schema_of(Column("y", kind="numeric", weight=3.0), Column("z", kind="nominal"))
     found = measured(table(y=y, z=z), schema, classes)
     losses = {"y": lose_plainly(y, classes, False), "z": lose_plainly(z, classes, True)}
@@ -119,7 +119,7 @@ def test_all_measures_are_those_of_a_plain_computation(given_table):
     )
 
 
-# ---------------------------------------------------------------------------------------------- by hand
+# ----------------------------------------------------------------------------------------- by hand
 
 
 def test_the_worked_example():
@@ -183,7 +183,7 @@ def test_directions():
     }
 
 
-# ---------------------------------------------------------------------------------------------- edges
+# ------------------------------------------------------------------------------------------- edges
 
 
 def test_nothing_to_measure_gives_nothing():
@@ -251,7 +251,7 @@ def test_the_order_of_rows_and_columns_and_signs_change_nothing(seed):
 
 
 def test_rows_at_the_mean_are_the_same_value_in_any_order():
-    """A mean that is off in its last digit must not put the values at it on another side of a border."""
+    """A rounding error in the mean must not move values across the border of an interval."""
     rng = np.random.default_rng(3)
     half = rng.integers(-9, 9, int(rng.integers(5, 12))) / 10
     values = np.concatenate([half, -half, [0.0, 0.0]]) + 0.3

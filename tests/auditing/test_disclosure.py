@@ -1,4 +1,4 @@
-"""What classes disclose of a confidential column: published examples, and plain loops over classes and values."""
+"""Attribute disclosure against published examples and plain loops over classes and values."""
 
 import datetime
 from collections import Counter
@@ -123,7 +123,7 @@ def close(found):
 
 
 @given(ROWS, st.booleans(), st.sampled_from([0.5, 1, 2, 3]))
-def test_measures_are_those_of_the_plain_account(rows, ordered, c):
+def test_measures_match_a_plain_computation(rows, ordered, c):
     classes, column = [row[0] for row in rows], [row[1] for row in rows]
     assert measure(classes, column, ordered=ordered, c=c) == close(
         expected(classes, column, ordered=ordered, c=c)
@@ -197,7 +197,7 @@ def test_a_column_of_one_value_is_known_from_the_start(column, ordered):
 # Examples of the papers.
 
 SALARY = [3, 4, 5, 6, 11, 8, 7, 9, 10]
-"""In thousands; Table 3 of Li, Li and Venkatasubramanian (2007), and the 3-diverse Table 4 with classes of three."""
+"""In thousands; Table 3 of Li, Li and Venkatasubramanian (2007); Table 4 has classes of three."""
 
 
 def test_salaries_of_the_t_closeness_paper():
@@ -239,7 +239,7 @@ def test_diseases_of_the_l_diversity_paper():
 
 
 def test_recursive_diversity_is_strict():
-    """Counts 3, 1: 3 < c (1) only for c above 3. Counts 6, 2, 1: (3, 2) holds as 6 < 9, (3, 3) fails as 6 > 3."""
+    """Counts 3, 1 need c > 3 for l = 2. Counts 6, 2, 1: l = 2 as 6 < 9, not l = 3 as 6 > 3."""
     assert measure([0] * 4, [1, 1, 1, 2], c=3)["l_recursive"] == 1
     assert measure([0] * 4, [1, 1, 1, 2], c=3.5)["l_recursive"] == 2
     assert measure([0] * 9, [1] * 6 + [2, 2, 3])["l_recursive"] == 2
@@ -261,7 +261,7 @@ def test_equal_shares_make_a_whole_l():
         assert measure([0] * count * 3, [*range(count)] * 3)["l_entropy"] == count
 
 
-def test_classes_that_tell_all():
+def test_classes_that_reveal_everything():
     found = measure([0, 0, 1, 1], ["a", "a", "b", "b"], ordered=False)
     assert found["disclosed_bits"] == 1
     assert found["homogeneous_records"] == 4
@@ -337,8 +337,8 @@ def test_more_values_than_fit_a_matrix_of_classes():
 
 
 @given(ROWS, st.booleans())
-def test_what_each_class_has_is_what_it_would_have_as_the_worst(rows, ordered):
-    """A class's own values, put together, are the measures; each is that of the plain account of the class alone."""
+def test_values_by_class_match_a_plain_computation(rows, ordered):
+    """The values of single classes, and the measures that summarize them."""
     classes, column = [row[0] for row in rows], [row[1] for row in rows]
     counts = count_values(np.array(classes), number_values(values(column)), ordered=ordered)
     found, support = measure(classes, column, ordered=ordered), sorted(set(column), key=rank)

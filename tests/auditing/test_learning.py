@@ -100,7 +100,7 @@ def test_an_identity_release_loses_nothing(x):
 
 
 def test_the_baseline_is_the_most_frequent_class_of_those_trained_on():
-    """By hand, with the records drawn as the module says: a permutation of the seed, its first 70 % trained on."""
+    """Computed by hand from the permutation of the seed, trained on its first 70 %."""
     x, y = np.random.default_rng(3).normal(size=40), np.array(list("aab") * 13 + ["b"])
     order = np.random.default_rng(7).permutation(40)
     trained, held = y[order[:28]], y[order[28:]]
@@ -235,7 +235,7 @@ def test_a_class_that_is_not_among_those_trained_on_is_missed():
     )
 
 
-# ---------------------------------------------------------------------------------------------- errors
+# ------------------------------------------------------------------------------------------ errors
 
 
 @pytest.mark.parametrize(

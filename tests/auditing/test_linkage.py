@@ -176,7 +176,7 @@ def test_no_set_of_columns_is_tried_twice(monkeypatch):
 
 
 def test_sets_whose_mean_is_taken_share_the_work_of_one(monkeypatch):
-    """14 columns, of which 11 to 13 are drawn ten times each: together they may look at no more than all 14 do."""
+    """Ten subsets each of 11 to 13 columns may together cost no more than all 14 columns."""
     n, columns, most = 600, 14, 300
     tried, link = [], attacks._link_by_subset
 
@@ -357,5 +357,5 @@ def test_more_categories_than_indicators():
     rows = np.arange(150)
     assert points.before(rows).shape == (150, 50)
     assert (points.before(rows) == points.after(rows)).all()
-    # The 50 most frequent are 1 from each other; of the others none is told from the rest.
+    # The 50 most frequent are 1 from each other; the others share one point.
     assert len(np.unique(points.before(rows), axis=0)) == 51

@@ -1,4 +1,4 @@
-"""Propensity: how well published records are told from original ones."""
+"""Propensity: how well a model distinguishes published from original records."""
 
 import math
 
@@ -27,7 +27,7 @@ def of(original, released, schema, pairs=None, **options):
 
 
 def fit_plainly(before, after, ridge=1e-4, steps=200_000):
-    """4 mean (p - 1/2)^2 of a logistic regression on given terms, by accelerated gradient descent."""
+    """4 mean (p - 1/2)^2 of a logistic regression, by accelerated gradient descent."""
     X = np.vstack((before, after))
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     X = np.hstack((np.ones((len(X), 1)), X))
@@ -210,7 +210,7 @@ def test_the_order_of_rows_and_columns_and_signs_change_nothing(seed):
 
 
 def test_terms_are_limited_to_those_that_differ_most(monkeypatch):
-    """With a limit of 3 terms for 3 columns only the columns are left; with one more, the square that differs most."""
+    """With 3 terms, only the 3 columns remain; with 4, also the square that differs most."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(80, 3))
     Y = X * [1.0, 0.3, 0.9]

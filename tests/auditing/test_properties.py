@@ -1,4 +1,4 @@
-"""What must hold for any two tables: measures as plain loops find them, and what may differ without changing them."""
+"""Properties of any audit: results of plain loops, and changes that must not affect measures."""
 
 import datetime
 from collections import Counter, defaultdict
@@ -52,7 +52,7 @@ def pick(rng, choices, n):
 
 
 def make_records(rng, n, *, blank=None):
-    """Records with numbers, dates and categories; ``blank`` among their values where it is not "no"."""
+    """Records with numbers, dates and categories, with gaps unless ``blank`` is "no"."""
     gaps = [] if blank == "no" else [None]
     return {
         "age": pick(rng, [*range(18, 18 + int(rng.integers(1, 12))), *gaps], n),
@@ -103,7 +103,7 @@ def assert_same(found, expected, *, only=("",)):
         np.testing.assert_allclose(found.linkage_by_known, expected.linkage_by_known)
 
 
-# ---------------------------------------------------------------------------------------------- plain loops
+# ------------------------------------------------------------------------------------- plain loops
 
 
 def plain_classes(columns):
@@ -127,7 +127,7 @@ def plain_risk(classes, n):
 
 
 def plain_distance(inside, everywhere, *, ordered):
-    """The earth mover's distance of two lists of values: by steps between sorted values, or 1 for any two."""
+    """Earth mover's distance of two lists: by steps between sorted values, or 1 for any two."""
     support = sorted(
         set(everywhere), key=lambda value: (value is not None, value if value is not None else 0)
     )
@@ -199,7 +199,7 @@ def test_anonymity_and_disclosure_are_those_of_plain_loops(pair):
         assert sorted(found.homogeneous[name].tolist()) == sorted(alike)
 
 
-# ---------------------------------------------------------------------------------------------- what changes nothing
+# ---------------------------------------------------------------------------- what changes nothing
 
 
 @settings(max_examples=50, deadline=None)
@@ -240,7 +240,7 @@ def test_the_sign_of_a_quasi_identifier(pair):
 @settings(max_examples=50, deadline=None)
 @given(pairs(blank="no"))
 def test_the_sign_of_a_confidential_number(pair):
-    """With missing values, which come first in any order, the distance between distributions may differ."""
+    """Missing values always come first, so with them the distance may change."""
     before, after = (
         {**columns, "pay": [-pay for pay in columns["pay"]]}
         for columns in (pair.before, pair.after)
@@ -255,7 +255,7 @@ def test_the_sign_of_a_confidential_number(pair):
     st.sampled_from(["cook", "nurse", "smith"]),
 )
 def test_a_category_published_under_an_unseen_name_or_as_missing(pair, name, job):
-    """Classes are what they were: no record is skipped. Only what compares it with the original may differ."""
+    """Classes stay the same; only comparisons with the original may change."""
     renamed = Pair(
         pair.before,
         {**pair.after, "job": [name if shown == job else shown for shown in pair.after["job"]]},
@@ -272,7 +272,7 @@ def test_the_labels_of_an_index(pair, data):
     assert_same(mc.audit(*frames, SCHEMA), mc.audit(pair.before, pair.after, SCHEMA))
 
 
-# ---------------------------------------------------------------------------------------------- what always holds
+# ------------------------------------------------------------------------------- what always holds
 
 
 @settings(max_examples=100, deadline=None)

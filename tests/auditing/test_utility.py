@@ -1,4 +1,4 @@
-"""Utility: values, moments, correlations and quantiles before and after, by hand and against plain computations."""
+"""Utility: moments, correlations and quantiles against hand and plain computations."""
 
 import datetime
 import math
@@ -48,7 +48,7 @@ def of_one(before, after, column=None, **more):
     return measured(table(x=before, **more), table(x=after, **more), schema)
 
 
-# ---------------------------------------------------------------------------------------------- plain oracle
+# ------------------------------------------------------------------------------------ plain oracle
 
 
 def moments(numbers, weights):
@@ -128,7 +128,7 @@ entries = st.one_of(st.none(), st.integers(-3, 3), st.integers(-300, 300).map(la
 
 @st.composite
 def releases(draw):
-    """Columns with ties, missing values and constants: quasi-identifiers a and b, confidential c."""
+    """Columns with ties, gaps and constants: quasi-identifiers a and b, confidential c."""
     n = draw(st.integers(1, 9))
     column = st.one_of(st.lists(entries, min_size=n, max_size=n), entries.map(lambda x: [x] * n))
     before = {name: draw(column) for name in "abc"}
@@ -148,7 +148,7 @@ def as_table(columns):
 
 @settings(max_examples=300)
 @given(releases())
-def test_all_measures_are_those_of_a_plain_computation(release):
+def test_measures_match_a_plain_computation(release):
     before, after, weights = release
     original, released = as_table({**before, "w": weights}), as_table({**after, "w": weights})
     schema = Schema(quasi=numeric("a", "b"), confidential=numeric_confidential("c"), weight="w")
@@ -163,7 +163,7 @@ def numeric_confidential(*names):
     return [Column(name, kind="numeric") for name in names]
 
 
-# ---------------------------------------------------------------------------------------------- by hand
+# ----------------------------------------------------------------------------------------- by hand
 
 
 def test_the_worked_example():
@@ -268,7 +268,7 @@ def test_what_two_columns_share_may_hardly_vary():
     assert found.before[0, 1] == pytest.approx(correlation(a, b, [1] * 5), rel=1e-9)
 
 
-# ---------------------------------------------------------------------------------------------- edges
+# ------------------------------------------------------------------------------------------- edges
 
 
 def test_constant_columns_are_left_out():
@@ -342,7 +342,7 @@ def test_a_confidential_column_that_is_not_released_is_left_out():
     assert "correlation_change" not in found
 
 
-# ---------------------------------------------------------------------------------------------- symmetries
+# -------------------------------------------------------------------------------------- symmetries
 
 
 def random_release(seed, n=40):
@@ -392,7 +392,7 @@ def test_fewer_published_rows_are_compared_with_their_own():
     assert set(found.values()) == {0.0}
 
 
-# ---------------------------------------------------------------------------------------------- for the eye
+# ------------------------------------------------------------------------------------- for the eye
 
 
 def read(original, released, schema):
