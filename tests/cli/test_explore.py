@@ -88,7 +88,7 @@ def test_limits_choose_the_least_loss_and_misses_are_marked(folder, run):
         "people.csv", "schema.toml", k=[3, 5, 20, 50], methods="mdav", require=given
     )
     _, heading, *rows = outcome.stdout.splitlines()
-    assert "disclosur" in heading
+    assert "disclosure" in heading
     assert [" 3!" in row for row in rows] == [True, False, False, False]
     for row, point in zip(rows, result.points, strict=True):
         assert (f"{point['linkage']:.6g}!" in row) == (point["linkage"] > 0.1)

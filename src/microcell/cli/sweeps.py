@@ -299,7 +299,7 @@ def _headings(exploration: "Exploration") -> list[str]:
         "",
         "method",
         "k",
-        "measured\nk",
+        "audit\nk",
         *map(_heading, _shown_measures(exploration)),
         "seconds",
     ]
