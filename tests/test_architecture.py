@@ -8,7 +8,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src"
 
 LAYERS = [
-    {"errors", "progress", "kernels"},
+    {"_display", "errors", "progress", "kernels"},
     {"_atomic", "kinds"},
     {"model"},
     {"_validation"},
@@ -40,6 +40,7 @@ HOMES = {
     "xlsxwriter": ("tables",),
     "jinja2": ("report", "surveys.forms"),
     "matplotlib": ("report",),
+    "fpdf": ("report.certificate",),
     "typer": ("cli",),
     "rich": ("cli",),
     "sklearn": ("sklearn", "measures.learning"),

@@ -198,7 +198,7 @@ def test_collect_is_k_anonymous(below, folder, run):
     assert frame.columns == ["tsh", *KEYS]
     assert frame.group_by(KEYS).len()["len"].min() >= 3
     manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
-    assert manifest["answers"]["out"] == frame.height
+    assert manifest["records"]["released"] == frame.height
     assert "<html" in (folder / "out.html").read_text(encoding="utf-8")
 
 

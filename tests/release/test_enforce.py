@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import microcell as mc
 from microcell import api
 from microcell.kernels.merging import find_cheapest, lay_out_cells
-from microcell.measures.requirements import ENFORCED, LOWER_IS_BETTER, base_of
+from microcell.measures.registry import base_name, lower_is_better, requirable
 from microcell.model import Column, Encoded, Partition, Schema
 from microcell.release import enforce
+from tests.raising import raises
 from tests.small_tables import table
 
 SECRET = "S3CR3T"
@@ -69,7 +70,7 @@ def plain_broken(cells, alone, demands, column, ordered):
         for cell, rows in cells.items():
             value = of_group(base, [column[row] for row in rows], column, ordered)
             value = value if base in ("k", "prosecutor_worst") else round(value, 12)
-            if value > limit if LOWER_IS_BETTER[base] else value < limit:
+            if value > limit if lower_is_better(base) else value < limit:
                 broken.add(cell)
     return broken
 
@@ -161,7 +162,7 @@ DEMANDS = st.sets(st.sampled_from(sorted(LIMITS)), min_size=1, max_size=2).flatm
 def merge(task, demands):
     kind = "numeric" if task["ordered"] else "nominal"
     source, schema = table(pay=task["column"]), Schema(confidential=[Column("pay", kind=kind)])
-    read = enforce.read_demands(enforce.check_limits(demands), source, schema, task["strata"])
+    read = enforce.resolve_limits(enforce.check_limits(demands), source, schema, task["strata"])
     weights = None if task["weights"] is None else task["weights"].astype(float)
     encoded = Encoded(np.ascontiguousarray(task["points"], dtype=float), None, weights)
     return enforce.merge_cells(read, Partition(task["labels"], k=1), encoded)
@@ -185,7 +186,7 @@ def test_merging_is_that_of_the_plain_account(task, demands):
         assert found.labels.tolist() == labels
         assert (found.labels == task["labels"]).all() == (len(found) == task["labels"].max() + 1)
     else:
-        with pytest.raises(mc.RequirementError, match="Nothing was released"):
+        with raises(mc.RequirementError, "guarantee.requirement_not_met"):
             merge(task, demands)
 
 
@@ -417,7 +418,7 @@ def test_classes_of_cells_that_publish_the_same_are_merged_where_that_breaks_a_l
         quasi=[Column("age", kind="numeric", publish="mean")],
         confidential=[Column("pay", kind="nominal")],
     )
-    demands = enforce.read_demands(
+    demands = enforce.resolve_limits(
         limits, table(age=[0] * 120, pay=column), schema, np.zeros(120, dtype=np.int64)
     )
     points = Encoded(np.ascontiguousarray(cells[:, np.newaxis].astype(float)), None)
@@ -430,11 +431,13 @@ def test_classes_of_cells_that_publish_the_same_are_merged_where_that_breaks_a_l
 
     found = enforce.enforce(demands, partition, points, schema, publish)
     assert len(found.partition) < 3
-    assert not enforce.find_missed(found.published, schema, limits)
-    assert enforce.find_missed(publish(partition), schema, limits)
+    assert not enforce.missed_limits(found.published, schema, limits)
+    assert enforce.missed_limits(publish(partition), schema, limits)
 
     strange = table(age=[value + 2 * (row % 2) for row, value in enumerate(column)], pay=column)
-    with pytest.raises(mc.RequirementError, match=r"delta_disclosure is .* please report"):
+    with raises(
+        mc.RequirementError, "guarantee.requirement_not_met", measures=["delta_disclosure"]
+    ):
         enforce.enforce(demands, partition, points, schema, lambda _: strange)
 
 
@@ -489,118 +492,121 @@ def test_nothing_is_merged_and_told_where_merging_mends_nothing(require):
     assert ("merged" in release.manifest.cells) is bool(require)
 
 
-# ---------------------------------------------------------------------------------------------- what is refused
+# --------------------------------------------------------------------------------------- rejected
 
 
-def refuse_work(monkeypatch):
-    monkeypatch.setattr(api.prepare, "make_cells", lambda *_: pytest.fail("cells were made"))
+def forbid_cells(monkeypatch):
+    monkeypatch.setattr(
+        api.partitioning, "make_grouping", lambda *_: pytest.fail("cells were formed")
+    )
 
 
 @pytest.mark.parametrize(
-    ("require", "message"),
+    ("require", "code", "details"),
     [
-        ({"l_diversty": 3}, "No measure 'l_diversty' to require. Did you mean 'l_diversity'"),
-        ({"k.pay": 3}, "No measure 'k.pay'"),
-        ({"": 3}, "No measure ''"),
-        ({3: 3}, "No measure 3"),
-        ({"journalist_worst": 0.1}, "No measure 'journalist_worst'"),
-        ({"l_diversity": float("nan")}, "limit for l_diversity must be a finite number, not nan"),
-        ({"l_diversity": float("inf")}, "must be a finite number"),
-        ({"l_diversity": 10**400}, "must be a finite number"),
-        ({"l_diversity": "3"}, "must be a finite number, not '3'"),
-        ({"l_diversity": True}, "must be a finite number"),
-        ({"l_diversity": None}, "must be a finite number"),
-        (["l_diversity"], "require must be limits by measure, such as {'k': 5}, not list"),
-        ({"t_closeness.wage": 0.3}, "the schema has no confidential column 'wage'"),
-        ({"t_closeness.age": 0.3}, "the schema has no confidential column 'age'"),
-        ({"distortion.pay": 0.3}, "the schema has no quasi-identifier 'pay'"),
+        ({"l_diversty": 3}, "option.unknown", {"measure": "l_diversty"}),
+        ({"k.pay": 3}, "option.unknown", {"measure": "k.pay"}),
+        ({"": 3}, "option.unknown", {"measure": ""}),
+        ({3: 3}, "option.unknown", {"measure": 3}),
+        ({"journalist_worst": 0.1}, "option.unknown", {"measure": "journalist_worst"}),
+        ({"l_diversity": float("nan")}, "option.invalid", {"measure": "l_diversity"}),
+        ({"l_diversity": float("inf")}, "option.invalid", {"measure": "l_diversity"}),
+        ({"l_diversity": 10**400}, "option.invalid", {"measure": "l_diversity"}),
+        ({"l_diversity": "3"}, "option.invalid", {"measure": "l_diversity"}),
+        ({"l_diversity": True}, "option.invalid", {"measure": "l_diversity"}),
+        ({"l_diversity": None}, "option.invalid", {"measure": "l_diversity"}),
+        (["l_diversity"], "option.wrong_type", {}),
+        ({"t_closeness.wage": 0.3}, "option.unknown", {"column": "wage"}),
+        ({"t_closeness.age": 0.3}, "option.unknown", {"column": "age"}),
+        ({"distortion.pay": 0.3}, "option.unknown", {"column": "pay"}),
     ],
+    ids=repr,
 )
-def test_what_is_no_requirement_is_refused(monkeypatch, require, message):
-    refuse_work(monkeypatch)
-    with pytest.raises(
-        mc.errors.OptionError,
-        match="^" + message.replace(".", r"\.") if message[0] == "N" else message,
-    ):
+def test_invalid_requirements_are_rejected(monkeypatch, require, code, details):
+    forbid_cells(monkeypatch)
+    with raises(mc.errors.OptionError, code, option="require", **details):
         mc.anonymize(people(), schema_of(), k=3, require=require)
 
 
+def test_a_similar_measure_is_suggested():
+    with raises(mc.errors.OptionError, "option.unknown") as caught:
+        enforce.check_limits({"l_diversty": 3})
+    assert "Did you mean 'l_diversity'?" in str(caught.value)
+
+
 def test_a_requirement_on_confidential_columns_needs_one(monkeypatch):
-    refuse_work(monkeypatch)
-    with pytest.raises(
-        mc.errors.OptionError,
-        match="l_entropy is of confidential columns, and the schema names none",
-    ):
+    forbid_cells(monkeypatch)
+    with raises(mc.errors.OptionError, "option.unsupported", measure="l_entropy"):
         mc.anonymize(people(), mc.Schema(quasi=["age"], rest="drop"), k=3, require={"l_entropy": 2})
 
 
 @pytest.mark.parametrize(
-    ("require", "message"),
+    "require",
     [
-        (
-            {"l_diversity.disease": 5},
-            r"l_diversity\.disease cannot be met: it is 4 of disease even if the whole table",
-        ),
-        (
-            {"l_diversity": 5},
-            r"l_diversity cannot be met: it is 4 of disease even if .* required at least 5\. Relax it",
-        ),
-        (
-            {"k": 121},
-            r"k cannot be met: it is 120 even if the whole table is one cell, required at least 121",
-        ),
-        ({"prosecutor_worst": 0}, r"prosecutor_worst cannot be met: it is 0\.00833333 even if"),
-        ({"t_closeness": -0.1}, r"t_closeness cannot be met: it is 0 of disease"),
-        ({"homogeneous_records": -1}, r"homogeneous_records cannot be met"),
+        {"l_diversity.disease": 5},
+        {"l_diversity": 5},
+        {"k": 121},
+        {"prosecutor_worst": 0},
+        {"t_closeness": -0.1},
+        {"homogeneous_records": -1},
     ],
+    ids=repr,
 )
-def test_what_no_cells_meet_is_refused_before_there_are_any(monkeypatch, require, message):
-    refuse_work(monkeypatch)
-    with pytest.raises(mc.RequirementError, match=message) as caught:
+def test_impossible_requirements_are_rejected_before_cells_are_formed(monkeypatch, require):
+    forbid_cells(monkeypatch)
+    with raises(
+        mc.RequirementError, "guarantee.requirement_not_met", measures=[*require]
+    ) as caught:
         mc.anonymize(people(), schema_of(), k=3, require=require)
     assert SECRET not in str(caught.value)
     assert str(caught.value).endswith("Nothing was released.")
 
 
-def test_strata_that_are_too_far_from_the_table_cannot_be_mended(monkeypatch):
+def test_the_message_of_an_impossible_requirement():
+    with pytest.raises(mc.RequirementError) as caught:
+        mc.anonymize(people(), schema_of(), k=3, require={"l_diversity.disease": 5})
+    assert str(caught.value) == (
+        "l_diversity.disease cannot be met: it is 4 for disease even if the whole table is one "
+        "cell, required at least 5. Relax the limit. Nothing was released."
+    )
+
+
+def test_strata_that_differ_too_much_from_the_table_cannot_be_fixed(monkeypatch):
     columns = {
         "age": range(40),
         "region": [SECRET] * 20 + ["b"] * 20,
         "disease": ["x"] * 20 + ["y"] * 20,
     }
     schema = mc.Schema(quasi=["age"], strata=["region"], confidential=["disease"])
-    refuse_work(monkeypatch)
+    forbid_cells(monkeypatch)
     for name, limit in (("t_closeness", 0.3), ("l_diversity", 2), ("homogeneous_classes", 1)):
-        with pytest.raises(
-            mc.RequirementError, match="even if each of the 2 strata is one cell"
+        with raises(
+            mc.RequirementError, "guarantee.requirement_not_met", measures=[name]
         ) as caught:
             mc.anonymize(columns, schema, k=5, require={name: limit})
+        assert "each of the 2 strata is one cell" in str(caught.value)
         assert SECRET not in str(caught.value)
     monkeypatch.undo()
-    with pytest.raises(
-        mc.RequirementError, match=r"delta_disclosure is 1 of disease after all that merging can do"
+    with raises(
+        mc.RequirementError, "guarantee.requirement_not_met", measures=["delta_disclosure"]
     ):
         mc.anonymize(columns, schema, k=5, require={"delta_disclosure": 0.5})
-    assert (
-        len(mc.anonymize(columns, schema, k=5, require={"homogeneous_classes": 5}).partition) == 5
-    )
+    release = mc.anonymize(columns, schema, k=5, require={"homogeneous_classes": 5})
+    assert len(release.partition) == 5
 
 
-def test_cells_as_a_function_do_not_go_with_merging(monkeypatch):
-    monkeypatch.setattr(api.tables, "read", lambda *_: pytest.fail("the work began"))
+def test_cells_as_a_function_cannot_be_combined_with_merging(monkeypatch):
+    monkeypatch.setattr(api.tables, "read", lambda *_: pytest.fail("the table was read"))
     for cells in (True, "balls", "lookup"):
-        with pytest.raises(
-            mc.errors.OptionError,
-            match="Cells as a function do not go with a limit for l_diversity",
+        with raises(
+            mc.errors.OptionError, "option.conflict", option="cells", measure="l_diversity"
         ):
             mc.anonymize(
                 people(), schema_of(), k=3, cells=cells, require={"distortion": 1, "l_diversity": 2}
             )
     monkeypatch.undo()
-    assert (
-        mc.anonymize(people(), schema_of(), k=3, cells=True, require={"distortion": 1}).cells
-        is not None
-    )
+    release = mc.anonymize(people(), schema_of(), k=3, cells=True, require={"distortion": 1})
+    assert release.cells is not None
 
 
 def test_every_measure_of_an_audit_can_be_required():
@@ -608,9 +614,10 @@ def test_every_measure_of_an_audit_can_be_required():
     release = mc.anonymize(columns, schema, k=3)
     measures = mc.audit(columns, release.table, schema).measures
     for name, measure in measures.items():
-        assert LOWER_IS_BETTER[base_of(name)] is measure.lower_is_better, name
-    assert {base_of(name) for name in measures} == set(LOWER_IS_BETTER)
-    assert set(LOWER_IS_BETTER) > ENFORCED
+        assert lower_is_better(name) is measure.lower_is_better, name
+    assert {base_name(name) for name in measures} == set(requirable())
+    enforceable = {name for name, item in requirable().items() if item.enforceable}
+    assert {"k", "l_diversity", "t_closeness"} < enforceable < set(requirable())
     again = mc.anonymize(
         columns, schema, k=3, require={name: measure.value for name, measure in measures.items()}
     )

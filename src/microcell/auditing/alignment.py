@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from microcell.errors import DataError, OptionError
 from microcell.kinds.pairs import read_categories
 from microcell.kinds.values import NANOSECONDS, TIME_FAMILY
-from microcell.measures.risk import class_labels, combine
+from microcell.measures.classes import class_labels, combine
 from microcell.model import Floats, Integers, Mask, Schema, Table, Values
 
 __all__ = ["Alignment", "Match", "align", "are_mixed", "find_rows", "match_rows", "match_values"]

@@ -235,7 +235,7 @@ def design(
         )
         result.publish(output, report=report)
     if json:
-        print_data(jsons.dumps(result.manifest, indent=2, ensure_ascii=False))
+        print_data(result.manifest.to_json())
     messages.facts(_design_facts(result, output, report))
 
 
@@ -251,26 +251,24 @@ def _design_facts(
     result: "SurveyDesign", output: Path, report: Path | None
 ) -> Iterator[tuple[str, str]]:
     manifest = result.manifest
-    cells, certainty = manifest["cells"], manifest["certainty"]
-    candidates = manifest["candidates"]
-    n_dropped = candidates["in"] - candidates["designed"]
+    cells = manifest.cells
+    n_dropped = manifest.candidates.read - manifest.candidates.designed
     dropped = f"; {n_dropped:,} dropped for missing values" if n_dropped else ""
     yield (
         "cells",
-        f"{cells['count']:,} with {cells['smallest']:,} to {cells['largest']:,} candidates each"
-        f"{dropped}",
+        f"{cells.count:,} with {cells.smallest:,} to {cells.largest:,} candidates each{dropped}",
     )
     yield (
         "cell failure",
-        f"at most {cells['failure']['largest']:.4g} (accepted: {manifest['failure']:.4g})",
+        f"at most {cells.failure.largest:.4g} (accepted: {manifest.failure:.4g})",
     )
     yield (
         "table failure",
-        f"{manifest['table']['table_failure']:.4g}: probability that at least one cell fails",
+        f"{manifest.table.table_failure:.4g}: probability that at least one cell fails",
     )
-    ratio = certainty["ratio"]
+    ratio = manifest.certainty.ratio
     compared = "" if ratio is None else f", {ratio:.3g} times that of certain participation"
-    yield "information loss", f"{manifest['distortion']:.2%} expected{compared}"
+    yield "information loss", f"{manifest.expected_information_loss:.2%} expected{compared}"
     yield "cells file", str(output)
     yield "manifest", str(result.manifest_path(output))
     if report is not None:
@@ -491,27 +489,32 @@ def collect(
         result = mc.surveys.collect(cells, table, below=below, id=id, drop=names)
         result = result.publish(output, report=report)
     if json:
-        print_data(jsons.dumps(result.manifest, indent=2, ensure_ascii=False))
+        print_data(result.manifest.to_json())
     messages.facts(_collection_facts(result, output, report))
 
 
 def _collection_facts(
     result: "Collection", output: Path, report: Path | None
 ) -> Iterator[tuple[str, str]]:
-    answers, cells, attained = (result.manifest[name] for name in ("answers", "cells", "attained"))
+    records, cells, survey = (
+        result.manifest.records,
+        result.manifest.cells,
+        result.manifest.survey,
+    )
+    assert survey is not None
     yield (
         "answers",
-        f"{answers['out']:,} of {answers['in']:,} released, {answers['suppressed']:,} suppressed",
+        f"{records.released:,} of {records.read:,} released, {records.dropped:,} suppressed",
     )
     yield (
         "cells",
-        f"{cells['designed']:,} designed, {cells['empty']:,} without answers, "
-        f"{cells['short']:,} with too few",
+        f"{survey.cells_designed:,} designed, {survey.cells_empty:,} without answers, "
+        f"{survey.cells_short:,} with too few",
     )
     yield (
         "answers per cell",
-        f"at least {attained['least']:,}, median {attained['median']:g}, "
-        f"in {cells['published']:,} published cells",
+        f"at least {cells.smallest:,}, median {survey.median_size:g}, "
+        f"in {cells.count:,} published cells",
     )
     for note in result.audit.notes:
         yield "note", note

@@ -18,8 +18,9 @@ from microcell.dask.sources import PLAIN, describe, find_files, read_text
 from microcell.dask.stages import CLASSES_A_BUCKET, check_workers
 from microcell.dask.tasks import Checked, Counted, count, count_file, gather_classes
 from microcell.errors import OptionError
-from microcell.measures.risk import measure_risk
-from microcell.model import Audit, Measure, Schema
+from microcell.measures.evaluate import as_measure, evaluate_sizes
+from microcell.measures.registry import measures as declared_measures
+from microcell.model import Audit, Schema
 from microcell.model.manifest import Manifest, TableSection
 from microcell.release import find_manifest, prepare
 from microcell.schema import resolve
@@ -126,29 +127,19 @@ def audit_counts(
         *(np.array(part, dtype=np.int64) for part in (order, [sizes[size] for size in order]))
     )
     released = sum(size * classes for size, classes in sizes.items())
-    found = {
-        "k": min(order, default=0),
-        "classes": len(each),
-        "records": released,
-        "records_dropped": max(0, rows - released),
-        "records_unaccounted": max(0, released - rows),
-    }
+    found = {"records_unaccounted": max(0, released - rows)}
     kept = {name: item for name, item in blank.measures.items() if name != "values_changed"}
     measures = {
         name: replace(item, value=found.get(name, item.value)) for name, item in kept.items()
     }
+    definitions = declared_measures()
     if contradictions is not None:
-        count, meaning = (
-            len(contradictions),
-            "Statements of the manifest that do not hold; must be 0.",
+        measures["manifest_contradictions"] = as_measure(
+            definitions["manifest_contradictions"], len(contradictions)
         )
-        measures["manifest_contradictions"] = Measure(
-            "manifest_contradictions", count, "statements", True, meaning
-        )
-    measures |= {item.name: item for item in measure_risk(each)}
+    measures |= evaluate_sizes(each, rows)
     if distortion is not None:
-        meaning = "Information lost in all: 0 is nothing, 1 as much as if all records were published alike."
-        measures["distortion"] = Measure("distortion", distortion, "share", True, meaning)
+        measures["distortion"] = as_measure(definitions["distortion"], distortion)
     return replace(
         blank,
         rows_original=rows,

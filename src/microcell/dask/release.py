@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from microcell import auditing, tables
+from microcell._display import record_repr
 from microcell.dask.audit import audit_counts, describe_files
 from microcell.dask.cluster import DaskEngine, Engine, check_installed, is_dask, read_frame
 from microcell.dask.first_pass import unite_distortion
@@ -46,6 +47,8 @@ class DatasetRelease:
     schema: Schema
     sizes: Mapping[int, int] = field(default_factory=dict)
     suffix: str = ".parquet"
+
+    __repr__ = record_repr
 
     @property
     def table(self) -> Any:

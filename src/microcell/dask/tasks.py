@@ -24,8 +24,9 @@ from microcell.dask.sources import Part
 from microcell.encoding import sampling_weights
 from microcell.errors import GuaranteeError, MicrocellError
 from microcell.kernels.arrays import centroids, unit_vectors
-from microcell.measures.pairs import Loss, lose_changes, lose_characters
-from microcell.measures.utility import ColumnDistortion
+from microcell.kinds.losses import Loss, lose_changes, lose_characters
+from microcell.measures.pairs import ColumnPairs
+from microcell.measures.utility import ColumnLoss
 from microcell.methods.search import refine_labels
 from microcell.model import Column, Encoding, Floats, Integers, Schema, Table, Values
 from microcell.release import aggregate, prepare
@@ -82,7 +83,7 @@ def lose(
             for column, fitted in zip(schema.quasi, encoding.columns, strict=True)
         ),
     )
-    found = auditing.distort_columns(table, published, own, pairs=np.arange(table.rows))
+    found = auditing.column_losses(ColumnPairs(table, published, own, np.arange(table.rows)))
     out = []
     for item, fitted in zip(found, encoding.columns, strict=True):
         if item.column.kind in ("nominal", "code"):
@@ -106,11 +107,11 @@ def unite_losses(columns: Sequence[Column], parts: Sequence[Sequence[Lost]]) -> 
             if lost[0].names is not None
             else _whole_of_sums(column, lost)
         )
-        united.append(ColumnDistortion(column, Loss(fsum(item.lost for item in lost), whole)))
-    return auditing.average(united)
+        united.append(ColumnLoss(column, Loss(fsum(item.lost for item in lost), whole)))
+    return auditing.information_loss(united)
 
 
-def _of_squares(item: ColumnDistortion, table: Table, x: Floats, weights: Floats) -> Lost:
+def _of_squares(item: ColumnLoss, table: Table, x: Floats, weights: Floats) -> Lost:
     """The audit's share of what these records could lose, times that in standardized units."""
     known = ~table.columns[item.column.name].missing
     x, weights = x[known], weights[known]
@@ -121,7 +122,7 @@ def _of_squares(item: ColumnDistortion, table: Table, x: Floats, weights: Floats
     return Lost(item.loss.share * spread, float(weights.sum()), (total,), squares)
 
 
-def _of_places(item: ColumnDistortion, table: Table, weights: Floats) -> Lost:
+def _of_places(item: ColumnLoss, table: Table, weights: Floats) -> Lost:
     latitude, longitude = (table.columns[part].reals() for part in item.column.parts)
     known = ~(np.isnan(latitude) | np.isnan(longitude))
     vectors = unit_vectors(latitude[known], longitude[known]) * weights[known][:, np.newaxis]
@@ -129,7 +130,7 @@ def _of_places(item: ColumnDistortion, table: Table, weights: Floats) -> Lost:
     return Lost(lost, float(weights[known].sum()), tuple(vectors.sum(axis=0).tolist()))
 
 
-def _of_names(item: ColumnDistortion, table: Table, weights: Floats) -> Lost:
+def _of_names(item: ColumnLoss, table: Table, weights: Floats) -> Lost:
     codes, names = table.columns[item.column.name].factorize()
     known = codes >= 0
     totals = np.bincount(codes[known], weights=weights[known], minlength=len(names))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from microcell import progress
+from microcell._display import record_repr
 from microcell.errors import OptionError
 from microcell.model import Floats
 
@@ -55,6 +56,8 @@ class Arrivals:
     name: str
     collection: float
     times: Floats | None = None
+
+    __repr__ = record_repr
 
     def __post_init__(self) -> None:
         if (self.times is None) != (self.name in CURVES) or self.name not in (*CURVES, "given"):
@@ -157,6 +160,8 @@ class TimeCurve:
     c: float = 0.0
     error: float = 0.0
     sizes: tuple[int, ...] = ()
+
+    __repr__ = record_repr
 
     def seconds(self, records: float) -> float:
         """The time for so many records; none for none."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from microcell import methods, progress
+from microcell._display import record_repr
 from microcell.errors import OptionError
 from microcell.increments.arrivals import (
     Arrivals,
@@ -427,6 +428,8 @@ class Plan:
     deadline: float | None
     error: float
     basis: str
+
+    __repr__ = record_repr
 
     @property
     def gain(self) -> float:

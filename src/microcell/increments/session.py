@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from microcell import auditing, encoding, methods, progress, tables
+from microcell._display import record_repr
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TooFewRecordsError
 from microcell.methods.increments import add_batch, check_strategy, order_by_coordinates
 from microcell.model import Encoding, Floats, Integers, Partition, Schema, Table
@@ -186,6 +187,8 @@ class Batch:
     seconds: float
     strange: Mapping[str, int]
     digest: str
+
+    __repr__ = record_repr
 
 
 @dataclass(frozen=True, eq=False)

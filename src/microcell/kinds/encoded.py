@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from microcell._display import record_repr
 from microcell.kernels.arrays import Floats, Integers
 from microcell.kinds.registry import KINDS
 from microcell.kinds.values import Storage
@@ -60,6 +61,8 @@ class EncodedColumn:
     names: tuple[str | None, ...] = ()
     places: Floats = field(default_factory=_empty)
     counts: Integers | None = None
+
+    __repr__ = record_repr
 
     @property
     def dimensions(self) -> int:

@@ -17,22 +17,13 @@ __all__ = [
     "Quantiles",
 ]
 
-ALWAYS_ZERO = (
-    "identifiers_left",
-    "records_unaccounted",
-    "columns_missing",
-    "columns_unexpected",
-    "values_changed",
-    "manifest_contradictions",
-)
-"""Measures that must be 0 for every release."""
-
 
 @dataclass(frozen=True)
 class Measure:
     """A number with its name, unit, direction and meaning.
 
     ``interval`` is a 95 % confidence interval where the value was estimated from a sample.
+    ``must_be_zero`` marks the basic checks, which every release has to pass.
     """
 
     name: str
@@ -41,6 +32,7 @@ class Measure:
     lower_is_better: bool
     meaning: str
     interval: tuple[float, float] | None = None
+    must_be_zero: bool = False
 
     def meets(self, limit: float) -> bool:
         """Return True if the value is at least as good as ``limit``."""
@@ -209,9 +201,9 @@ class Audit:
                     code="option.wrong_type",
                     option=name,
                 )
-        standing = {name: 0.0 for name in ALWAYS_ZERO if name in self.measures}
+        basic = {name: 0.0 for name, item in self.measures.items() if item.must_be_zero}
         return tuple(
-            Check(self._measure(name), limit) for name, limit in {**standing, **limits}.items()
+            Check(self._measure(name), limit) for name, limit in {**basic, **limits}.items()
         )
 
     def _measure(self, name: str) -> Measure:

@@ -11,6 +11,7 @@ from math import ceil, inf, isinf, nextafter
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from microcell._display import record_repr
 from microcell.cells import BoxCells, Cells
 from microcell.cells.boxes import EXACT, Side
 from microcell.errors import OptionError
@@ -44,6 +45,8 @@ class BoxDescription:
 
     number: int
     columns: Mapping[str, str]
+
+    __repr__ = record_repr
 
 
 def describe_boxes(cells: Cells) -> tuple[BoxDescription, ...]:

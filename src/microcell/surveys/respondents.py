@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from microcell import encoding
+from microcell._display import record_repr
 from microcell.cells import Cells
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TableError
 from microcell.model import EncodedColumn, Encoding, Floats, Integers, Table, Values
@@ -44,6 +45,8 @@ class Answer:
     unfamiliar: tuple[str, ...] = ()
     """Columns with an unknown category or a number far from all cells, for which the nearest cell
     was chosen. Only shown to the respondent, not submitted."""
+
+    __repr__ = record_repr
 
     def as_dict(self) -> dict[str, Any]:
         """Return what is submitted: the cell and its representative, nothing else."""
