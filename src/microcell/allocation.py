@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microcell import progress, tables
+from microcell._display import count, html_card, short_repr
 from microcell.errors import DataError, OptionError
 from microcell.kernels.arrays import EARTH_RADIUS, unit_vectors
 from microcell.kernels.transport import choose_cells
 from microcell.methods.fixed_centroids import allocate_points
 from microcell.model import Floats, Integers, Table, Values
-from microcell.model._display import count, html_card, short_repr
 
 __all__ = ["Allocation", "CentreSummary", "Spread", "Summary", "allocate"]
 

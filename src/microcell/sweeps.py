@@ -19,14 +19,13 @@ import numpy as np
 
 from microcell import auditing, progress
 from microcell import methods as partitioning
-from microcell._display import record_repr
+from microcell._display import count, html_card, record_repr, short_repr
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
 from microcell.measures.attacks import linked_originals
 from microcell.measures.disclosure import average_diversity, confidential_columns
 from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, Schema
-from microcell.model._display import count, html_card, short_repr
 from microcell.model._frames import to_frame
 from microcell.release import enforce, prepare
 from microcell.release import partition as groupings

@@ -244,9 +244,9 @@ def test_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 def test_unwritable_targets_are_rejected(tmp_path):
-    with raises(TableError, "table.unreadable"):
+    with raises(TableError, "table.unwritable"):
         MAKERS["balls"]().save(tmp_path / "nowhere" / "cells.json")
-    with raises(TableError, "table.unreadable"):
+    with raises(TableError, "table.unwritable"):
         MAKERS["balls"]().save(tmp_path)
 
 

@@ -157,7 +157,7 @@ def contents(folder):
         (("-k", "3", "--methods", "mdav", "--set", "gamma=1"), 2, "option.unsupported"),
         (("-k", "3", "--set", "seed=1"), 2, "option.unsupported"),
         (("-k", "3", "--figure", "out.bmp"), 2, "option.unsupported"),
-        (("-k", "3", "--figure", "nowhere/out.svg"), 2, "table.unreadable"),
+        (("-k", "3", "--figure", "nowhere/out.svg"), 2, "table.unwritable"),
         (("-k", "3", "--methods", "univariate", "--figure", "out.svg"), 2, "option.invalid"),
     ],
     ids=lambda item: " ".join(item) if isinstance(item, tuple) else "",

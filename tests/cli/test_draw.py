@@ -104,7 +104,7 @@ def test_read_options_are_used(folder, run):
             "option.unknown",
         ),
         ((*TWO, "-o", "out.bmp"), 2, "option.unsupported"),
-        ((*TWO, "-o", "nowhere/out.svg"), 2, "table.unreadable"),
+        ((*TWO, "-o", "nowhere/out.svg"), 2, "table.unwritable"),
         ((*TWO, "-o", "out.svg", "--methods", "nonsense"), 2, "option.unknown"),
         ((*TWO, "-o", "out.svg", "--methods", ","), 2, "option.invalid"),
         ((*TWO, "-o", "out.svg", "-k", 1), 2, "option.invalid"),

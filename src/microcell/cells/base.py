@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from microcell._atomic import Staging, check_target
+from microcell._display import count, short_repr
 from microcell._validation import NUMBERS_FROM_0, POINTS, read_entry, read_points
 from microcell.cells.survey_section import read_survey_section
 from microcell.errors import DataError, GuaranteeError, MicrocellError, OptionError, TableError
 from microcell.model import Encoding, Floats, Integers
-from microcell.model._display import count, short_repr
 
 __all__ = ["FORMAT", "KINDS", "VERSION", "Cells", "load_cells"]
 
