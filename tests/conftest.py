@@ -1,10 +1,12 @@
-"""What several tests share: the classic data sets, where they are to be had."""
+"""Fixtures that several test modules share: benchmark data sets and a browser."""
 
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.browser import open_browser
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("MICROCELL_DATA", ROOT.parent / "shared" / "data"))
@@ -26,3 +28,10 @@ def load_standardized(data_folder):
         return np.ascontiguousarray((X - X.mean(axis=0)) / X.std(axis=0))
 
     return load
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless browser; see ``tests.browser.Browser``."""
+    with open_browser() as tab:
+        yield tab

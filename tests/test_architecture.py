@@ -40,6 +40,7 @@ HOMES = {
     "xlsxwriter": ("tables",),
     "jinja2": ("report", "surveys.forms"),
     "matplotlib": ("report",),
+    "fpdf": ("report.certificate",),
     "typer": ("cli",),
     "rich": ("cli",),
     "sklearn": ("sklearn", "measures.learning"),

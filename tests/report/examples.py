@@ -1,4 +1,4 @@
-"""Audits to report on."""
+"""Example audits for the tests of reports."""
 
 from dataclasses import replace
 
@@ -39,6 +39,11 @@ MANIFEST = {
     "manifest_version": 1,
 }
 
+NOTE = (
+    "The rows are assumed to be in the same order, which is a note long enough to be wrapped in a "
+    "text of a hundred characters."
+)
+
 
 def measure(name, value, unit="records", lower=True):
     zero = name in measures() and measures()[name].must_be_zero
@@ -51,19 +56,19 @@ def example(
     sizes=(5,) * 391 + (9,) * 5,
     keys=("sex", "age", "body-mass index", "home"),
     left=0,
-    strange=0,
+    unaccounted=0,
     faults=None,
     **more,
 ):
     sizes = np.array(sizes, dtype=np.int64)
     rows = int(sizes.sum())
-    measures = (
+    items = (
         measure("k", int(sizes.min(initial=rows)), lower=False),
         measure("classes", len(sizes), "classes", lower=False),
         measure("records", rows, lower=False),
         measure("records_dropped", 100),
+        measure("records_unaccounted", unaccounted),
         measure("identifiers_left", left, "columns"),
-        measure("records_unaccounted", strange),
         *(measure(name, value) for name, value in (faults or {}).items()),
         measure("distortion", 0.0625, "share"),
         *(measure(f"distortion.{key}", 0.125, "share") for key in keys),
@@ -72,12 +77,11 @@ def example(
         keys=keys,
         rows_original=rows + 100,
         rows_released=rows,
-        measures={item.name: item for item in measures},
+        measures={item.name: item for item in items},
         class_sizes=sizes,
-        notes=more.pop("notes", ("Row order was taken on trust, which is a note long enough to be wrapped in a text "
-                                 "of a hundred characters.",)),
+        notes=more.pop("notes", (NOTE,)),
         **more,
-    )  # fmt: skip
+    )
 
 
 def pictured(label="female", name="sex", **more):
@@ -164,7 +168,7 @@ SINGLE = {
     "task_loss": (0.0333332334, "accuracy", True),
 }
 EXTREME = 987654.3125
-"""A value of the original alone, where a full audit has one."""
+"""A value that occurs only in the original; a full audit contains it."""
 
 
 def correlations(names, seed=3, change=0.1):
@@ -175,22 +179,22 @@ def correlations(names, seed=3, change=0.1):
 
 
 def full(*, secret=EXTREME, odd="age", **more):
-    """An audit with everything that there can be; ``secret`` is where the original's extremes are."""
-    base = pictured(**{"notes": (f"A note that tells {secret}.",), **more})
+    """Return an audit with everything it can have; ``secret`` is an extreme original value."""
+    base = pictured(**{"notes": (f"A note that contains {secret}.",), **more})
     found = {
         **{
-            name: Measure(name, *facts, f"What {name} means.")
-            for name, facts in {**WORST, **CHANGES}.items()
+            name: Measure(name, *fields, f"What {name} means.")
+            for name, fields in {**WORST, **CHANGES}.items()
         },
         **{
-            f"{name}.tsh": Measure(f"{name}.tsh", *facts, f"What {name} means.")
-            for name, facts in WORST.items()
+            f"{name}.tsh": Measure(f"{name}.tsh", *fields, f"What {name} means.")
+            for name, fields in WORST.items()
         },
         **{
-            f"{name}.age": Measure(f"{name}.age", *facts, f"What {name} means.")
-            for name, facts in CHANGES.items()
+            f"{name}.age": Measure(f"{name}.age", *fields, f"What {name} means.")
+            for name, fields in CHANGES.items()
         },
-        **{name: Measure(name, *facts, f"What {name} means.") for name, facts in SINGLE.items()},
+        **{name: Measure(name, *fields, f"What {name} means.") for name, fields in SINGLE.items()},
         "linkage": Measure(
             "linkage", 0.123456789, "share", True, "What linkage means.", (0.11111, 0.13333)
         ),
