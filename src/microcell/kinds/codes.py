@@ -14,9 +14,9 @@ import numpy as np
 
 from microcell.errors import SchemaError
 from microcell.kernels.arrays import Floats, Integers
-from microcell.kinds.base import Layout, Reading
+from microcell.kinds.base import Reading
 from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn
+from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups
 from microcell.kinds.losses import Loss, lose_characters
 from microcell.kinds.names import CategoricalKind, CategoryPair, fit_places, place_names
@@ -47,6 +47,7 @@ class CodeKind(CategoricalKind):
     layout: ClassVar[Layout] = "places"
     storages: ClassVar[tuple[Storage, ...]] = ("integer", "float", "text", "empty")
     can_be_confidential = False
+    matches_by_prefix = True
 
     def check_values(self, name: str, values: Values) -> None:
         if values.is_time or values.storage == "boolean":
