@@ -26,7 +26,7 @@ from microcell.kernels.arrays import centroids
 from microcell.measures.attacks import linked_originals
 from microcell.measures.disclosure import average_diversity, confidential_columns
 from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, Schema
-from microcell.model._frames import to_frame
+from microcell.model._frames import make_frame
 from microcell.release import enforce, prepare
 from microcell.release import partition as groupings
 from microcell.schema import resolve
@@ -210,6 +210,10 @@ def _compile_kernels(requests: Sequence[groupings.Request]) -> None:
             partitioning.partition(X, 3, method=name, refine=refine)
 
 
+def _as_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+    return make_frame({name: [row[name] for row in rows] for name in rows[0]})
+
+
 # --------------------------------------------------------------------------------------- compare
 
 
@@ -254,7 +258,7 @@ class Comparison(Sequence[Trial]):
 
     def to_frame(self) -> Any:
         """Return the trials as a data frame, a row per trial."""
-        return to_frame([asdict(trial) for trial in self.trials])
+        return _as_frame([asdict(trial) for trial in self.trials])
 
     def __repr__(self) -> str:
         methods = len({trial.method for trial in self.trials})
@@ -453,7 +457,7 @@ class Exploration:
 
     def to_frame(self) -> Any:
         """Return the points as a data frame, a row per point and a column per measure."""
-        return to_frame(self.rows())
+        return _as_frame(self.rows())
 
     def __repr__(self) -> str:
         points = count(len(self.points), "point")
@@ -726,7 +730,7 @@ class DependenceSweep:
 
     def to_frame(self) -> Any:
         """Return the points as a data frame, a row per point."""
-        return to_frame([asdict(point) for point in self.points])
+        return _as_frame([asdict(point) for point in self.points])
 
     def __repr__(self) -> str:
         return short_repr(self, count(len(self.points), "point"), method=self.method)

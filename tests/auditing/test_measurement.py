@@ -106,7 +106,7 @@ def test_unaligned_rows_leave_distortion_out_and_say_why():
     found = audit(ORIGINAL, take(RELEASED, [3, 2, 1, 0]), SCHEMA)
     assert "distortion" not in found.measures
     assert found["k"] == 2
-    assert "not measured" in found.notes[0]
+    assert "not computed" in found.notes[0]
     assert found.projection is None
     assert len(found.comparisons) == 2
 

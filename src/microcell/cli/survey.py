@@ -116,7 +116,7 @@ def _size_facts(result: "SurveySize") -> Iterator[tuple[str, str]]:
     cell = result.anonymity
     yield (
         "cell size",
-        f"{cell.size:,} candidates per cell, so that either nobody or at least {cell.k:,} take part",
+        f"{cell.size:,} candidates per cell: either nobody or at least {cell.k:,} take part",
     )
     yield (
         "cell failure",
@@ -475,32 +475,31 @@ def collect(
             metavar="FILE.html", help="Write a report on the release.", show_default=False
         ),
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.pdf", help="Write a certificate.", show_default=False),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Turn answers into a k-anonymous release."""
     messages = Messages(quiet)
-    mc.api.check_outputs(
-        output, companions=[] if report is None else [report], sources=(cells, answers)
-    )
+    mc.api.check_outputs(output, companions=(report, certificate), sources=(cells, answers))
     names = [] if drop is None else split_names(drop)
     with messages.progress():
         table = mc.read(answers, **read_options)
         result = mc.surveys.collect(cells, table, below=below, id=id, drop=names)
-        result = result.publish(output, report=report)
+        result = result.publish(output, report=report, certificate=certificate)
     if json:
         print_data(result.manifest.to_json())
-    messages.facts(_collection_facts(result, output, report))
+    messages.facts(_collection_facts(result, output, report, certificate))
 
 
 def _collection_facts(
-    result: "Collection", output: Path, report: Path | None
+    result: "Collection", output: Path, report: Path | None, certificate: Path | None
 ) -> Iterator[tuple[str, str]]:
-    records, cells, survey = (
-        result.manifest.records,
-        result.manifest.cells,
-        result.manifest.survey,
-    )
+    manifest = result.manifest
+    records, cells, survey = manifest.records, manifest.cells, manifest.survey
     assert survey is not None
     yield (
         "answers",
@@ -522,6 +521,8 @@ def _collection_facts(
     yield "manifest", str(mc.release.manifest_path(output))
     if report is not None:
         yield "report", str(report)
+    if certificate is not None:
+        yield "certificate", str(certificate)
 
 
 COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {

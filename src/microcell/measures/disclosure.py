@@ -31,6 +31,7 @@ __all__ = [
     "average_diversity",
     "confidential_columns",
     "count_values",
+    "is_ordered",
     "recursive_diversity",
     "sort_by_order",
     "tidy",
@@ -183,7 +184,7 @@ class ConfidentialColumn:
     def counts(self) -> ClassCounts:
         """How often each value occurs in each class."""
         codes = number_values(sort_by_order(self.column, self.values))
-        return count_values(self.classes, codes, ordered=self.column.kind != "nominal")
+        return count_values(self.classes, codes, ordered=is_ordered(self.column))
 
     @cached_property
     def homogeneous_sizes(self) -> Integers:
@@ -210,7 +211,7 @@ class ConfidentialColumn:
     def _predictability(self) -> tuple[Loss, Integers]:
         column, values = self.column, self.values
         ordered = column.kind is not None and kind_of(column).ordered
-        if ordered and (column.kind == "ordinal" or values.is_number or values.is_time):
+        if ordered and (kind_of(column).takes_order or values.is_number or values.is_time):
             return self._predict_numbers()
         codes = values.factorize()[0].astype(np.int64) + 1
         return _mode_loss(codes, self.classes), codes
@@ -244,6 +245,11 @@ def confidential_columns(
         for column in schema.confidential
         if column.name in released.columns and released.rows
     )
+
+
+def is_ordered(column: Column) -> bool:
+    """Return whether the values are compared by their order; true for unresolved columns."""
+    return column.kind is None or kind_of(column).ordered
 
 
 def _mean_loss(points: Floats, classes: Integers) -> Loss:

@@ -252,7 +252,8 @@ def _column(schema: Schema, target: str) -> Column:
 
 
 def _read_target(values: Values, column: Column, pairs: Integers) -> _Target:
-    if column.kind not in ("nominal", "ordinal") and (values.is_number or values.is_time):
+    is_line = column.kind is None or kind_of(column).layout == "line"
+    if is_line and (values.is_number or values.is_time):
         quantity = Column(column.name, kind="datetime" if values.is_time else "numeric")
         numbers = kind_of(quantity).quantity(quantity, values)[pairs]
         if len(np.unique(numbers[~np.isnan(numbers)])) > _MAX_NUMERIC_CLASSES:

@@ -1,24 +1,23 @@
 """Results as data frames: pandas if it is installed, otherwise polars."""
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
-__all__ = ["to_frame"]
+__all__ = ["make_frame"]
 
 
-def to_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Return a data frame with these rows, which must have the same keys.
+def make_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
+    """Build a data frame from columns.
 
     Examples
     --------
-    >>> to_frame([{"k": 3, "loss": 0.1}, {"k": 5, "loss": 0.2}]).shape
-    (2, 2)
+    >>> make_frame({"name": ["k"], "value": [5]}).shape
+    (1, 2)
     """
-    names = list(rows[0]) if rows else []
-    columns = {name: [row[name] for row in rows] for name in names}
     try:
-        library = import_module("pandas")
+        import pandas as pd  # noqa: PLC0415
     except ImportError:
-        library = import_module("polars")
-    return library.DataFrame(columns)
+        import polars as pl  # noqa: PLC0415
+
+        return pl.DataFrame(dict(columns), strict=False)
+    return pd.DataFrame(dict(columns))

@@ -23,7 +23,13 @@ from microcell.errors import OptionError, RequirementError
 from microcell.kernels._jit import thread_count
 from microcell.kernels.merging import Layout, find_cheapest, lay_out_cells
 from microcell.measures.classes import class_labels, number_values
-from microcell.measures.disclosure import ClassCounts, count_values, sort_by_order, tidy
+from microcell.measures.disclosure import (
+    ClassCounts,
+    count_values,
+    is_ordered,
+    sort_by_order,
+    tidy,
+)
 from microcell.measures.evaluate import evaluate, summarize
 from microcell.measures.evidence import Evidence
 from microcell.measures.registry import Definition, find, requirable
@@ -196,7 +202,7 @@ def resolve_limits(
         column.name: _Confidential(
             column.name,
             number_values(sort_by_order(column, table.columns[column.name])),
-            column.kind != "nominal",
+            is_ordered(column),
         )
         for column in schema.confidential
         if column.name in needed

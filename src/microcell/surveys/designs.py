@@ -11,6 +11,7 @@ import numpy as np
 
 from microcell import __version__, encoding, methods, progress, tables
 from microcell._atomic import Staging, check_target
+from microcell._display import count, short_repr
 from microcell.cells import Cells, load_cells
 from microcell.errors import (
     DataError,
@@ -78,10 +79,12 @@ class SurveyDesign:
     """File that the candidates were read from."""
 
     def __repr__(self) -> str:
-        return (
-            f"SurveyDesign({len(self.cells)} {self.cells.kind} cells, "
-            f"{len(self.labels)} candidates, k={self.manifest.k}, "
-            f"worst cell failure {self.failures.worst:.3g})"
+        return short_repr(
+            self,
+            count(len(self.cells), f"{self.cells.kind} cell"),
+            count(len(self.labels), "candidate"),
+            k=self.manifest.k,
+            worst_failure=f"{self.failures.worst:.3g}",
         )
 
     @staticmethod
