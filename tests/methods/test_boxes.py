@@ -325,7 +325,7 @@ def test_boxes_lose_more_than_power_cells_and_those_more_than_certainty():
         ({"k": 500}, TooFewRecordsError),
         ({"failure": 0}, OptionError),
         ({"failure": 1e-250}, TooFewRecordsError),
-        ({"participation": 0.0}, DataError),
+        ({"participation": 0.0}, OptionError),
         ({"participation": np.full(10, 0.5)}, DataError),
         ({"participation": "often"}, DataError),
         ({"most": 0}, OptionError),
