@@ -1,7 +1,8 @@
-"""Fills the tables of docs/methods.md and docs/methods/NAME.md: facts from the registry, distortion as measured.
+"""Fill the tables of docs/methods.md and docs/methods/NAME.md with facts and measurements.
 
-Run as ``python docs/make_methods.py`` from the project's root; ``--check`` only says whether the pages are current, and
-``--measure`` measures again first, on the classic data sets, into docs/methods/distortion.csv (some minutes).
+Run ``python docs/make_methods.py`` from the project root; ``--check`` only reports whether the
+pages are current, and ``--measure`` first measures the classic data sets again and writes
+docs/methods/distortion.csv (a few minutes).
 """
 
 import csv
@@ -25,7 +26,7 @@ LARGE = (25, 50, 75, 100)
 PLAIN, ONE = "as it is", ", one column"
 
 PRINTED = ROOT / "experiments" / "results" / "full" / "aggregation" / "census.csv"
-"""What the experiments leave of Census: it has what PCL's authors print."""
+"""Output of the experiments on Census, which contains the published figures of PCL."""
 
 AUTO, PCL = '`effort = "balanced"`', "`restarts = 5`"
 
@@ -44,18 +45,18 @@ VARIANTS: dict[str, tuple[tuple[str, Options], ...]] = {
     ),
     "univariate": ((PLAIN, {}),),
 }
-"""The ways of each method that are measured: how a table calls them, and their options."""
+"""Measured variants of each method: label in the tables, and options."""
 
 
 def main() -> None:
-    """Measure if asked to, then write or check the pages."""
+    """Measure if requested, then write or check the pages."""
     if "--measure" in sys.argv:
         measure()
     write_or_check(method_pages())
 
 
 def method_pages() -> dict[Path, str]:
-    """The overview and the page of each method, with their tables."""
+    """Return the overview and the page of each method with their tables filled."""
     overview = DOCS / "methods.md"
     pages = {overview: fill(overview.read_text(encoding="utf-8"), "losses", losses_table())}
     for name in VARIANTS:
@@ -69,7 +70,7 @@ def method_pages() -> dict[Path, str]:
 
 
 def large_table() -> str:
-    """What PCL loses on Census with large cells, beside what is in print and the others."""
+    """Information loss of PCL on Census with large cells, next to published and other figures."""
     rows = [row for row in read_measured() if row["set"] == "Census"]
     printed = {
         (row["method"], row["way"], int(row["k"])): f"{float(row['loss']):.2f}" for row in rows
@@ -89,28 +90,28 @@ def large_table() -> str:
 
 
 def facts_table(name: str) -> str:
-    """What the registry knows of a method."""
+    """Facts about a method from the registry."""
     method = METHODS[name]
     options = (
         ", ".join(f"`{option}` ({default!r})" for option, default in method.options.items())
-        or "none of its own"
+        or "none"
     )
     facts = {
         "cells": method.sizes,
         "cost": method.cost,
         "dimensions": method.dimensions,
-        "does the seed matter": "yes" if method.chance else "no",
+        "uses the random seed": "yes" if method.randomized else "no",
         "options (default)": f"{options}; `refine` (False)",
         "source": method.source,
     }
-    return table(["fact", "of this method"], facts.items())
+    return table(["", "this method"], facts.items())
 
 
 def losses_table(name: str | None = None) -> str:
-    """Information loss of the ways of one method beside MDAV's, or of all ways of all methods."""
+    """Information loss of the variants of one method next to MDAV, or of all methods."""
     rows = [row for row in read_measured() if row["set"].endswith(ONE) == (name == "univariate")]
     if not rows:
-        return "*Not measured yet: `python docs/make_methods.py --measure` does it where the classic data sets are.*"
+        return "*Not measured yet; run `python docs/make_methods.py --measure` with the classic data sets.*"
     sets = list(dict.fromkeys(row["set"] for row in rows))
     ways = dict.fromkeys(
         (row["method"], row["way"])
@@ -138,14 +139,14 @@ def _cell(rows: list[dict[str, str]], method: str, way: str, where: str) -> str:
 
 
 def read_printed() -> dict[int, str]:
-    """Information loss of PCL on Census in percent by k, as its authors print it; without macrocells where they can."""
+    """Published information loss of PCL on Census in percent, by k; without macrocells if possible."""
     with PRINTED.open(newline="", encoding="utf-8") as file:
         rows = sorted(csv.DictReader(file), key=lambda row: -int(row["macrocells"]))
     return {int(row["k"]): f"{100 * float(row['D in print']):#.3g}" for row in rows}
 
 
 def read_measured() -> list[dict[str, str]]:
-    """The rows of the file with what was measured; none if there is no such file."""
+    """Return the measured rows, none if there is no such file."""
     if not MEASURED.is_file():
         return []
     with MEASURED.open(newline="", encoding="utf-8") as file:
@@ -153,7 +154,7 @@ def read_measured() -> list[dict[str, str]]:
 
 
 def measure() -> None:
-    """Measure every way on every set and write the file."""
+    """Measure every variant on every data set and write the file."""
     rows = [
         measure_one(method, way, options, name, k)
         for name in SETS
@@ -173,7 +174,7 @@ def measure() -> None:
 def measure_one(
     method: str, way: str, options: Options, name: str, k: int, *, one: bool = False
 ) -> dict[str, str]:
-    """The loss of one way on one set, standardized; of its richest column alone for what takes one dimension."""
+    """Measure one variant on one standardized data set, or on its richest column."""
     X = np.loadtxt(DATA / f"{name}.csv", delimiter=",", skiprows=1)
     X = np.ascontiguousarray((X - X.mean(axis=0)) / X.std(axis=0))
     one = one or method == "univariate"

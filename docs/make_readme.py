@@ -1,6 +1,7 @@
-"""Fills the table of README.md from the results of the experiments, once they are there.
+"""Fill the table of README.md with the results of the experiments.
 
-Run as ``python docs/make_readme.py`` from the project's root; ``--check`` only says whether the page is current.
+Run ``python docs/make_readme.py`` from the project's root; ``--check`` only reports whether the page
+is current.
 """
 
 import json
@@ -13,7 +14,7 @@ from _pages import ROOT, fill, table, write_or_check
 RESULTS = ROOT / "experiments" / "results" / "full" / "aggregation" / "findings.json"
 RECORDS = ROOT / "docs" / "records.md"
 SHOWN = ("MDAV", "V-MDAV", "PCL in print", "best in print", "auto", "best of ours")
-"""The methods that make the case in ten seconds; docs/results.md has all."""
+"""The methods in the README; docs/results.md has all."""
 
 
 def main() -> None:
@@ -22,13 +23,13 @@ def main() -> None:
 
 
 def readme_pages() -> dict[Path, str]:
-    """The README with its table."""
+    """Return the README with its table."""
     path = ROOT / "README.md"
     return {path: fill(path.read_text(encoding="utf-8"), "headline", headline())}
 
 
 def headline() -> str:
-    """Distortion by data set, k and method: that of the experiments, or of the records kept if there are none."""
+    """Return information loss by data set, k and method, from the experiments or the records."""
     if RESULTS.is_file():
         rows = json.loads(RESULTS.read_text(encoding="utf-8"))["headline"]
         if rows:
@@ -38,13 +39,13 @@ def headline() -> str:
 
 
 def spread(rows: Iterable[Mapping[str, Any]]) -> str:
-    """A line for each data set and k, a column for each method; the least of a line is bold.
+    """Return a table with a row per data set and k and a column per method; row minima are bold.
 
     Examples
     --------
     >>> print(spread([
-    ...     {"data": "Census", "k": 5, "method": "MDAV", "D_percent": 9.0884, "seconds": 0.01, "source": "ours"},
-    ...     {"data": "Census", "k": 5, "method": "auto", "D_percent": 7.41, "seconds": 2.5, "source": "ours"},
+    ...     {"data": "Census", "k": 5, "method": "MDAV", "D_percent": 9.0884, "seconds": 0.01},
+    ...     {"data": "Census", "k": 5, "method": "auto", "D_percent": 7.41, "seconds": 2.5},
     ... ]))
     | data | k | MDAV | auto |
     | --- | --- | --- | --- |
@@ -73,7 +74,7 @@ def _cell(row: Mapping[str, Any] | None, least: float) -> str:
 
 
 def from_records(page: str) -> str:
-    """The losses of MDAV, in print and ours, of the page of records, for the usual k."""
+    """Return the table from the page of records, for the usual k."""
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in page.splitlines()

@@ -110,7 +110,7 @@ def methods_table() -> str:
             method.sizes,
             method.cost,
             method.dimensions,
-            "yes" if method.chance else "no",
+            "yes" if method.randomized else "no",
             ", ".join(f"`{option}` ({default!r})" for option, default in method.options.items())
             or "none",
         ]

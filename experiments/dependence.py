@@ -378,7 +378,7 @@ def blocks_and_disclosure(results: Study) -> None:
                 "lambda": p.dependence,
                 "D_X": p.distortion,
                 "DLD": p.dld,
-                "found_k": p.found_k,
+                "found_k": p.joint_k,
             }
             for b, each in found.items()
             for p in each.points
@@ -413,8 +413,8 @@ def _find_blocks(results: Study, plain: dict[int, mc.sweeps.DependencePoint]) ->
         "Fig. 14",
         "Census, k = 10, λ = 0: DLD of b = 2; k over all columns combined",
         "nearing full disclosure; k-anonymity violated",
-        f"{pairs.dld:.4f}; {pairs.found_k}",
-        verdict(pairs.dld > 0.9 and pairs.found_k < 10),
+        f"{pairs.dld:.4f}; {pairs.joint_k}",
+        verdict(pairs.dld > 0.9 and pairs.joint_k < 10),
     )
 
 

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 import microcell as mc
-from microcell.allocation import EARTH
 from microcell.errors import DataError, OptionError
+from microcell.kernels.arrays import EARTH_RADIUS
 from microcell.report.figures.allocation import find_dearest, make_map
+from tests.raising import raises
 
 PEOPLE = {"x": [0.0, 1.0, 2.0, 9.0], "who": ["a", "b", "c", "d"]}
 CENTRES = {"house": ["west", "east"], "x": [1.0, 8.0], "places": [2, 3]}
@@ -119,14 +120,14 @@ def test_locations_are_great_circles_and_the_squares_of_chords_are_least():
         location=("lat", "lon"),
     )
     assert found.labels.tolist() == [0, 2, 1]
-    degree = np.pi / 180 * EARTH
+    degree = np.pi / 180 * EARTH_RADIUS
     assert found.distances == pytest.approx([2 * degree, 12 * degree, 90 * degree])
     assert found.unit == "km"
 
 
 def test_antipodes_have_a_distance():
     found = mc.allocate({"a": [90.0], "o": [0.0]}, {"a": [-90.0], "o": [0.0]}, location=["a", "o"])
-    assert found.distances == pytest.approx([np.pi * EARTH])
+    assert found.distances == pytest.approx([np.pi * EARTH_RADIUS])
 
 
 def test_places_are_shared_equally_where_no_column_tells():
@@ -162,142 +163,195 @@ def test_standardizing_divides_by_the_deviation_of_the_points():
     assert (plain.labels == scaled.labels).all()
     assert plain.distances == pytest.approx(scaled.distances)
     assert plain.points.std(axis=0) == pytest.approx([1, 1])
-    assert plain.unit == "deviations"
+    assert plain.unit == "standard deviations"
 
 
 NO_X = {"w": [1.0], "places": [9]}
 
 
 @pytest.mark.parametrize(
-    "people, centres, options, error, words",
+    "people, centres, options, error, expected",
     [
-        (PEOPLE, NO_X, {}, OptionError, "no numeric column in common"),
-        (PEOPLE, CENTRES, {"columns": ["y"]}, OptionError, "points has no column 'y' among its 2"),
-        (PEOPLE, NO_X, {"columns": ["x"]}, OptionError, "centres has no column 'x'"),
-        (PEOPLE, CENTRES, {"columns": ["who"]}, DataError, "'who' of the points holds text values"),
+        (PEOPLE, NO_X, {}, OptionError, {"code": "option.invalid", "option": "columns"}),
+        (
+            PEOPLE,
+            CENTRES,
+            {"columns": ["y"]},
+            OptionError,
+            {"code": "option.unknown", "column": "y"},
+        ),
+        (PEOPLE, NO_X, {"columns": ["x"]}, OptionError, {"code": "option.unknown", "column": "x"}),
+        (
+            PEOPLE,
+            CENTRES,
+            {"columns": ["who"]},
+            DataError,
+            {"code": "data.not_a_number", "column": "who"},
+        ),
         (
             PEOPLE,
             CENTRES,
             {"columns": ["x", "x"]},
             OptionError,
-            "columns must name columns, each once",
+            {"code": "option.invalid", "option": "columns"},
         ),
-        (PEOPLE, CENTRES, {"columns": []}, OptionError, "columns must name columns, each once"),
-        (PEOPLE, CENTRES, {"places": "beds"}, OptionError, "centres has no column 'beds'"),
-        (PEOPLE, CENTRES, {"places": "house"}, DataError, "'house' of the centres holds text"),
-        (PEOPLE, CENTRES, {"name": "beds"}, OptionError, "centres has no column 'beds'"),
+        (
+            PEOPLE,
+            CENTRES,
+            {"columns": []},
+            OptionError,
+            {"code": "option.invalid", "option": "columns"},
+        ),
+        (
+            PEOPLE,
+            CENTRES,
+            {"places": "beds"},
+            OptionError,
+            {"code": "option.unknown", "column": "beds"},
+        ),
+        (
+            PEOPLE,
+            CENTRES,
+            {"places": "house"},
+            DataError,
+            {"code": "data.not_a_number", "column": "house"},
+        ),
+        (
+            PEOPLE,
+            CENTRES,
+            {"name": "beds"},
+            OptionError,
+            {"code": "option.unknown", "column": "beds"},
+        ),
         (
             PEOPLE,
             CENTRES | {"places": [2, 1]},
             {},
             DataError,
-            "4 points do not fit in 3 places: 1 are short",
+            {"code": "data.invalid"},
         ),
         (
             PEOPLE,
             CENTRES | {"places": [4, 0]},
             {},
             DataError,
-            "'places' of the centres must hold.*row 2",
+            {"code": "data.invalid", "row": 2},
         ),
         (
             PEOPLE,
             CENTRES | {"places": [4, 1.5]},
             {},
             DataError,
-            "'places' of the centres must hold.*row 2",
+            {"code": "data.invalid", "row": 2},
         ),
         (
             PEOPLE,
             CENTRES | {"places": [4, None]},
             {},
             DataError,
-            "'places' of the centres lacks 1 values.*row 2",
+            {"code": "data.missing_values", "column": "places", "row": 2},
         ),
         (
             PEOPLE | {"x": [0.0, None, None, 1.0]},
             CENTRES,
             {},
             DataError,
-            "'x' of the points lacks 2.*in row 2",
+            {"code": "data.missing_values", "column": "x", "row": 2},
         ),
         (
             PEOPLE | {"x": [0.0, np.inf, 0.0, 1.0]},
             CENTRES,
             {},
             DataError,
-            "'x' of the points is infinite in row 2",
+            {"code": "data.not_finite", "column": "x", "row": 2},
         ),
         (
             PEOPLE,
             CENTRES | {"x": [None, None]},
             {"columns": "x"},
             DataError,
-            "'x' of the centres lacks 2",
+            {"code": "data.missing_values", "column": "x", "row": 1},
         ),
         (
             PEOPLE,
             CENTRES | {"house": ["a", "a"]},
             {"name": "house"},
             DataError,
-            "names row 2 as one before it",
+            {"code": "data.bad_key", "column": "house", "row": 2},
         ),
         (
             PEOPLE,
             CENTRES | {"house": ["a", None]},
             {"name": "house"},
             DataError,
-            "'house' of the centres lacks 1",
+            {"code": "data.missing_values", "column": "house", "row": 2},
         ),
-        (PEOPLE | {"centre": [1, 2, 3, 4]}, CENTRES, {}, OptionError, "a column 'centre' already"),
+        (
+            PEOPLE | {"centre": [1, 2, 3, 4]},
+            CENTRES,
+            {},
+            OptionError,
+            {"code": "option.conflict", "column": "centre"},
+        ),
         (
             PEOPLE | {"distance": [1, 2, 3, 4]},
             CENTRES,
             {},
             OptionError,
-            "a column 'distance' already",
+            {"code": "option.conflict", "column": "distance"},
         ),
-        (PEOPLE | {"x": [3.0] * 4}, CENTRES, {"standardize": True}, DataError, "the same 'x'"),
-        ({"x": []}, CENTRES, {}, DataError, "table of points has no rows"),
+        (
+            PEOPLE | {"x": [3.0] * 4},
+            CENTRES,
+            {"standardize": True},
+            DataError,
+            {"code": "data.invalid", "column": "x"},
+        ),
+        ({"x": []}, CENTRES, {}, DataError, {"code": "data.invalid"}),
         (
             PEOPLE,
             {"x": np.array([]), "places": np.array([])},
             {},
             DataError,
-            "table of centres has no rows",
+            {"code": "data.invalid"},
         ),
-        (*town(), {}, OptionError, "Give location to measure in kilometres"),
+        (*town(), {}, OptionError, {"code": "option.conflict", "option": "columns"}),
         (
             *town(),
             {"location": PLACE, "columns": ["z"]},
             OptionError,
-            "leave out columns and standardize",
+            {"code": "option.conflict", "option": "location"},
         ),
         (
             *town(),
             {"location": PLACE, "standardize": True},
             OptionError,
-            "leave out columns and standardize",
+            {"code": "option.conflict", "option": "location"},
         ),
-        (*town(), {"location": ["latitude"]}, OptionError, "location takes two columns"),
+        (
+            *town(),
+            {"location": ["latitude"]},
+            OptionError,
+            {"code": "option.invalid", "option": "location"},
+        ),
         (
             {"a": [91], "o": [0]},
             {"a": [0], "o": [0]},
             {"location": ["a", "o"]},
             DataError,
-            "'a' of the points: 1 rows",
+            {"code": "data.invalid", "column": "a", "row": 1},
         ),
         (
             {"a": [9], "o": [0]},
             {"a": [0], "o": [181]},
             {"location": ["a", "o"]},
             DataError,
-            "'o' of the centres: 1",
+            {"code": "data.invalid", "column": "o", "row": 1},
         ),
     ],
 )
-def test_what_cannot_be_allocated_is_refused(people, centres, options, error, words):
-    with pytest.raises(error, match=words):
+def test_what_cannot_be_allocated_is_refused(people, centres, options, error, expected):
+    with raises(error, **expected):
         mc.allocate(people, centres, **options)
 
 
@@ -326,7 +380,7 @@ def test_the_figure_comes_in_three_forms_and_always_the_same(form, start, option
     [
         ({"location": PLACE}, ("200 points to 6 centres", "longitude", "latitude")),
         ({"columns": [*PLACE, "z"]}, ("as allocated", "Distance", "Points and places per centre")),
-        ({"columns": [*PLACE, "z"], "standardize": True}, ("Distance (deviations)",)),
+        ({"columns": [*PLACE, "z"], "standardize": True}, ("Distance (standard deviations)",)),
     ],
 )
 def test_the_figure_says_what_it_shows(options, words):
@@ -349,7 +403,9 @@ def test_a_map_across_the_date_line_is_in_one_piece():
     rng = np.random.default_rng(0)
     longitudes = (rng.uniform(179, 181, 90) + 180) % 360 - 180
     points = {"a": rng.uniform(-1, 1, 90), "o": longitudes}
-    sheet = make_map(mc.allocate(points, {"a": [0.0], "o": [180.0]}, location=("a", "o")), EARTH)
+    sheet = make_map(
+        mc.allocate(points, {"a": [0.0], "o": [180.0]}, location=("a", "o")), EARTH_RADIUS
+    )
     assert np.ptp(sheet.panel.points[:, 0]) < 2
     assert sheet.aspect == pytest.approx(1, abs=1e-3)
     assert sheet.axis_labels == ("o", "a")
@@ -357,7 +413,7 @@ def test_a_map_across_the_date_line_is_in_one_piece():
 
 def test_the_map_of_a_town_has_its_points_in_the_polygons_of_their_centres():
     result = mc.allocate(*town(400, 9), location=PLACE)
-    panel = make_map(result, EARTH).panel
+    panel = make_map(result, EARTH_RADIUS).panel
     polygons = panel.polygons
     inside = 0
     for point, label in zip(panel.points, result.labels, strict=True):
@@ -373,7 +429,7 @@ def test_charts_of_many_centres_show_the_dearest():
 
 
 def test_an_unknown_form_is_refused():
-    with pytest.raises(OptionError, match="figure format"):
+    with raises(OptionError, "option.unknown", option="format"):
         mc.plot.allocation(mc.allocate(PEOPLE, CENTRES), format="bmp")
 
 

@@ -1,4 +1,4 @@
-"""Points to centres of limited places (patients to hospitals, documents to reviewers), as near as can be."""
+"""Allocate points to centres of limited capacity: patients to hospitals, papers to reviewers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -9,35 +9,41 @@ from numpy.typing import NDArray
 
 from microcell import progress, tables
 from microcell.errors import DataError, OptionError
-from microcell.kernels.arrays import unit_vectors
+from microcell.kernels.arrays import EARTH_RADIUS, unit_vectors
 from microcell.kernels.transport import choose_cells
 from microcell.methods.fixed_centroids import allocate_points
 from microcell.model import Floats, Integers, Table, Values
 
-__all__ = ["EARTH", "Allocation", "CentreFacts", "Spread", "Summary", "allocate"]
-
-EARTH = 6371.0088
-"""The mean radius of the earth, in kilometres."""
+__all__ = ["Allocation", "CentreSummary", "Spread", "Summary", "allocate"]
 
 _ADDED = ("centre", "distance")
 _PLACES = "places"
 _DEGREES = (90.0, 180.0)
-_GEOGRAPHIC = ("latitude", "longitude")
+_GEOGRAPHIC = {"latitude", "longitude"}
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Distances in four numbers."""
+    """Mean, median, 90th percentile and maximum of some distances."""
 
     mean: float
     median: float
     p90: float
     max: float
 
+    @classmethod
+    def of(cls, distances: Floats) -> "Spread":
+        """Summarize the distances."""
+        median, p90 = np.quantile(distances, [0.5, 0.9]).tolist()
+        return cls(float(distances.mean()), median, p90, float(distances.max()))
+
 
 @dataclass(frozen=True)
-class CentreFacts:
-    """A centre: its load of its places, the mean distance of its points (None if it has none), and its price."""
+class CentreSummary:
+    """A centre: how many of its places are taken, how far its points come, and its price.
+
+    ``mean_distance`` is None for a centre without points.
+    """
 
     name: str | int
     load: int
@@ -50,8 +56,9 @@ class CentreFacts:
 class Summary:
     """An allocation in numbers.
 
-    ``nearest`` are the distances if every point went to its nearest centre, whatever its places: no allocation is
-    below that. ``unit`` is "km", "deviations", or empty for the units of the columns.
+    ``nearest`` describes the distances if every point went to its nearest centre regardless of
+    capacity, a lower bound for any allocation. ``unit`` is "km", "standard deviations", or empty
+    for the units of the columns.
     """
 
     points: int
@@ -60,37 +67,37 @@ class Summary:
     unit: str
     distances: Spread
     nearest: Spread
-    centres: tuple[CentreFacts, ...]
+    centres: tuple[CentreSummary, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The summary as plain data, ready for JSON."""
+        """Return the summary as plain data for JSON."""
         return asdict(self)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Allocation:
-    """Which centre each point goes to, and how far.
+    """The centre of each point, and its distance.
 
-    ``table`` is the points' table in the frame type that came in, with the columns ``centre`` and ``distance``;
-    ``allocated`` is the same as a :class:`Table`. ``prices`` are in squared distance: one more place at a centre would
-    lower the sum of squared distances by its price at most, one place fewer would raise it by its price at least. A
-    centre with places left has the price 0.
+    ``table`` is the table of points, in the type that was passed in, with two more columns,
+    ``centre`` and ``distance``; ``allocated`` is the same as a :class:`Table`. ``prices`` are in
+    squared distance: one more place at a centre lowers the sum of squared distances by at most its
+    price, one place fewer raises it by at least its price. A centre with places left has price 0.
     """
 
     table: Any
     allocated: Table
     labels: Integers
-    """(n,): the row of each point's centre, from 0."""
+    """(n,): row of each point's centre, from 0."""
     distances: Floats
     nearest: Floats
-    """(n,): to the nearest centre, whatever its places."""
+    """(n,): distance to the nearest centre, regardless of capacity."""
     prices: Floats
     loads: Integers
     places: Integers
     centres: tuple[str | int, ...]
-    """The name of each centre."""
+    """Name of each centre."""
     points: Floats
-    """(n, m): what distances were measured between; latitude and longitude in degrees if ``unit`` is "km"."""
+    """(n, m): coordinates; latitude and longitude in degrees if ``unit`` is "km"."""
     sites: Floats
     columns: tuple[str, ...]
     unit: str
@@ -99,19 +106,20 @@ class Allocation:
     def summary(self) -> Summary:
         """The allocation in numbers."""
         sums = np.bincount(self.labels, weights=self.distances, minlength=len(self.loads))
-        facts = tuple(
-            CentreFacts(name, load, places, total / load if load else None, price)
+        columns = (self.loads, self.places, sums, self.prices)
+        centres = tuple(
+            CentreSummary(name, load, places, total / load if load else None, price)
             for name, load, places, total, price in zip(
-                self.centres,
-                self.loads.tolist(),
-                self.places.tolist(),
-                sums.tolist(),
-                self.prices.tolist(),
-                strict=True,
+                self.centres, *(column.tolist() for column in columns), strict=True
             )
         )
-        far, least, room = _spread(self.distances), _spread(self.nearest), sum(self.places.tolist())
-        return Summary(len(self.labels), room, self.columns, self.unit, far, least, facts)
+        distances, nearest = Spread.of(self.distances), Spread.of(self.nearest)
+        total = sum(self.places.tolist())
+        n = len(self.labels)
+        return Summary(n, total, self.columns, self.unit, distances, nearest, centres)
+
+    def __repr__(self) -> str:
+        return f"<Allocation: {len(self.labels):,} points to {len(self.loads):,} centres>"
 
 
 def allocate(
@@ -124,25 +132,25 @@ def allocate(
     name: str | None = None,
     standardize: bool = False,
 ) -> Allocation:
-    """The allocation of points to centres of the least sum of squared distances, with no centre over its places.
+    """Allocate points to centres of limited capacity, minimizing the sum of squared distances.
 
-    The optimum is exact: no other allocation within the places has a smaller sum.
+    The optimum is exact: no other allocation within the capacities has a smaller sum.
 
     Parameters
     ----------
     points, centres
-        Tables: whatever :func:`read` takes. 1,500 centres at most.
+        Tables: anything that :func:`read` accepts. At most 1,500 centres.
     columns
-        The numeric columns that distances are measured in; those that both tables have, if left out, apart from places
-        and names.
+        Numeric columns to measure distances in. Default: those that both tables have, except for
+        places and names.
     location
-        In place of columns: those of latitude and longitude, in degrees. Distances are great circles in kilometres, and
-        the squares that are made least those of the chords (straight through the earth).
+        Columns of latitude and longitude in degrees, instead of ``columns``. Distances are
+        great-circle kilometres; the minimized squares are those of the chords.
     places
-        The column of ``centres`` that says how many each takes. Left out, it is "places" if there is such a column;
-        else the points are shared out equally, the first centres taking one more where that does not come out even.
+        Column of ``centres`` with the capacity of each. Default: "places" if there is such a
+        column; otherwise the points are divided equally among the centres.
     name
-        The column of ``centres`` that names each; left out, they are named by their row, from 1.
+        Column of ``centres`` with their names. Default: row numbers from 1.
     standardize
         Divide each column by its standard deviation among the points.
 
@@ -150,50 +158,48 @@ def allocate(
     --------
     >>> patients = {"x": [0.0, 1.0, 2.0, 9.0]}
     >>> hospitals = {"hospital": ["west", "east"], "x": [1.0, 8.0], "places": [2, 3]}
-    >>> found = allocate(patients, hospitals, name="hospital")
-    >>> found.table["centre"].tolist(), found.table["distance"].tolist()
+    >>> result = allocate(patients, hospitals, name="hospital")
+    >>> result.table["centre"].tolist(), result.table["distance"].tolist()
     (['west', 'west', 'east', 'east'], [1.0, 0.0, 6.0, 1.0])
-    >>> found.prices
+    >>> result.prices
     array([35.,  0.])
     """
     people, sites = tables.read(points), tables.read(centres)
     _check_tables(people, sites)
-    limits = _find_places(people, sites, places)
-    names = _find_names(sites, name)
+    capacities = _read_places(people, sites, places)
+    names = _read_names(sites, name)
     space = _find_space(
-        people, sites, columns, location, apart=(places or _PLACES, name), standardize=standardize
+        people, sites, columns, location, exclude=(places or _PLACES, name), standardize=standardize
     )
     progress.report(f"allocating {people.rows:,} points to {sites.rows:,} centres")
-    found = allocate_points(space.points, space.sites, limits)
-    distances = space.measure(found.labels)
-    allocated = tables.add_columns(
-        people, dict(zip(_ADDED, (names[found.labels], distances), strict=True))
-    )
+    result = allocate_points(space.points, space.sites, capacities)
+    distances = space.measure(result.labels)
+    added = dict(zip(_ADDED, (names[result.labels], distances), strict=True))
+    allocated = tables.add_columns(people, added)
+    on_earth = space.unit == "km"
     return Allocation(
         allocated.native,
         allocated,
-        labels=found.labels,
+        labels=result.labels,
         distances=distances,
         nearest=space.measure(choose_cells(space.points, space.sites, np.zeros(sites.rows))),
-        prices=found.costs,
-        loads=np.bincount(found.labels, minlength=sites.rows),
-        places=limits,
+        prices=result.costs,
+        loads=np.bincount(result.labels, minlength=sites.rows),
+        places=capacities.astype(np.int64),
         centres=tuple(names.tolist()),
-        points=space.points
-        if space.unit != "km"
-        else _read_columns(people, "points", space.columns),
-        sites=space.sites if space.unit != "km" else _read_columns(sites, "centres", space.columns),
+        points=_read_columns(people, "points", space.columns) if on_earth else space.points,
+        sites=_read_columns(sites, "centres", space.columns) if on_earth else space.sites,
         columns=space.columns,
         unit=space.unit,
     )
 
 
-# ------------------------------------------------------------------------------------------------ what is measured
+# ------------------------------------------------------------------------------- coordinate space
 
 
 @dataclass(frozen=True, eq=False)
 class _Space:
-    """Points and centres as they are measured."""
+    """Coordinates of points and centres, in which distances are measured."""
 
     columns: tuple[str, ...]
     points: Floats
@@ -201,10 +207,11 @@ class _Space:
     unit: str = ""
 
     def measure(self, labels: Integers) -> Floats:
-        """The distance of each point to the centre of that number."""
+        """Return the distance of each point to the centre with this label."""
         straight = np.sqrt(((self.points - self.sites[labels]) ** 2).sum(axis=1))
         if self.unit == "km":
-            straight = 2 * EARTH * np.arcsin(np.minimum(straight / (2 * EARTH), 1.0))
+            diameter = 2 * EARTH_RADIUS
+            straight = diameter * np.arcsin(np.minimum(straight / diameter, 1.0))
         return np.asarray(straight, dtype=np.float64)
 
 
@@ -214,164 +221,178 @@ def _find_space(
     columns: str | Iterable[str] | None,
     location: Iterable[str] | None,
     *,
-    apart: Sequence[str | None],
+    exclude: Sequence[str | None],
     standardize: bool,
 ) -> _Space:
     if location is not None:
         if columns is not None or standardize:
             raise OptionError(
-                "location measures kilometres: leave out columns and standardize, or location."
+                "location measures kilometres and cannot be combined with columns or standardize.",
+                code="option.conflict",
+                option="location",
             )
-        return _on_earth(people, sites, _as_names(location, "location"))
-    chosen = (
-        _shared_columns(people, sites, apart) if columns is None else _as_names(columns, "columns")
-    )
+        return _on_earth(people, sites, _check_names(location, "location"))
+    if columns is None:
+        chosen = _shared_columns(people, sites, exclude)
+    else:
+        chosen = _check_names(columns, "columns")
     X, Y = _read_columns(people, "points", chosen), _read_columns(sites, "centres", chosen)
     if not standardize:
         return _Space(chosen, X, Y)
+    for column, low, high in zip(chosen, X.min(axis=0), X.max(axis=0), strict=True):
+        if low == high:
+            raise DataError(
+                f"Column {column!r} is the same for all points and cannot be standardized. "
+                "Leave it out of columns.",
+                code="data.invalid",
+                column=column,
+            )
     deviations = X.std(axis=0)
-    constant = [
-        column
-        for column, low, high in zip(chosen, X.min(axis=0), X.max(axis=0), strict=True)
-        if low == high
-    ]
-    if constant:
-        raise DataError(
-            f"All points have the same {_listing(constant)}, so it cannot be standardized. Leave it out."
-        )
-    return _Space(chosen, X / deviations, Y / deviations, "deviations")
+    return _Space(chosen, X / deviations, Y / deviations, "standard deviations")
 
 
 def _on_earth(people: Table, sites: Table, names: tuple[str, ...]) -> _Space:
     if len(names) != 2:
         raise OptionError(
-            f"location takes two columns, of latitude and of longitude, not {len(names)}."
+            f"location must name two columns, latitude and longitude, not {len(names)}.",
+            code="option.invalid",
+            option="location",
         )
     vectors = []
-    for table, what in ((people, "points"), (sites, "centres")):
-        degrees = _read_columns(table, what, names)
+    for table, noun in ((people, "points"), (sites, "centres")):
+        degrees = _read_columns(table, noun, names)
         for name, values, limit in zip(names, degrees.T, _DEGREES, strict=True):
             outside = np.flatnonzero(np.abs(values) > limit)
             if len(outside):
                 raise DataError(
-                    f"Column {name!r} of the {what}: {len(outside)} rows are not in degrees within ±{limit:g}, the "
-                    f"first is row {outside[0] + 1}. Latitude comes first, then longitude."
+                    f"Column {name!r} of the {noun} must be in degrees within ±{limit:g}: row "
+                    f"{outside[0] + 1} is not (first of {len(outside)}). Name latitude first, then "
+                    "longitude.",
+                    code="data.invalid",
+                    column=name,
+                    row=int(outside[0]) + 1,
                 )
-        vectors.append(EARTH * unit_vectors(degrees[:, 0], degrees[:, 1]))
+        vectors.append(EARTH_RADIUS * unit_vectors(degrees[:, 0], degrees[:, 1]))
     return _Space(names, vectors[0], vectors[1], "km")
 
 
-def _shared_columns(people: Table, sites: Table, apart: Sequence[str | None]) -> tuple[str, ...]:
-    """The numeric columns of both tables, apart from some."""
-    both = [name for name in people.names if name in sites.columns and name not in apart]
+def _shared_columns(people: Table, sites: Table, exclude: Sequence[str | None]) -> tuple[str, ...]:
+    """Return the numeric columns that both tables have, except for the excluded ones."""
+    common = [name for name in people.names if name in sites.columns and name not in exclude]
     shared = tuple(
-        name for name in both if people.columns[name].is_number and sites.columns[name].is_number
+        name for name in common if people.columns[name].is_number and sites.columns[name].is_number
     )
     if not shared:
         raise OptionError(
-            "Points and centres have no numeric column in common. Give both the same, or name a location."
+            "Points and centres have no numeric column in common. Give both the same columns, or "
+            "name a location.",
+            code="option.invalid",
+            option="columns",
         )
-    if set(_GEOGRAPHIC) <= {name.lower() for name in shared}:
+    if {name.lower() for name in shared} >= _GEOGRAPHIC:
         raise OptionError(
-            "Both tables have latitude and longitude. Give location to measure in kilometres, or name the columns to "
-            "measure in."
+            "Both tables have latitude and longitude. Pass location to measure in kilometres, or "
+            "name the columns to use.",
+            code="option.conflict",
+            option="columns",
         )
     return shared
 
 
-def _as_names(given: str | Iterable[str], option: str) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(given)
+def _check_names(value: str | Iterable[str], option: str) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value)
     if not names or len(set(names)) < len(names):
-        raise OptionError(f"{option} must name columns, each once.")
+        raise OptionError(
+            f"{option} must name at least one column, without repetition.",
+            code="option.invalid",
+            option=option,
+        )
     return names
 
 
-# ---------------------------------------------------------------------------------------------- reading the tables
+# ---------------------------------------------------------------------------------------- tables
 
 
 def _check_tables(people: Table, sites: Table) -> None:
-    for table, what in ((people, "points"), (sites, "centres")):
+    for table, noun in ((people, "points"), (sites, "centres")):
         if table.rows == 0:
-            raise DataError(f"The table of {what} has no rows. Give one with a row for each.")
-    taken = [name for name in _ADDED if name in people.columns]
-    if taken:
-        raise OptionError(
-            f"The points have a column {_listing(taken)} already, which would be added. Rename it first."
-        )
+            raise DataError(f"The table of {noun} has no rows.", code="data.invalid", table=noun)
+    for name in _ADDED:
+        if name in people.columns:
+            raise OptionError(
+                f"The points already have a column {name!r}, which the result adds. Rename it.",
+                code="option.conflict",
+                column=name,
+            )
 
 
-def _find_places(people: Table, sites: Table, name: str | None) -> Integers:
-    """The places of each centre, as the table says or shared out equally."""
+def _read_places(people: Table, sites: Table, name: str | None) -> Floats:
+    """Read the capacity of each centre, or divide the points equally."""
     if name is None and _PLACES not in sites.columns:
         share, rest = divmod(people.rows, sites.rows)
-        return np.maximum(share + (np.arange(sites.rows) < rest).astype(np.int64), 1)
-    (given,) = _read_columns(sites, "centres", (name or _PLACES,)).T
-    wrong = np.flatnonzero((given < 1) | (given != np.floor(given)) | (given > 2**53))
-    if len(wrong):
-        raise DataError(
-            f"Column {name or _PLACES!r} of the centres must hold whole numbers of 1 or more: row {wrong[0] + 1} does "
-            f"not, the first of {len(wrong)}. Leave out centres that take nobody."
-        )
-    return np.asarray(given, dtype=np.int64)
+        extra: Floats = (np.arange(sites.rows) < rest).astype(np.float64)
+        return np.maximum(share + extra, 1.0)
+    return _read_columns(sites, "centres", (name or _PLACES,))[:, 0]
 
 
-def _find_names(sites: Table, name: str | None) -> NDArray[Any]:
-    """The name of each centre: integers, or texts."""
+def _read_names(sites: Table, name: str | None) -> NDArray[Any]:
+    """Return the name of each centre, as integers or text."""
     if name is None:
         return np.arange(1, sites.rows + 1)
-    values = _column(sites, "centres", name)
-    _check_present(values, "centres", name)
+    values = _find_column(sites, "centres", name)
     codes, texts = values.factorize()
     first = np.unique(codes, return_index=True)[1]
     if len(first) < len(codes):
-        again = np.setdiff1d(np.arange(len(codes)), first)
+        row = int(np.setdiff1d(np.arange(len(codes)), first)[0]) + 1
         raise DataError(
-            f"Column {name!r} of the centres names row {again[0] + 1} as one before it. Give each its own name."
+            f"Column {name!r} of the centres repeats a name in row {row}. Names must be unique.",
+            code="data.bad_key",
+            column=name,
+            row=row,
         )
     return values.data if values.storage == "integer" else np.array(texts)[codes]
 
 
-def _read_columns(table: Table, what: str, names: Iterable[str]) -> Floats:
-    """The columns as a matrix, each a number in every row."""
-    read = []
+def _read_columns(table: Table, noun: str, names: Iterable[str]) -> Floats:
+    """Read columns that must have a number in every row."""
+    columns = []
     for name in names:
-        values = _column(table, what, name)
-        if not values.is_number and not values.missing.all():
+        values = _find_column(table, noun, name)
+        if not values.is_number:
             raise DataError(
-                f"Column {name!r} of the {what} holds {values.storage} values, not numbers. Name another."
+                f"Column {name!r} of the {noun} has {values.storage} values, not numbers.",
+                code="data.not_a_number",
+                column=name,
             )
-        _check_present(values, what, name)
         reals = values.reals()
         infinite = np.flatnonzero(np.isinf(reals))
         if len(infinite):
+            row = int(infinite[0]) + 1
             raise DataError(
-                f"Column {name!r} of the {what} is infinite in row {infinite[0] + 1}. Correct or remove it."
+                f"Column {name!r} of the {noun} is infinite in row {row}. Correct or remove it.",
+                code="data.not_finite",
+                column=name,
+                row=row,
             )
-        read.append(reals)
-    return np.stack(read, axis=1)
+        columns.append(reals)
+    return np.stack(columns, axis=1)
 
 
-def _column(table: Table, what: str, name: str) -> Values:
+def _find_column(table: Table, noun: str, name: str) -> Values:
+    """Return a column without missing values."""
     if name not in table.columns:
         raise OptionError(
-            f"The table of {what} has no column {name!r} among its {len(table.names)}. Name one it has."
+            f"The table of {noun} has no column {name!r}.", code="option.unknown", column=name
         )
-    return table.columns[name]
-
-
-def _check_present(values: Values, what: str, name: str) -> None:
+    values = table.columns[name]
     missing = np.flatnonzero(values.missing)
     if len(missing):
+        row = int(missing[0]) + 1
         raise DataError(
-            f"Column {name!r} of the {what} lacks {len(missing)} values, the first in row {missing[0] + 1}. Fill them "
-            "in, or remove those rows."
+            f"Column {name!r} of the {noun} has missing values: {len(missing)}, the first in row "
+            f"{row}. Fill them in or remove these rows.",
+            code="data.missing_values",
+            column=name,
+            row=row,
         )
-
-
-def _spread(distances: Floats) -> Spread:
-    median, p90 = np.quantile(distances, [0.5, 0.9]).tolist()
-    return Spread(float(distances.mean()), median, p90, float(distances.max()))
-
-
-def _listing(names: Sequence[str]) -> str:
-    return " and ".join(map(repr, names))
+    return values

@@ -13,9 +13,9 @@ import numpy as np
 
 from microcell import methods as partitioning
 from microcell import progress, tables
-from microcell.allocation import EARTH
 from microcell.cells import PowerCells
 from microcell.errors import OptionError
+from microcell.kernels.arrays import EARTH_RADIUS
 from microcell.model import Schema
 from microcell.release import partition, picture, prepare
 from microcell.release.publish import Release
@@ -166,7 +166,7 @@ def allocation(allocation: "Allocation", *, format: str = "svg") -> bytes:
     places of each centre.
     """
     check_figure_format(format)
-    return figures.draw_allocation(allocation, format, radius=EARTH)
+    return figures.draw_allocation(allocation, format, radius=EARTH_RADIUS)
 
 
 def plan(plan: "Plan", *, format: str = "svg") -> bytes:

@@ -1,4 +1,4 @@
-"""The scikit-learn face: microaggregation as a transformer of numeric columns. Needs the extra ``sklearn``."""
+"""The scikit-learn estimator: microaggregation of numeric columns. Needs the extra ``sklearn``."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,11 +10,13 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from microcell import encoding, tables
 from microcell.errors import DataError, OptionError, TooFewRecordsError
-from microcell.kernels.arrays import centroids
+from microcell.kernels.arrays import centroids, distinct_rows
 from microcell.kernels.trees import nearest_rows
 from microcell.methods import check_k, check_method, distortion, partition
-from microcell.model import Floats, Integers
+from microcell.model import Column, Encoding, Floats, Integers, Schema, Table
+from microcell.schema import resolve
 
 __all__ = ["Microaggregator"]
 
@@ -22,62 +24,65 @@ LARGEST = 1e300
 """Sums of larger entries would overflow."""
 
 FARTHEST = 1e100
-"""Coordinates beyond this are drawn in to it, so that their squares do not overflow."""
+"""Larger coordinates are clipped, so that their squares do not overflow."""
 
-TINY = 2.0**-900
-"""Columns of a smaller range are multiplied up first, so that their scale does not vanish."""
 
-KEPT_MESSAGES = (
+SAFE_MESSAGES = (
     "Found array with",
     "X has ",
     "The feature names should match",
     "Expected a 2-dimensional container",
 )
-"""How scikit-learn's messages begin that hold no value of X. Others may hold one, and are not passed on."""
+"""Prefixes of scikit-learn's messages that contain no value of X. Others may, and are not passed
+on."""
 
-RESTATED_MESSAGES = {
-    "Expected 2D array": "X has one dimension or none, expected a matrix of records by columns. Reshape your data: "
-    "X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one record.",
-    "Expected unique column names": "Two columns of X have the same name. Rename one.",
-    "Complex data": "Complex data not supported: X must hold real numbers. Give the parts as two columns.",
+REPLACED_MESSAGES = {
+    "Expected 2D array": "X must be a matrix of records by columns. Reshape your data: use "
+    "X.reshape(-1, 1) for a single column or X.reshape(1, -1) for a single record.",
+    "Expected unique column names": "Two columns of X have the same name. Rename one of them.",
+    "Complex data": "Complex data not supported: X must contain real numbers. Pass real and "
+    "imaginary parts as two columns.",
 }
-"""What is said instead of scikit-learn's messages that begin so."""
+"""Replacements for scikit-learn's messages, by prefix."""
 
 
 class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Records replaced by the means of cells of k or more.
+    """Replace records by the means of cells of at least k.
 
-    The fitted estimator holds the records that it was fitted to, because it must recognise them: it is as confidential
-    as they are, and not for publication. What ``transform`` returns for the whole fitted table is k-anonymous on its
-    columns. A part of that table, or a table of new rows, need not be: nobody has counted it.
+    The fitted estimator contains the records that it was fitted to, because it must recognise them:
+    it is as confidential as they are and must not be published. What ``transform`` returns for the
+    whole fitted table is k-anonymous on its columns. Part of that table, or a table of new rows,
+    need not be.
 
     Parameters
     ----------
     k
-        The least number of records in a cell, 2 or more.
+        Minimum number of records per cell, at least 2.
     method
         "auto" or a registered method (``microcell methods`` lists them).
     standardize
-        True to measure distances with every column at variance 1; False to use the columns as they are.
+        True to measure distances with every column at variance 1; False to use the columns as they
+        are.
     options
-        The method's own options by name, for example ``{"gamma": 0.2}``.
+        Options of the method by name, for example ``{"gamma": 0.2}``.
     random_state
-        For methods that use chance: a whole number of 0 or more, a ``numpy.random.RandomState``, or None.
+        Random seed: an integer of at least 0, a ``numpy.random.RandomState``, or None.
 
     Attributes
     ----------
     labels_
-        The cell of each fitted record, by position.
+        Cell of each fitted record, by position.
     cell_sizes_
-        The number of fitted records in each cell.
+        Number of fitted records in each cell.
     cluster_centers_
-        The mean of each cell, in the units of X, one row a cell.
+        Mean of each cell, in the units of X, one row per cell.
     distortion_
-        D = SSE / SST of the fitted records, in the space where distances were measured. Lower is better.
+        D = SSE / SST of the fitted records, in the space where distances are measured. Lower is
+        better.
     method_
         The method that was used.
     n_features_in_, feature_names_in_
-        The number of columns, and their names if X had names.
+        Number of columns, and their names if X had names.
 
     Examples
     --------
@@ -109,18 +114,21 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "Microaggregator":  # noqa: ARG002
-        """This estimator, fitted: the rows of X are in cells of k or more. ``y`` is not used.
+        """Group the rows of X into cells of at least k and return the estimator; ``y`` is ignored.
 
-        Raises :class:`OptionError` for a wrong parameter, :class:`TooFewRecordsError` for fewer rows than k, and
-        :class:`DataError` for entries that are not finite numbers.
+        Raises :class:`OptionError` for an invalid parameter, :class:`TooFewRecordsError` for fewer
+        rows than k, and :class:`DataError` for entries that are not finite numbers.
         """
         self._check_parameters()
         rows = self._read(X, reset=True).astype(np.float64)
         if len(rows) < self.k:
             raise TooFewRecordsError(
-                f"n_samples={len(rows)} rows cannot make a cell of k = {self.k}. Lower k, or add rows."
+                f"n_samples={len(rows)} is too few for k = {self.k}. Lower k or add rows.",
+                code="guarantee.too_few_records",
+                k=int(self.k),
+                records=len(rows),
             )
-        scaling = _Scaling.of(rows, standardize=self.standardize)
+        scaling = (_Standardizing if self.standardize else _Scaling).fit(rows)
         points = scaling.place(rows) if self.standardize else rows
         seed = _seed_of(self.random_state)
         cells = partition(points, self.k, method=self.method, seed=seed, **(self.options or {}))
@@ -133,23 +141,24 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         return self
 
     def transform(self, X: Any) -> Any:
-        """For each row of X, the mean of its cell: a fitted row's own, the nearest one of a new row.
+        """Replace each row of X by the mean of its cell; a new row goes to the nearest cell.
 
-        Equal rows may be in different cells. So the first of several equal rows gets the cell of the first such row
-        in the fitted table, the second that of the second, and so on, from the first again after the last. The fitted
-        table thus has the fitted cell sizes in any order of its rows, as long as it is given in one piece. Finding
-        fitted rows takes O(n log n) time; a new row takes O(log g) for g cells in few dimensions, O(g) in many.
+        Equal rows may be in different cells, so the first of several equal rows gets the cell of
+        the first such row in the fitted table, the second that of the second, and so on, starting
+        over after the last. The fitted table thus has the fitted cell sizes in any order of its
+        rows, as long as it is passed as a whole. Finding fitted rows takes O(n log n) time; a new
+        row takes O(log g) for g cells in few dimensions, O(g) in many.
         """
         check_is_fitted(self)
-        given = self._read(X, reset=False)
-        rows = given.astype(np.float64)
-        found = _find(self._rows, rows)
-        labels = self.labels_[found]
-        new = found < 0
+        checked = self._read(X, reset=False)
+        rows = checked.astype(np.float64)
+        matches = _match(self._rows, rows)
+        labels = self.labels_[matches]
+        new = matches < 0
         if new.any():
             centres = self._scaling.place(self.cluster_centers_)
             labels[new] = nearest_rows(centres, self._scaling.place(rows[new]))
-        return self.cluster_centers_[labels].astype(given.dtype)
+        return self.cluster_centers_[labels].astype(checked.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -160,18 +169,26 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         check_k(self.k)
         if not isinstance(self.method, str):
             raise OptionError(
-                f"method must be 'auto' or the name of a method, not {self.method!r}."
+                f"method must be 'auto' or the name of a method, not {self.method!r}.",
+                code="option.wrong_type",
+                option="method",
             )
         if not (self.options is None or isinstance(self.options, Mapping)):
             raise OptionError(
-                f"options must be a dict of the method's options by name, not {self.options!r}."
+                f"options must be a dict of options by name, not {self.options!r}.",
+                code="option.wrong_type",
+                option="options",
             )
         check_method(self.method, self.options or {})
         if not isinstance(self.standardize, (bool, np.bool_)):
-            raise OptionError(f"standardize must be True or False, not {self.standardize!r}.")
+            raise OptionError(
+                f"standardize must be True or False, not {self.standardize!r}.",
+                code="option.wrong_type",
+                option="standardize",
+            )
 
     def _read(self, X: Any, *, reset: bool) -> Any:
-        """X as a C-contiguous matrix of finite float64, or float32 if it is that."""
+        """Return X as a C-contiguous matrix of finite float32 or float64 numbers."""
         try:
             rows = validate_data(
                 self, X, reset=reset, dtype="numeric", order="C", ensure_all_finite=False
@@ -184,93 +201,86 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
 
 
 @dataclass(frozen=True, eq=False)
-class _Scaling:
-    """From the units of X to the space where distances are measured, one entry a column."""
+class _Standardizing:
+    """Each column at mean 0 and variance 1, as :func:`microcell.anonymize` encodes it."""
 
-    factor: Floats
-    origin: Floats
-    centre: Floats
-    scale: Floats
+    encoding: Encoding
 
     @classmethod
-    def of(cls, rows: Floats, *, standardize: bool) -> "_Scaling":
-        """Each column at mean 0 and variance 1; or, not standardized, all columns divided by the same number."""
-        columns = np.ascontiguousarray(
-            rows.T
-        )  # sums along memory round as those of a single column do
-        low, high = columns.min(axis=1), columns.max(axis=1)
-        if not standardize:
-            half = np.full(len(low), np.max(high / 2 - low / 2) or 1.0)
-            return cls(np.ones(len(low)), low, half, half)
-        factor = np.where((low < high) & (high - low < TINY), 2.0**600, 1.0)
-        return cls._standardizing(
-            columns * factor[:, np.newaxis], low * factor, high * factor, factor
-        )
-
-    @classmethod
-    def _standardizing(
-        cls, columns: Floats, low: Floats, high: Floats, factor: Floats
-    ) -> "_Scaling":
-        """In the steps of :mod:`microcell.encoding`, so that the cells are the same even where distances tie."""
-        middle, half = low / 2 + high / 2, high / 2 - low / 2
-        constant = half == 0
-        half[constant] = 1.0
-        centred = (columns - middle[:, np.newaxis]) / half[:, np.newaxis]
-        mean = centred.mean(axis=1)
-        deviation = np.sqrt(((centred - mean[:, np.newaxis]) ** 2).mean(axis=1))
-        shift, scale = mean * half, deviation * half
-        grid = np.where(half >= 0.5, 1.0, np.ldexp(0.5, np.frexp(scale)[1]))
-        origin = np.rint((middle + shift) / grid) * grid
-        scale[constant] = np.inf  # a column with one value carries no distance
-        return cls(factor, origin, middle - origin + shift, scale)
+    def fit(cls, rows: Floats) -> "_Standardizing":
+        table = _as_table(rows)
+        columns = [Column(name, kind="numeric") for name in table.names]
+        return cls(encoding.fit(table, resolve.resolve(Schema(quasi=columns), table)))
 
     def place(self, rows: Floats) -> Floats:
-        """The rows as points."""
+        return encoding.place(_as_table(rows), self.encoding).matrix
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaling:
+    """All columns shifted to 0 and divided by the same number."""
+
+    origin: Floats
+    scale: float
+
+    @classmethod
+    def fit(cls, rows: Floats) -> "_Scaling":
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        return cls(low, float(np.max(high / 2 - low / 2)) or 1.0)
+
+    def place(self, rows: Floats) -> Floats:
         with np.errstate(over="ignore"):
-            points = (rows * self.factor - self.origin - self.centre) / self.scale
+            points = (rows - self.origin - self.scale) / self.scale
         return np.clip(points, -FARTHEST, FARTHEST)
 
 
+def _as_table(rows: Floats) -> Table:
+    return tables.read({f"x{place}": column for place, column in enumerate(rows.T)})
+
+
 def _seed_of(random_state: Any) -> int:
-    """A whole number as it is; one drawn from a generator otherwise."""
-    whole = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
-    if whole and random_state >= 0:
+    """Return an integer as it is, or draw one from a generator."""
+    is_integer = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
+    if is_integer and random_state >= 0:
         return int(random_state)
     if random_state is None or isinstance(random_state, np.random.RandomState):
         return int(check_random_state(random_state).randint(2**31 - 1))
     raise OptionError(
-        f"random_state must be a whole number of 0 or more, a RandomState or None, not {random_state!r}."
+        "random_state must be an integer of at least 0, a RandomState or None, not "
+        f"{random_state!r}.",
+        code="option.invalid",
+        option="random_state",
     )
 
 
 def _means(rows: Floats, labels: Integers) -> Floats:
-    """The mean of each cell, summed from its first record: exact where records are equal, precise far from zero."""
+    """Return the mean of each cell, summed relative to its first record.
+
+    This is exact for equal records and precise far from zero.
+    """
     first = rows[np.unique(labels, return_index=True)[1]]
     return first + centroids(rows - first[labels], labels, np.ones(len(rows)))
 
 
-def _find(known: Floats, rows: Floats) -> Integers:
-    """For each row, the number of the known row that it is, or -1.
+def _match(fitted: Floats, rows: Floats) -> Integers:
+    """Return the number of the equal fitted row for each row, or -1 if there is none.
 
-    The i-th of equal rows is the i-th of the equal known rows, from the first again after the last. O(n log n).
+    The i-th of equal rows matches the i-th of the equal fitted rows, starting over after the last.
+    O(n log n).
     """
-    both = (
-        np.concatenate([known, rows]) + 0.0
-    )  # -0.0 becomes 0.0, so that equal numbers are equal bytes
-    keys = both.view(np.dtype((np.void, both.itemsize * both.shape[1]))).ravel()
-    value = np.unique(keys, return_inverse=True)[1]
-    known_value, row_value = value[: len(known)], value[len(known) :]
-    count = np.bincount(known_value, minlength=value.max() + 1)
+    value = distinct_rows(np.concatenate([fitted, rows])).place
+    fitted_value, row_value = value[: len(fitted)], value[len(fitted) :]
+    count = np.bincount(fitted_value, minlength=value.max() + 1)
     seen = np.flatnonzero(count[row_value])
-    asked = row_value[seen]
-    place = (np.cumsum(count) - count)[asked] + _occurrence(row_value)[seen] % count[asked]
+    values = row_value[seen]
+    place = (np.cumsum(count) - count)[values] + _occurrence(row_value)[seen] % count[values]
     out = np.full(len(rows), -1, dtype=np.int64)
-    out[seen] = np.argsort(known_value, kind="stable")[place]
+    out[seen] = np.argsort(fitted_value, kind="stable")[place]
     return out
 
 
 def _occurrence(values: Integers) -> Integers:
-    """How often each entry occurs before its place.
+    """Return how often each entry occurs before its position.
 
     Examples
     --------
@@ -284,61 +294,62 @@ def _occurrence(values: Integers) -> Integers:
     return out
 
 
-# ---------------------------------------------------------------------------------------------- refusals
-
-
 def _as_floats(rows: Any) -> Floats:
-    """The matrix in float64, if it holds numbers. NumPy would take dates for numbers too, and a missing date."""
+    """Return the matrix as float64 if it contains numbers; NumPy would also convert dates."""
     with suppress(TypeError, ValueError, OverflowError):
         if rows.dtype.kind in "biufO":
             return np.asarray(rows, dtype=np.float64)
-    raise _no_numbers(rows)
+    raise _not_numbers(rows)
 
 
 def _check_finite(rows: Any) -> None:
     wrong = ~(np.abs(rows, dtype=np.float64) <= LARGEST)
     if wrong.any():
-        row, column = np.argwhere(wrong)[0]
+        row, column = (np.argwhere(wrong)[0] + 1).tolist()
         raise DataError(
-            f"X must hold finite numbers within ±{LARGEST:g}: row {row + 1}, column {column + 1} is missing (NaN), "
-            f"infinite or larger, the first of {wrong.sum()} such entries. Remove or impute them."
+            f"X must contain finite numbers within ±{LARGEST:g}: row {row}, column {column} is "
+            f"missing (NaN), infinite or too large (first of {wrong.sum()}). Remove or impute "
+            "these entries.",
+            code="data.not_finite",
+            row=row,
+            column=column,
         )
 
 
 def _without_values(error: ValueError, X: Any) -> ValueError:
-    """The error itself if its message holds no value of X, or one that says the same without values."""
+    """Return the error if its message contains no value of X, otherwise a safe replacement."""
     message = str(error)
-    if message.startswith(KEPT_MESSAGES):
+    if message.startswith(SAFE_MESSAGES):
         return error
-    for beginning, words in RESTATED_MESSAGES.items():
-        if message.startswith(beginning):
-            return DataError(words)
-    return _no_numbers(X)
+    for prefix, replacement in REPLACED_MESSAGES.items():
+        if message.startswith(prefix):
+            return DataError(replacement, code="data.invalid")
+    return _not_numbers(X)
 
 
-def _no_numbers(X: Any) -> DataError:
+def _not_numbers(X: Any) -> DataError:
+    place = _first_not_a_number(X)
+    where = f"; row {place['row']}, column {place['column']} is not a number" if place else ""
     return DataError(
-        f"X must be a matrix of numbers, its rows equally long{_place_of_text(X)}. For other columns use "
-        "microcell.anonymize, or a ColumnTransformer that picks the numeric ones."
+        f"X must be a matrix of numbers with rows of equal length{where}. For other columns use "
+        "microcell.anonymize, or a ColumnTransformer that selects the numeric ones.",
+        code="data.not_a_number",
+        **place,
     )
 
 
-def _place_of_text(X: Any) -> str:
-    """Where the first entry stands that is no number, in words; empty if X is no matrix."""
+def _first_not_a_number(X: Any) -> dict[str, int]:
+    """Return the row and column of the first entry that is not a number, if there is one."""
     try:
         entries = np.asarray(X, dtype=object)
     except ValueError:
-        return ""
+        return {}
     if entries.ndim != 2:
-        return ""
-    wrong = (place for place, entry in np.ndenumerate(entries) if not _is_number(entry))
-    return next(
-        (
-            f"; the entry in row {row + 1}, column {column + 1} is no number"
-            for row, column in wrong
-        ),
-        "",
-    )
+        return {}
+    for (row, column), entry in np.ndenumerate(entries):
+        if not _is_number(entry):
+            return {"row": row + 1, "column": column + 1}
+    return {}
 
 
 def _is_number(entry: Any) -> bool:

@@ -1,9 +1,13 @@
-"""How much of the dependence on confidential columns to preserve: the trade-off swept on a user's own table."""
+"""Try methods, values of k or weights of dependence on one table; nothing is released.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+:func:`compare`, :func:`explore` and :func:`dependence_sweep` read and encode the table once, hand
+a list of requests to the same runner, and turn its attempts into their own points.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import product
 from math import hypot
 from pathlib import Path
@@ -13,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from microcell import auditing, methods, progress
+from microcell import auditing, progress
 from microcell import methods as partitioning
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels._jit import one_thread, thread_count
@@ -24,159 +28,199 @@ from microcell.release import partition as groupings
 from microcell.schema import resolve
 
 __all__ = [
-    "Attempt",
+    "Comparison",
     "DependencePoint",
     "DependenceSweep",
     "Exploration",
     "Point",
-    "Sweep",
     "Trial",
-    "as_sizes",
     "compare",
     "dependence_sweep",
     "explore",
-    "plan",
-    "run",
 ]
 
+LAMBDAS = tuple(step / 10 for step in range(11))
+"""The weights of dependence that a sweep tries by default."""
 
-@dataclass(frozen=True)
-class Sweep:
-    """The sizes and the methods to try, each with those of the options that it has."""
 
-    sizes: tuple[int, ...]
-    methods: tuple[str, ...]
-    options: Mapping[str, Mapping[str, Any]]
-    seed: int = 0
+# ---------------------------------------------------------------------------------------- runner
 
 
 @dataclass(frozen=True, eq=False)
-class Attempt:
-    """The cells that a method made for one k, and the seconds that they took.
+class _Attempt:
+    """The cells made for one request. A method that does not fit the table has ``grouping`` None."""
 
-    ``why`` is the reason for the method used. Of a method that cannot be used on the table, ``why`` is the reason for
-    that, and there are no cells.
-    """
-
-    method: str
-    k: int
-    why: str
-    partition: Partition | None = None
+    request: groupings.Request
+    reason: str
+    grouping: groupings.Grouping | None = None
     seconds: float | None = None
 
 
-def plan(
-    k: int | Iterable[int],
-    methods: str | Iterable[str] | None,
-    options: Mapping[str, Any] | None,
+def _run(
+    requests: Sequence[groupings.Request],
+    make: Callable[[groupings.Request], groupings.Grouping],
     *,
-    default: Iterable[str],
-    seed: int = 0,
-) -> Sweep:
-    """The sweep over these sizes and methods, or the ``default`` ones; refused if it cannot be done on any table.
+    parallel: bool = False,
+) -> Iterator[_Attempt]:
+    """Yield an attempt per request, in order; ``parallel`` runs one request per thread.
 
-    Each option goes to the methods that have it; one that none of them has is refused.
-
-    Examples
-    --------
-    >>> plan([3, 5, 3], ["mdav", "vmdav"], {"gamma": 0.2}, default=())
-    Sweep(sizes=(3, 5), methods=('mdav', 'vmdav'), options={'mdav': {}, 'vmdav': {'gamma': 0.2}}, seed=0)
+    Results are the same either way. Requests whose times are compared must not run in parallel.
     """
-    names = _as_methods(default if methods is None else methods)
-    return Sweep(as_sizes(k), names, _share_out(names, options or {}), seed)
+    run = _in_parallel if parallel else _in_turn
+    with closing(run(requests, make)) as attempts:  # an interruption must reach the threads
+        for done, request in enumerate(requests):
+            progress.report(_describe(request), done, len(requests))
+            yield next(attempts)
 
 
-def run(prepared: prepare.Prepared, sweep: Sweep) -> Iterator[Attempt]:
-    """An attempt of each method at each k, by method and then by k. Kernels are compiled before the clock starts."""
-    _warm_up(sweep)
-    total = len(sweep.methods) * len(sweep.sizes)
-    for done, (name, size) in enumerate(product(sweep.methods, sweep.sizes)):
-        progress.report(f"{name}, k = {size}", done, total)
-        yield _try(prepared, groupings.Request(size, name, sweep.seed, sweep.options[name]))
+def _describe(request: groupings.Request) -> str:
+    weight = f", lambda = {request.dependence:g}" if request.dependence else ""
+    return f"{request.method}, k = {request.k}{weight}"
 
 
-def as_sizes(k: int | Iterable[int]) -> tuple[int, ...]:
-    """Each k once, in the order given; refused if one is no whole number of 2 or more, or there is none."""
+def _in_turn(
+    requests: Sequence[groupings.Request], make: Callable[[groupings.Request], groupings.Grouping]
+) -> Generator[_Attempt, None, None]:
+    for request in requests:
+        yield _attempt(request, make)
+
+
+def _in_parallel(
+    requests: Sequence[groupings.Request], make: Callable[[groupings.Request], groupings.Grouping]
+) -> Generator[_Attempt, None, None]:
+    """Run each request on a thread of its own; Ctrl-C stops them at their next progress report."""
+    stop = Event()
+
+    def interrupt(*_: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+
+    def attempt(request: groupings.Request) -> _Attempt:
+        with one_thread(), progress.listen(interrupt):
+            return _attempt(request, make)
+
+    with ThreadPoolExecutor(thread_count()) as pool:
+        futures: list[Future[_Attempt]] = [pool.submit(attempt, request) for request in requests]
+        try:
+            for future in futures:
+                yield future.result()
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _attempt(
+    request: groupings.Request, make: Callable[[groupings.Request], groupings.Grouping]
+) -> _Attempt:
+    started = perf_counter()
+    try:
+        grouping = make(request)
+    except OptionError as error:
+        if error.code != "option.unsupported":
+            raise
+        return _Attempt(request, reason=str(error))
+    return _Attempt(request, grouping.partition.reason, grouping, perf_counter() - started)
+
+
+def _plan(
+    k: int | Iterable[int],
+    methods: str | Iterable[str],
+    options: Mapping[str, Any] | None,
+    seed: int,
+) -> list[groupings.Request]:
+    """List the requests of all methods at all k, each with the options that its method accepts."""
+    sizes, names = _check_sizes(k), _check_methods(methods)
+    accepted = _distribute_options(names, options or {})
+    return [
+        groupings.Request(size, name, seed, accepted[name]) for name, size in product(names, sizes)
+    ]
+
+
+def _check_sizes(k: int | Iterable[int]) -> tuple[int, ...]:
+    """Return each k once, in the order given."""
     sizes = list(k) if isinstance(k, Iterable) else [k]
     for size in sizes:
         partitioning.check_k(size)
     if not sizes:
-        raise OptionError("k must be a whole number of 2 or more, or several; there is none.")
+        raise OptionError(
+            "k must be an integer of at least 2, or a list of them; the list is empty.",
+            code="option.invalid",
+            option="k",
+        )
     return tuple(dict.fromkeys(map(int, sizes)))
 
 
-def _as_methods(methods: str | Iterable[str]) -> tuple[str, ...]:
+def _check_methods(methods: str | Iterable[str]) -> tuple[str, ...]:
     names = tuple(dict.fromkeys([methods] if isinstance(methods, str) else methods))
     for name in names:
         partitioning.check_method(name, {})
     if not names:
         raise OptionError(
-            f"No method to compare; choose some of auto, {', '.join(partitioning.METHODS)}."
+            f"methods is empty; choose from auto, {', '.join(partitioning.METHODS)}.",
+            code="option.invalid",
+            option="methods",
         )
     return names
 
 
-def _share_out(names: Iterable[str], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The options for each method: those that it has."""
-    own = {
-        name: {key: value for key, value in options.items() if _takes(name, key, value)}
+def _distribute_options(
+    names: Iterable[str], options: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the options that each method accepts; raise for one that no method accepts."""
+    accepted = {
+        name: {option: value for option, value in options.items() if _accepts(name, option, value)}
         for name in names
     }
-    for key in options:
-        if not any(key in shared for shared in own.values()):
-            raise OptionError(f"None of the methods {', '.join(own)} has an option {key!r}.")
-    return own
+    for option in options:
+        if not any(option in chosen for chosen in accepted.values()):
+            raise OptionError(
+                f"None of the methods {', '.join(accepted)} has an option {option!r}.",
+                code="option.unsupported",
+                option=option,
+            )
+    return accepted
 
 
-def _takes(method: str, option: str, value: Any) -> bool:
+def _accepts(method: str, option: str, value: Any) -> bool:
     try:
         partitioning.check_method(method, {option: value})
-    except OptionError:
-        if option == "refine" or (method, option) == (
-            "auto",
-            "effort",
-        ):  # it has it, so it is the value that is wrong
+    except OptionError as error:
+        if error.code != "option.unsupported":
             raise
         return False
     return True
 
 
-def _warm_up(sweep: Sweep) -> None:
-    """Compile what the methods need on a few points, so that compiling counts for none of them.
+def _compile_kernels(requests: Sequence[groupings.Request]) -> None:
+    """Run each method on a few points, so that compilation does not count as its time.
 
-    Other options than ``refine`` stay out: they may ask for a long search.
+    Options other than ``refine`` are left out, because they may ask for a long search.
     """
     points = np.random.default_rng(0).normal(size=(60, 2))
-    refine = any(shared.get("refine", False) for shared in sweep.options.values())
+    names = {request.method for request in requests}
+    refine = any(request.options.get("refine", False) for request in requests)
     for name, method in partitioning.METHODS.items():
-        if name in sweep.methods or "auto" in sweep.methods:
-            chosen = points[:, :1] if method.dimensions == "1" else points
-            partitioning.partition(chosen, 3, method=name, refine=refine)
+        if name in names or "auto" in names:
+            X = points[:, :1] if method.dimensions == "1" else points
+            partitioning.partition(X, 3, method=name, refine=refine)
 
 
-def _try(prepared: prepare.Prepared, request: groupings.Request) -> Attempt:
-    started = perf_counter()
-    try:
-        partition = groupings.partition_records(prepared, request)
-    except OptionError as error:
-        method = partitioning.METHODS.get(request.method)
-        if method is None or method.dimensions == "any":
-            raise
-        return Attempt(request.method, request.k, why=str(error))
-    return Attempt(request.method, request.k, partition.reason, partition, perf_counter() - started)
+# --------------------------------------------------------------------------------------- compare
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a method made of a table for one k: the distortion of the points (SSE / SST), the cells and the time.
+    """The cells that a method makes for one k: their distortion, number, smallest size and time.
 
-    ``used`` is the method that did it, which for "auto" is the one chosen, and ``why`` the reason. Of a method that
-    cannot be used on the table, ``why`` is the reason for that, and the rest is None.
+    ``distortion`` is SSE / SST of the standardized points. ``used`` is the method that made the
+    cells, which for "auto" is the one it chose, and ``reason`` is the reason. If the method does not
+    support the table, ``reason`` says so and the other fields are None.
     """
 
     method: str
     k: int
-    why: str
+    reason: str
     used: str | None = None
     distortion: float | None = None
     cells: int | None = None
@@ -185,8 +229,26 @@ class Trial:
 
     @property
     def skipped(self) -> bool:
-        """True if the method could not be used."""
+        """Whether the method does not support the table."""
         return self.distortion is None
+
+
+@dataclass(frozen=True)
+class Comparison(Sequence[Trial]):
+    """The trials of :func:`compare`, by method and then by k; a sequence of :class:`Trial`."""
+
+    trials: tuple[Trial, ...]
+
+    def __len__(self) -> int:
+        return len(self.trials)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the trial at this position, or a tuple of trials for a slice."""
+        return self.trials[index]
+
+    def __repr__(self) -> str:
+        methods = len({trial.method for trial in self.trials})
+        return f"<Comparison: {_count(len(self.trials), 'trial')} of {_count(methods, 'method')}>"
 
 
 def compare(
@@ -198,86 +260,118 @@ def compare(
     seed: int = 0,
     missing: str = "error",
     options: Mapping[str, Any] | None = None,
-) -> tuple[Trial, ...]:
-    """A trial of each method for each k on one table, which is read and encoded once. Nothing is released.
+) -> Comparison:
+    """Compare methods on a table by distortion and run time, for one or several k.
 
     Parameters
     ----------
     source, schema, seed, missing
-        As :func:`anonymize` takes them.
+        As for :func:`anonymize`.
     k
-        The least number of records in a cell, or several such numbers.
+        Minimum number of records per cell, or several such numbers.
     methods
-        Names of methods, "auto" among them; all if left out.
+        Names of methods, which may include "auto". Default: all methods and "auto".
     options
-        Options of methods. Each goes to the methods that have it; one that none of them has is refused.
+        Options of methods. Each is passed to the methods that accept it; an option that none of
+        them accepts is an error.
 
     Returns
     -------
-    tuple of Trial
-        By method, then by k, in the order given. Kernels are compiled before the clock starts.
+    Comparison
+        Trials by method and then by k. Kernels are compiled before the clock starts.
 
     Examples
     --------
     >>> people = {"age": [31, 33, 35, 60, 62, 64], "income": [10, 20, 30, 40, 50, 60]}
-    >>> trials = compare(people, Schema(quasi=["age"], confidential=["income"]), k=[2, 3], methods=["mdav", "auto"])
-    >>> [(trial.method, trial.used, trial.k, trial.cells) for trial in trials]
-    [('mdav', 'mdav', 2, 3), ('mdav', 'mdav', 3, 2), ('auto', 'univariate', 2, 2), ('auto', 'univariate', 3, 2)]
+    >>> schema = Schema(quasi=["age"], confidential=["income"])
+    >>> for trial in compare(people, schema, k=[2, 3], methods=["mdav", "auto"]):
+    ...     print(trial.method, trial.used, trial.k, trial.cells)
+    mdav mdav 2 3
+    mdav mdav 3 2
+    auto univariate 2 2
+    auto univariate 3 2
     """
-    sweep = plan(k, methods, options, default=("auto", *partitioning.METHODS), seed=seed)
+    names = ("auto", *partitioning.METHODS) if methods is None else methods
+    requests = _plan(k, names, options, seed)
+    prepared = _prepare(source, schema, requests, missing=missing, seed=seed)
+    _compile_kernels(requests)
+    attempts = _run(requests, lambda request: _make_cells(prepared, request))
+    return Comparison(tuple(_as_trial(prepared.encoded, attempt) for attempt in attempts))
+
+
+def _prepare(
+    source: Any,
+    schema: Schema | str | Path,
+    requests: Sequence[groupings.Request],
+    *,
+    missing: str,
+    seed: int,
+) -> prepare.Prepared:
     prepare.check_handling(missing, seed)
-    prepared = prepare.prepare(source, schema, k=max(sweep.sizes), missing=missing)
-    return tuple(_as_trial(prepared.encoded, attempt) for attempt in run(prepared, sweep))
+    largest = max(request.k for request in requests)
+    return prepare.prepare(source, schema, k=largest, missing=missing)
 
 
-def _as_trial(encoded: Encoded, attempt: Attempt) -> Trial:
-    partition = attempt.partition
-    if partition is None:
-        return Trial(attempt.method, attempt.k, why=attempt.why)
+def _make_cells(prepared: prepare.Prepared, request: groupings.Request) -> groupings.Grouping:
+    return groupings.Grouping(groupings.partition_records(prepared, request))
+
+
+def _as_trial(encoded: Encoded, attempt: _Attempt) -> Trial:
+    request = attempt.request
+    if attempt.grouping is None:
+        return Trial(request.method, request.k, reason=attempt.reason)
+    partition = attempt.grouping.partition
+    distortion = partitioning.distortion(encoded.matrix, partition.labels, weights=encoded.weights)
     return Trial(
-        attempt.method,
-        attempt.k,
-        why=attempt.why,
+        request.method,
+        request.k,
+        reason=attempt.reason,
         used=partition.method,
-        distortion=partitioning.distortion(
-            encoded.matrix, partition.labels, weights=encoded.weights
-        ),
+        distortion=distortion,
         cells=len(partition),
         smallest=int(partition.sizes.min()),
         seconds=attempt.seconds,
     )
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+# --------------------------------------------------------------------------------------- explore
+
+
 @dataclass(frozen=True)
 class Point:
-    """What the release by a method for one k would be: the measures of its audit, by name.
+    """The release that a method would make for one k, described by the measures of its audit.
 
-    ``used`` is the method that made the cells, which for "auto" is the one chosen, and ``why`` the reason; ``found``
-    is the k that the audit found, and ``seconds`` the time that making the cells took. Of a method that cannot be used
-    on the table, ``why`` is the reason for that, and the rest is empty.
+    ``used`` is the method that made the cells, which for "auto" is the one it chose, and ``reason``
+    is the reason. ``measured_k`` is the k that the audit measured, ``seconds`` the time to make
+    the cells. If the method does not support the table, ``reason`` says so and the rest is empty.
 
     Examples
     --------
-    >>> point = Point("mdav", 5, "asked for", "mdav", 5, {"k": Measure("k", 5, "records", False, "smallest class")})
+    >>> k = Measure("k", 5, "records", False, "smallest class")
+    >>> point = Point("mdav", 5, "requested", "mdav", 5, {"k": k})
     >>> point["k"], point.skipped, str(point)
     (5, False, 'mdav with k = 5')
     """
 
     method: str
     k: int
-    why: str
+    reason: str
     used: str | None = None
-    found: int | None = None
+    measured_k: int | None = None
     measures: Mapping[str, Measure] = field(default_factory=dict)
     seconds: float | None = None
 
     @property
     def skipped(self) -> bool:
-        """True if the method could not be used."""
+        """Whether the method does not support the table."""
         return self.used is None
 
     def __getitem__(self, name: str) -> float:
-        """The value of the measure of that name."""
+        """Return the value of the measure with this name."""
         return self.measures[name].value
 
     def __str__(self) -> str:
@@ -286,24 +380,29 @@ class Point:
 
 @dataclass(frozen=True)
 class Exploration:
-    """The points of a map, by method and then by k, and the one to take.
+    """The points of a risk-loss map, by method and then by k, and the recommended one.
 
-    ``risk`` and ``loss`` are the measures of the axes, and ``frontier`` the points that no other beats in one of them
-    without losing in the other. ``recommended`` is None if no point meets the ``limits``. ``why`` says how the
-    recommended point was found, or which comes nearest and by how much it misses.
+    ``risk`` and ``loss`` name the measures of the two axes. ``frontier`` holds the points that no
+    other point beats in one of them without losing in the other. ``recommended`` is None if no
+    point meets the ``limits``. ``reason`` explains the recommendation, or names the point that comes
+    closest and by how much it fails.
     """
 
     points: tuple[Point, ...]
     recommended: Point | None
-    why: str
+    reason: str
     limits: Mapping[str, float]
     risk: str
     loss: str
     frontier: tuple[Point, ...]
 
     def meets(self, point: Point) -> bool:
-        """True if the point was not skipped and meets every limit."""
-        return not point.skipped and not _missed(point, self.limits)
+        """Return whether the point was not skipped and meets every limit."""
+        return not point.skipped and not _failed(point, self.limits)
+
+    def __repr__(self) -> str:
+        choice = "none" if self.recommended is None else str(self.recommended)
+        return f"<Exploration: {_count(len(self.points), 'point')}, recommended: {choice}>"
 
 
 def explore(
@@ -319,117 +418,119 @@ def explore(
     missing: str = "error",
     options: Mapping[str, Any] | None = None,
 ) -> Exploration:
-    """The risk and the loss of the release that each method would make for each k, and the one to take.
+    """Measure the risk and loss of each k and method, and recommend one of them.
 
-    The table is read and encoded once. Each release is made in memory as :func:`anonymize` makes it, audited against
-    the original, and forgotten; nothing is released.
+    Each release is made in memory as :func:`anonymize` would make it, audited against the
+    original, and discarded.
 
-    With limits, the point with the least loss of those that meet them all is recommended; if the one limit is on the
-    loss itself, that with the least risk. Without any, it is the knee of the frontier: the point nearest to the corner
-    of least risk and least loss, both scaled to their ranges over the map. Of equals, the larger k is taken. Time: that
-    of each release and of its audit.
+    With limits, the recommended point is the one with the least loss among those that meet all of
+    them; if the only limit is on the loss itself, the one with the least risk. Without limits it is
+    the knee of the frontier: the point closest to the corner of least risk and least loss, both
+    scaled to their ranges over the map. Ties go to the larger k. Time: one release and one audit
+    per point.
 
     Parameters
     ----------
     source, schema, seed, missing
-        As :func:`anonymize` takes them.
+        As for :func:`anonymize`.
     k
-        The least number of records in a cell, or several such numbers.
+        Minimum number of records per cell, or several such numbers.
     methods
-        Names of methods; "auto" if left out.
+        Names of methods. Default: "auto".
     require
-        Limits by the name of a measure of the audit, as :meth:`Audit.require` takes them: the least value where more
-        is better, else the greatest.
+        Limits by name of a measure, as for :meth:`Audit.require`: the minimum if higher is better,
+        otherwise the maximum.
     risk, loss
-        The measures of the axes, by name.
+        Names of the measures of the two axes.
     options
-        Options of methods. Each goes to the methods that have it; one that none of them has is refused.
+        Options of methods. Each is passed to the methods that accept it; an option that none of
+        them accepts is an error.
 
     Raises
     ------
     OptionError
-        An unknown measure, method or option, a limit that is no number, or no method that can be used on the table.
+        A measure, method or option is unknown, a limit is not a finite number, or no method
+        supports the table.
     TooFewRecordsError
-        Fewer records than the largest k, in the table or in a stratum.
+        The table or a stratum has fewer records than the largest k.
 
     Examples
     --------
     >>> people = {"age": [31, 33, 35, 60, 62, 64], "income": [10, 20, 30, 40, 50, 60]}
     >>> schema = Schema(quasi=["age"], confidential=["income"])
-    >>> found = explore(people, schema, k=[2, 3, 6], require={"k": 3, "distortion": 0.5})
-    >>> [(point.k, round(point["distortion"], 2)) for point in found.points]
+    >>> result = explore(people, schema, k=[2, 3, 6], require={"k": 3, "distortion": 0.5})
+    >>> [(point.k, round(point["distortion"], 2)) for point in result.points]
     [(2, 0.01), (3, 0.01), (6, 1.0)]
-    >>> found.recommended.k, found.why
-    (3, 'the least distortion, 0.0125245, of the 2 of 3 points that meet all limits')
+    >>> result.recommended.k, result.reason
+    (3, 'lowest distortion (0.0125245) of the 2 of 3 points that meet all limits')
     """
-    sweep = plan(k, methods, options, default=("auto",), seed=seed)
+    requests = _plan(k, "auto" if methods is None else methods, options, seed)
     limits = enforce.check_limits(require)
-    prepare.check_handling(missing, seed)
-    prepared = prepare.prepare(source, schema, k=max(sweep.sizes), missing=missing)
-    points = tuple(_as_points(prepared, sweep, names=(risk, loss, *limits)))
+    prepared = _prepare(source, schema, requests, missing=missing, seed=seed)
+    _compile_kernels(requests)
+    attempts = _run(requests, lambda request: _make_cells(prepared, request))
+    points = tuple(
+        _as_point(prepared, attempt, names=(risk, loss, *limits)) for attempt in attempts
+    )
     usable = [point for point in points if not point.skipped]
     if not usable:
-        raise OptionError(f"None of the methods could be used. {points[0].why}")
-    frontier = _find_frontier(usable, risk, loss)
-    recommended, why = _recommend(usable, frontier, limits, (risk, loss))
-    return Exploration(points, recommended, why, limits, risk, loss, tuple(frontier))
-
-
-# ---------------------------------------------------------------------------------------------- points
-
-
-def _as_points(
-    prepared: prepare.Prepared, sweep: Sweep, *, names: Sequence[str]
-) -> Iterator[Point]:
-    for attempt in run(prepared, sweep):
-        if attempt.partition is None:
-            yield Point(attempt.method, attempt.k, attempt.why)
-            continue
-        found = _audit(prepared, attempt.partition)
-        found.check(
-            dict.fromkeys(names, 0.0)
-        )  # refuses, at the first point, a name that the audit does not have
-        if found["k"] < attempt.k:
-            raise GuaranteeError(
-                f"A table for k = {attempt.k} has a class of {found['k']} records. Nothing was released; please report "
-                "this as a defect."
-            )
-        yield Point(
-            attempt.method,
-            attempt.k,
-            attempt.why,
-            used=attempt.partition.method,
-            found=int(found["k"]),
-            measures=found.measures,
-            seconds=attempt.seconds,
+        raise OptionError(
+            f"None of the methods supports this table. {points[0].reason}",
+            code="option.unsupported",
+            option="methods",
         )
+    frontier = _find_frontier(usable, risk, loss)
+    recommended, reason = _recommend(usable, frontier, limits, (risk, loss))
+    return Exploration(points, recommended, reason, limits, risk, loss, tuple(frontier))
+
+
+def _as_point(prepared: prepare.Prepared, attempt: _Attempt, *, names: Sequence[str]) -> Point:
+    request = attempt.request
+    if attempt.grouping is None:
+        return Point(request.method, request.k, attempt.reason)
+    audit = _audit(prepared, attempt.grouping.partition)
+    audit.check(dict.fromkeys(names, 0.0))  # raises at the first point if a measure is unknown
+    if audit["k"] < request.k:
+        raise GuaranteeError(
+            f"The table made for k = {request.k} has a class of only {audit['k']} records. Nothing "
+            "was released; please report this as a bug.",
+            code="guarantee.failed",
+            k=request.k,
+        )
+    return Point(
+        request.method,
+        request.k,
+        attempt.reason,
+        used=attempt.grouping.partition.method,
+        measured_k=int(audit["k"]),
+        measures=audit.measures,
+        seconds=attempt.seconds,
+    )
 
 
 def _audit(prepared: prepare.Prepared, partition: Partition) -> Audit:
-    """The audit of the table that a release of these cells would be."""
+    """Audit the table that a release of these cells would publish."""
     published = groupings.aggregate_table(prepared, groupings.Grouping(partition))
     progress.report("auditing")
     return auditing.audit(prepared.original, published, prepared.schema)
 
 
-# ---------------------------------------------------------------------------------------------- the one to take
-
-
 def _cost(point: Point, name: str) -> float:
-    """The value of the measure, turned so that less is better."""
+    """Return the value of the measure, negated if higher is better."""
     measure = point.measures[name]
     return float(measure.value) if measure.lower_is_better else -float(measure.value)
 
 
 def _find_frontier(points: Sequence[Point], risk: str, loss: str) -> list[Point]:
-    """The points that no other beats in risk or loss without losing in the other, in their order."""
+    """Return the points that no other point dominates, in their order."""
     return [
-        point for point in points if not any(_beats(other, point, risk, loss) for other in points)
+        point
+        for point in points
+        if not any(_dominates(other, point, risk, loss) for other in points)
     ]
 
 
-def _beats(other: Point, point: Point, risk: str, loss: str) -> bool:
-    """True if the other is nowhere worse, and better in one."""
+def _dominates(other: Point, point: Point, risk: str, loss: str) -> bool:
     theirs, ours = ((_cost(each, risk), _cost(each, loss)) for each in (other, point))
     return theirs != ours and theirs[0] <= ours[0] and theirs[1] <= ours[1]
 
@@ -440,7 +541,7 @@ def _recommend(
     limits: Mapping[str, float],
     axes: tuple[str, str],
 ) -> tuple[Point | None, str]:
-    """The point to take, if there is one, and why."""
+    """Return the recommended point, or None, and the reason."""
     risk, loss = axes
     if not limits:
         knee = _least(
@@ -448,71 +549,73 @@ def _recommend(
             lambda point: hypot(_scaled(point, points, risk), _scaled(point, points, loss)),
         )
         return knee, (
-            f"the knee of the frontier: nearest to the corner of the best {risk} and the best {loss} found, both "
-            "scaled to their ranges over the map"
+            f"the knee of the frontier: closest to the corner of the best {risk} and the best "
+            f"{loss}, both scaled to their ranges over the map"
         )
-    good = [point for point in points if not _missed(point, limits)]
-    if good:
-        wanted = (
-            risk if set(limits) == {loss} else loss
-        )  # who can bear some loss wants the least risk for it
-        best = _least(good, lambda point: _cost(point, wanted))
-        word = "least" if best.measures[wanted].lower_is_better else "largest"
-        those = f"{len(good)} of {len(points)} points that meet all limits"
-        return best, f"the {word} {wanted}, {best[wanted]:.6g}, of the {those}"
-    nearest = _least(points, lambda point: _total_shortfall(point, points, limits))
-    told = "; ".join(_tell_miss(item) for item in _missed(nearest, limits))
-    return None, f"No point of the map meets all limits. {nearest} comes nearest: {told}."
+    meeting = [point for point in points if not _failed(point, limits)]
+    if meeting:
+        # A user who only limits the loss accepts that loss in exchange for the least risk.
+        target = risk if set(limits) == {loss} else loss
+        best = _least(meeting, lambda point: _cost(point, target))
+        word = "lowest" if best.measures[target].lower_is_better else "highest"
+        return best, (
+            f"{word} {target} ({best[target]:.6g}) of the {len(meeting)} of {len(points)} points "
+            "that meet all limits"
+        )
+    closest = _least(points, lambda point: _total_shortfall(point, points, limits))
+    failures = "; ".join(_describe_failure(item) for item in _failed(closest, limits))
+    return None, f"No point of the map meets all limits. {closest} comes closest: {failures}."
 
 
 def _least(points: Sequence[Point], key: Callable[[Point], float]) -> Point:
-    """The point with the least key; of equals the one with the largest k, then the first."""
+    """Return the point with the smallest key; ties go to the larger k, then to the first."""
     return min(points, key=lambda point: (key(point), -point.k))
 
 
 def _scaled(point: Point, points: Sequence[Point], name: str) -> float:
-    """Where the point's cost lies in the range of them all: 0 the best, 1 the worst, 0 if they are the same."""
+    """Scale the point's cost to the range of all costs: 0 is best, 1 is worst."""
     costs = [_cost(each, name) for each in points]
     spread = max(costs) - min(costs)
     return (_cost(point, name) - min(costs)) / spread if spread else 0.0
 
 
-def _missed(point: Point, limits: Mapping[str, float]) -> list[Check]:
-    """The limits that the point does not meet, beside what was found."""
+def _failed(point: Point, limits: Mapping[str, float]) -> list[Check]:
+    """Return the limits that the point does not meet, each with the measured value."""
     judged = [Check(point.measures[name], limit) for name, limit in limits.items()]
     return [item for item in judged if not item.met]
 
 
-def _shortfall(missed: Check) -> float:
-    return abs(float(missed.measure.value) - missed.limit)
+def _shortfall(failed: Check) -> float:
+    return abs(float(failed.measure.value) - failed.limit)
 
 
 def _total_shortfall(point: Point, points: Sequence[Point], limits: Mapping[str, float]) -> float:
-    """By how much the point misses its limits in all, in units of each measure's range over the map."""
+    """Add up how far the point is from its limits, in units of each measure's range on the map."""
     total = 0.0
-    for item in _missed(point, limits):
+    for item in _failed(point, limits):
         costs = [_cost(each, item.measure.name) for each in points]
-        total += _shortfall(item) / (
-            (max(costs) - min(costs)) or 1.0
-        )  # without a range, all miss it alike
+        # Without a range, all points fail the limit by the same amount.
+        total += _shortfall(item) / ((max(costs) - min(costs)) or 1.0)
     return total
 
 
-def _tell_miss(missed: Check) -> str:
-    return f"{str(missed).removesuffix('.')} (missed by {_shortfall(missed):.6g})"
+def _describe_failure(failed: Check) -> str:
+    return f"{str(failed).removesuffix('.')} (off by {_shortfall(failed):.6g})"
 
 
-LAMBDAS = tuple(step / 10 for step in range(11))
+# ------------------------------------------------------------------------------------ dependence
 
 
 @dataclass(frozen=True)
 class DependencePoint:
-    """What cells of one k and one weight of dependence (lambda) cost and keep.
+    """What cells for one k and one weight of dependence (lambda) lose and preserve.
 
-    ``distortion`` (D_X) is what the quasi-identifiers lost, ``dependence_loss`` (D_Y) what cannot be predicted of the
-    confidential columns from the cells, both SSE / SST of the encoded points; ``weighted`` is what was minimized,
-    (1 - lambda) D_X + lambda D_Y. The increments are relative to lambda = 0. ``diversity`` is l_avg, ``dld`` the share
-    of records that distance links rightly, ``found_k`` the k of all quasi-identifiers together: less than k for blocks.
+    ``distortion`` (D_X) is the loss of the quasi-identifiers; ``dependence_loss`` (D_Y) is the part
+    of the confidential columns that the cells cannot predict. Both are SSE / SST of the encoded
+    points. ``weighted`` is the minimized sum (1 - lambda) D_X + lambda D_Y. The increments are
+    relative to lambda = 0. ``diversity`` is l_avg, and ``dld`` the share of records that
+    distance-based linkage re-identifies. ``joint_k`` is the k of all quasi-identifiers combined,
+    which is below k if the cells were made in blocks.
     """
 
     k: int
@@ -525,30 +628,37 @@ class DependencePoint:
     diversity: float
     dld: float
     cells: int
-    found_k: int
+    joint_k: int
     seconds: float
 
 
 @dataclass(frozen=True)
 class DependenceSweep:
-    """The points of a sweep, by k and then by weight of dependence, and how they were made."""
+    """The points of :func:`dependence_sweep`, by k and then by weight of dependence."""
 
     points: tuple[DependencePoint, ...]
     method: str
     blocks: tuple[tuple[str, ...], ...] = ()
 
     def recommend(self, loss: float = 0.05) -> tuple[DependencePoint, ...]:
-        """For each k, the point of the largest lambda that raises the distortion by at most this share.
+        """Return, for each k, the largest lambda that adds at most this share to the distortion.
 
-        Its ``loss_increment``, below 0, is the gain that this buys.
+        The ``loss_increment`` of the point, below 0, is what this buys.
         """
         if not loss >= 0:
-            raise OptionError(f"loss must be a share of 0 or more, not {loss!r}.")
+            raise OptionError(
+                f"loss must be a share of at least 0, not {loss!r}.",
+                code="option.out_of_range",
+                option="loss",
+            )
         best: dict[int, DependencePoint] = {}
         for point in sorted(self.points, key=lambda point: point.dependence):
             if point.distortion_increment <= loss:
                 best[point.k] = point
         return tuple(best.values())
+
+    def __repr__(self) -> str:
+        return f"<DependenceSweep: {_count(len(self.points), 'point')} by {self.method}>"
 
 
 def dependence_sweep(
@@ -563,132 +673,97 @@ def dependence_sweep(
     missing: str = "error",
     **options: Any,
 ) -> DependenceSweep:
-    """What preserving the dependence between quasi-identifiers and confidential columns costs, and what it keeps.
+    """Measure what preserving the association with confidential columns costs and gains.
 
     Parameters
     ----------
     source, schema, method, seed, missing, options
-        As :func:`anonymize` takes them.
+        As for :func:`anonymize`.
     k, lambdas
-        The values to try, all with all. The weight 0, which the others are compared with, is tried in any case.
+        Values to try, in all combinations. The weight 0, the baseline of the others, is always
+        tried.
     blocks
-        Make cells of blocks of quasi-identifiers, each on its own: of so many columns, or as named. What is published
-        of all blocks together is then not k-anonymous, as ``found_k`` and ``dld`` show.
+        Make cells separately for blocks of quasi-identifiers: a number of columns per block, or
+        lists of names. The blocks together are then not k-anonymous, as ``joint_k`` and ``dld``
+        show.
 
     Returns
     -------
     DependenceSweep
-        The table is read and encoded once; several runs go on side by side, and results do not depend on it.
+        The table is read and encoded once. Runs are made in parallel, which does not change their
+        results.
 
     Examples
     --------
     >>> people = {"age": [31, 33, 35, 60, 62, 64], "income": [10, 20, 60, 30, 50, 55]}
-    >>> sweep = dependence_sweep(people, Schema(quasi=["age"], confidential=["income"]), k=3, lambdas=[0, 1])
-    >>> [(point.dependence, round(point.distortion, 3), round(point.dependence_loss, 3)) for point in sweep.points]
-    [(0.0, 0.013, 0.838), (1.0, 0.821, 0.12)]
+    >>> schema = Schema(quasi=["age"], confidential=["income"])
+    >>> for point in dependence_sweep(people, schema, k=3, lambdas=[0, 1]).points:
+    ...     print(point.dependence, round(point.distortion, 3), round(point.dependence_loss, 3))
+    0.0 0.013 0.838
+    1.0 0.821 0.12
     """
-    sizes, weights = sorted(as_sizes(k)), _as_weights(lambdas)
-    methods.check_method(method, options)
-    prepare.check_handling(missing, seed)
-    prepared = prepare.prepare(source, schema, k=max(sizes), missing=missing)
-    prepared.confidential  # noqa: B018  # refused or encoded before there are several threads
-    columns = prepared.schema.quasi
-    given = len(columns) if blocks is None else blocks
-    places = resolve.as_blocks(given, columns)
+    sizes, weights = sorted(_check_sizes(k)), _check_lambdas(lambdas)
+    partitioning.check_method(method, options)
     requests = [
         groupings.Request(size, method, seed, options, weight)
         for size, weight in product(sizes, weights)
     ]
-    runs = _side_by_side(partial(_make, prepared, given), requests)
-    points = _with_increments([_measure(prepared, run) for run in runs])
+    prepared = _prepare(source, schema, requests, missing=missing, seed=seed)
+    prepared.confidential  # noqa: B018  # encoded, or refused, before there are several threads
+    columns = prepared.schema.quasi
+    chosen = len(columns) if blocks is None else blocks
+    places = resolve.as_blocks(chosen, columns)
+    attempts = list(
+        _run(
+            requests,
+            lambda request: groupings.partition_blocks(prepared, request, chosen),
+            parallel=True,
+        )
+    )
+    points = _with_increments([_as_dependence_point(prepared, attempt) for attempt in attempts])
     names = tuple(tuple(columns[place].name for place in block) for block in places)
     return DependenceSweep(points, method, names if blocks is not None else ())
 
 
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """The cells made for one k and one weight of dependence, and the seconds that they took."""
-
-    request: groupings.Request
-    made: groupings.Grouping
-    seconds: float
-
-
-def _make(prepared: prepare.Prepared, blocks: Any, request: groupings.Request) -> _Run:
-    started = perf_counter()
-    made = groupings.partition_blocks(prepared, request, blocks)
-    return _Run(request, made, perf_counter() - started)
-
-
-def _side_by_side(
-    work: Callable[[groupings.Request], _Run], requests: Sequence[groupings.Request]
-) -> list[_Run]:
-    """What ``work`` makes of each request, one on each thread; Ctrl-C ends them at their next report of progress."""
-    stop = Event()
-
-    def heed(*_: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-
-    def alone(request: groupings.Request) -> _Run:
-        with one_thread(), progress.listen(heed):
-            return work(request)
-
-    with ThreadPoolExecutor(thread_count()) as pool:
-        futures: list[Future[_Run]] = [pool.submit(alone, request) for request in requests]
-        done: list[_Run] = []
-        try:
-            for future, request in zip(futures, requests, strict=True):
-                task = f"sweeping, k = {request.k}, lambda = {request.dependence:g}"
-                progress.report(task, len(done), len(requests))
-                done.append(future.result())
-        except BaseException:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
-        return done
-
-
-def _measure(prepared: prepare.Prepared, run: _Run) -> DependencePoint:
-    """The figures of a run; increments are put in when all runs are there."""
-    blocks, weight, table, schema = (
-        run.made.blocks,
-        run.request.dependence,
-        prepared.table,
-        prepared.schema,
-    )
-    lost, unpredicted = (
-        groupings.quasi_identifier_loss(prepared, blocks),
-        groupings.confidential_loss(prepared, blocks),
-    )
-    found = [auditing.measure_dependence(table, schema, block.partition.labels) for block in blocks]
+def _as_dependence_point(prepared: prepare.Prepared, attempt: _Attempt) -> DependencePoint:
+    """Measure an attempt; increments are filled in once all points are there."""
+    if attempt.grouping is None or attempt.seconds is None:
+        raise OptionError(attempt.reason, code="option.unsupported", option="method")
+    blocks, weight = attempt.grouping.blocks, attempt.request.dependence
+    distortion = groupings.quasi_identifier_loss(prepared, blocks)
+    dependence_loss = groupings.confidential_loss(prepared, blocks)
+    measures = [
+        auditing.measure_dependence(prepared.table, prepared.schema, block.partition.labels)
+        for block in blocks
+    ]
     linked = auditing.find_originals(
         prepared.encoded.matrix, _published(prepared, blocks), prepared.dimensions
     )
     return DependencePoint(
-        k=run.request.k,
+        k=attempt.request.k,
         dependence=weight,
-        distortion=lost,
-        dependence_loss=unpredicted,
-        weighted=(1 - weight) * lost + weight * unpredicted,
+        distortion=distortion,
+        dependence_loss=dependence_loss,
+        weighted=(1 - weight) * distortion + weight * dependence_loss,
         distortion_increment=0.0,
         loss_increment=0.0,
-        diversity=float(np.mean([_diversity(measures) for measures in found])),
+        diversity=float(np.mean([_diversity(each) for each in measures])),
         dld=float(linked.mean()),
         cells=sum(len(block.partition) for block in blocks),
-        found_k=run.made.partition.k,
-        seconds=round(run.seconds, 4),
+        joint_k=attempt.grouping.partition.k,
+        seconds=round(attempt.seconds, 4),
     )
 
 
 def _published(prepared: prepare.Prepared, blocks: Sequence[groupings.Block]) -> Floats:
-    """The centroids that records are published at."""
-    weights, published = prepared.encoded.weights, np.empty_like(prepared.encoded.matrix)
+    """Return the centroid that each record is published at."""
+    matrix, weights = prepared.encoded.matrix, prepared.encoded.weights
     each = np.ones(prepared.table.rows) if weights is None else weights
+    published = np.empty_like(matrix)
     for block in blocks:
         labels = block.partition.labels
-        for own in (prepared.dimensions[place] for place in block.columns):
-            published[:, own] = centroids(prepared.encoded.matrix[:, own], labels, each)[labels]
+        for dimensions in (prepared.dimensions[place] for place in block.columns):
+            published[:, dimensions] = centroids(matrix[:, dimensions], labels, each)[labels]
     return published
 
 
@@ -697,24 +772,24 @@ def _diversity(measures: Iterable[Measure]) -> float:
 
 
 def _with_increments(points: Sequence[DependencePoint]) -> tuple[DependencePoint, ...]:
-    plain = {point.k: point for point in points if point.dependence == 0}
+    baseline = {point.k: point for point in points if point.dependence == 0}
     return tuple(
         replace(
             point,
-            distortion_increment=_relative(point.distortion, plain[point.k].distortion),
-            loss_increment=_relative(point.dependence_loss, plain[point.k].dependence_loss),
+            distortion_increment=_increment(point.distortion, baseline[point.k].distortion),
+            loss_increment=_increment(point.dependence_loss, baseline[point.k].dependence_loss),
         )
         for point in points
     )
 
 
-def _relative(value: float, base: float) -> float:
-    """(value - base) / base; of nothing, any increase is infinite."""
+def _increment(value: float, base: float) -> float:
+    """Return (value - base) / base; any increase from 0 is infinite."""
     return (value - base) / base if base > 0 else 0.0 if value == base else float("inf")
 
 
-def _as_weights(lambdas: float | Iterable[float]) -> tuple[float, ...]:
+def _check_lambdas(lambdas: float | Iterable[float]) -> tuple[float, ...]:
     weights = list(lambdas) if isinstance(lambdas, Iterable) else [lambdas]
     for weight in weights:
-        methods.check_dependence(weight)
+        partitioning.check_dependence(weight)
     return tuple(sorted({0.0, *map(float, weights)}))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microcell.errors import DataError
-from microcell.kernels.linkage import distinct_rows
+from microcell.kernels.arrays import distinct_rows
 from microcell.measures import linkage
 from microcell.measures.linkage import (
     ColumnPoints,

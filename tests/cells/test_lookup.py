@@ -10,6 +10,7 @@ from microcell.cells import LookupCells, lookup_cells
 from microcell.errors import DataError, GuaranteeError
 from microcell.kernels.trees import MOST_TREE_DIMENSIONS, nearest_rows
 from microcell.methods import partition
+from tests.raising import raises
 
 MANY = MOST_TREE_DIMENSIONS + 3
 
@@ -99,32 +100,32 @@ def test_a_plain_list_of_numbers_is_one_column():
 
 
 @pytest.mark.parametrize(
-    "X, labels, k, error, words",
+    "X, labels, k, error, expected",
     [
-        ([[0.0], [1.0]], [0, 1], 2, GuaranteeError, "2 of 2 cells have fewer than k = 2"),
-        ([[0.0], [1.0], [2.0]], [0, 0], 2, DataError, "2 labels were given for 3 rows"),
-        ([[0.0], [np.nan]], [0, 0], 2, DataError, "row 2, column 1"),
-        ([[0.0], [1.0]], [0.0, 0.0], 2, GuaranteeError, "whole cell numbers"),
+        ([[0.0], [1.0]], [0, 1], 2, GuaranteeError, {"code": "guarantee.failed"}),
+        ([[0.0], [1.0], [2.0]], [0, 0], 2, DataError, {"code": "data.invalid", "entry": "labels"}),
+        ([[0.0], [np.nan]], [0, 0], 2, DataError, {"code": "data.invalid"}),
+        ([[0.0], [1.0]], [0.0, 0.0], 2, GuaranteeError, {"code": "guarantee.failed"}),
     ],
 )
-def test_partitions_that_are_none_are_refused(X, labels, k, error, words):
-    with pytest.raises(error, match=words):
+def test_partitions_that_are_none_are_refused(X, labels, k, error, expected):
+    with raises(error, **expected):
         lookup_cells(X, labels, k)
 
 
 @pytest.mark.parametrize(
-    "fields, words",
+    "fields, expected",
     [
-        ({"records": [[0.0], [1.0]]}, "2 by 1, expected one row for each of the 3 labels"),
-        ({"records": [[0.0, 1.0]] * 3}, "3 by 2"),
-        ({"records": [[0.0], [np.inf], [1.0]]}, "records must be"),
-        ({"labels": [0, 0, 0]}, "as often as their sizes say"),
-        ({"labels": [0, 0, 2]}, "as often as their sizes say"),
-        ({"labels": [0, 0, -1]}, "labels must be"),
+        ({"records": [[0.0], [1.0]]}, {"code": "data.invalid", "entry": "records"}),
+        ({"records": [[0.0, 1.0]] * 3}, {"code": "data.invalid", "entry": "records"}),
+        ({"records": [[0.0], [np.inf], [1.0]]}, {"code": "data.invalid"}),
+        ({"labels": [0, 0, 0]}, {"code": "data.invalid", "entry": "labels"}),
+        ({"labels": [0, 0, 2]}, {"code": "data.invalid", "entry": "labels"}),
+        ({"labels": [0, 0, -1]}, {"code": "data.invalid"}),
     ],
 )
-def test_lookup_cells_that_are_not_whole_are_refused(fields, words):
+def test_lookup_cells_that_are_not_whole_are_refused(fields, expected):
     whole = {"centroids": [[0.0], [1.0]], "sizes": [2, 1], "k": 1, "records": [[0.0], [0.1], [1.0]]}
     assert len(LookupCells(**whole, labels=[0, 0, 1])) == 2
-    with pytest.raises(DataError, match=words):
+    with raises(DataError, **expected):
         LookupCells(**{**whole, "labels": [0, 0, 1], **fields})

@@ -112,7 +112,7 @@ def test_the_manifest_names_the_method_that_made_cells_though_all_strata_had_to_
     session.add(part(8, 1))
     session.add(part(2, 2))
     told = session.finish().manifest.method
-    assert (told["asked"], told["used"] == "auto", told["why"] == "asked for") == (
+    assert (told["asked"], told["used"] == "auto", told["why"] == "requested") == (
         "auto",
         False,
         False,

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microcell.kernels.linkage import count_links, distinct_rows
+from microcell.kernels.arrays import distinct_rows
+from microcell.kernels.linkage import count_links
 
 
 def link_plainly(originals, published, sizes, own):

@@ -10,6 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from microcell.errors import DataError, OptionError
 from microcell.methods.fixed_centroids import allocate_points
+from tests.raising import raises
 
 
 def squares(X, centres):
@@ -119,43 +120,43 @@ def test_units_change_nothing_but_the_prices(power):
 
 
 @pytest.mark.parametrize(
-    "X, centres, places, error, words",
+    "X, centres, places, error, expected",
     [
-        ([[0.0, 1.0]], [[0.0]], [1], DataError, "Points have 2 columns and centres 1"),
-        ([[0.0], [np.nan]], [[0.0]], [2], DataError, "points must be finite.*row 2, column 1"),
-        ([[0.0]], [[0.0], [np.inf]], [1, 1], DataError, "centres must be finite.*row 2, column 1"),
-        ([[1e151]], [[0.0]], [1], DataError, "must be finite, up to"),
-        ([["a"]], [[0.0]], [1], DataError, "must be numbers"),
-        ([0.0], [[0.0]], [1], DataError, "must be a matrix"),
-        (np.empty((0, 1)), [[0.0]], [1], DataError, "coordinates of points must be a matrix"),
-        ([[0.0]], np.empty((0, 1)), [], DataError, "coordinates of centres must be a matrix"),
-        ([[0.0]], [[0.0]], [1, 2], OptionError, "Places must be 1 numbers"),
-        ([[0.0]], [[0.0], [1.0]], [1, 0], DataError, "whole numbers of 1 or more: row 2"),
-        ([[0.0]], [[0.0], [1.0]], [1.5, 1], DataError, "whole numbers of 1 or more: row 1"),
+        ([[0.0, 1.0]], [[0.0]], [1], DataError, {"code": "table.mismatch"}),
+        ([[0.0], [np.nan]], [[0.0]], [2], DataError, {"code": "data.not_finite", "row": 2}),
+        ([[0.0]], [[0.0], [np.inf]], [1, 1], DataError, {"code": "data.not_finite", "row": 2}),
+        ([[1e151]], [[0.0]], [1], DataError, {"code": "data.not_finite", "row": 1}),
+        ([["a"]], [[0.0]], [1], DataError, {"code": "data.invalid"}),
+        ([0.0], [[0.0]], [1], DataError, {"code": "data.invalid"}),
+        (np.empty((0, 1)), [[0.0]], [1], DataError, {"code": "data.invalid"}),
+        ([[0.0]], np.empty((0, 1)), [], DataError, {"code": "data.invalid"}),
+        ([[0.0]], [[0.0]], [1, 2], OptionError, {"code": "option.invalid", "option": "places"}),
+        ([[0.0]], [[0.0], [1.0]], [1, 0], DataError, {"code": "data.invalid", "row": 2}),
+        ([[0.0]], [[0.0], [1.0]], [1.5, 1], DataError, {"code": "data.invalid", "row": 1}),
         (
             [[0.0]],
             [[0.0], [1.0]],
             [np.nan, np.inf],
             DataError,
-            "row 1 has none such, the first of 2",
+            {"code": "data.invalid", "row": 1},
         ),
-        ([[0.0]], [[0.0]], ["a"], DataError, "Places must be whole numbers"),
+        ([[0.0]], [[0.0]], ["a"], DataError, {"code": "data.invalid"}),
         (
             np.zeros((9, 1)),
             [[0.0], [1.0]],
             [3, 4],
             DataError,
-            "9 points do not fit in 7 places: 2 are short",
+            {"code": "data.invalid"},
         ),
         (
             [[0.0]],
             np.zeros((1501, 1)),
             np.ones(1501),
             OptionError,
-            "1,501 centres; 1,500 are the most",
+            {"code": "option.out_of_range", "option": "centres"},
         ),
     ],
 )
-def test_what_cannot_be_allocated_is_refused(X, centres, places, error, words):
-    with pytest.raises(error, match=words):
+def test_what_cannot_be_allocated_is_refused(X, centres, places, error, expected):
+    with raises(error, **expected):
         allocate_points(X, centres, places)

@@ -8,7 +8,7 @@ from microcell.kernels import covering
 from microcell.methods import anneal
 from microcell.methods import anneal as _copies
 from microcell.methods import search as _search
-from microcell.methods.anneal import Plan, Pool, cool_down, usual_steps
+from microcell.methods.anneal import Budget, Pool, cool_down, default_steps
 
 SMALL = np.random.default_rng(5).normal(size=(12, 2))
 
@@ -134,7 +134,7 @@ def test_a_long_search_keeps_sizes_and_is_the_same_again(k, weighted):
 def test_a_long_search_ends_with_no_more_distortion_than_a_usual_one(seed):
     X = np.random.default_rng(seed).standard_t(2, size=(150, 4))
     usual = mc.partition(X, 3, seed=seed).labels
-    steps = 10 * usual_steps(len(X), 3)
+    steps = 10 * default_steps(len(X), 3)
     assert steps >= anneal._LONG, "or else this would be no long search"
     long = mc.partition(X, 3, method="anneal", steps=steps, seed=seed).labels
     assert sse(X, long) <= sse(X, usual) * (1 + 1e-12)
@@ -145,7 +145,7 @@ def test_copies_bring_back_what_is_new_even_if_it_is_worse():
     best = mc.partition(X, 3, method="anneal", steps=1e5).labels
     kept, free = (_search.Search(X, best, 3, None, seed=0) for _ in range(2))
     for search, keep_best in ((kept, True), (free, False)):
-        cool_down(search, Plan(20.0, None), 0.5, 0.5, keep_best=keep_best)
+        cool_down(search, Budget(20.0, None), 0.5, 0.5, keep_best=keep_best)
     assert kept.sse <= sse(X, best) * (1 + 1e-12) < free.sse
 
 
@@ -156,7 +156,7 @@ def test_each_copy_has_its_own_temperature():
         np.tile(X, (2, 1)), np.concatenate([best, best + best.max() + 1]), 3, None, 0, copies=2
     )
     cool_down(
-        twice, Plan(20.0, None), np.array([1e-9, 0.5]), np.array([1e-9, 0.5]), keep_best=False
+        twice, Budget(20.0, None), np.array([1e-9, 0.5]), np.array([1e-9, 0.5]), keep_best=False
     )
     cold, warm = np.split(twice.labels, 2)
     assert sse(X, cold) <= sse(X, best) * (1 + 1e-9) < sse(X, warm)

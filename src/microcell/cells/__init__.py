@@ -1,4 +1,4 @@
-"""A partition as a function: cells that assign points they have never seen, and that are saved as small files."""
+"""A partition as a function: cells that classify new points and can be saved as small files."""
 
 from microcell.cells.balls import BallCells, ball_cells
 from microcell.cells.base import Cells, load_cells

@@ -1,4 +1,4 @@
-"""Box cells: a range or a set of categories for each column, found by a few questions that a person can answer."""
+"""Box cells: a range or set of categories per column, found by a few questions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,18 +17,21 @@ from microcell.model import EncodedColumn, Encoding, Floats, Integers
 __all__ = ["EXACT", "THRESHOLDS", "BoxCells", "Side", "coordinate_of", "positions_of"]
 
 EXACT = 2**51
-"""Below this, floats hold the middle between two whole numbers."""
+"""Below this, floats represent the midpoint between two integers exactly."""
 
 THRESHOLDS = ("numeric", "datetime", "ordinal", "code")
-"""Kinds of columns that are split at a bound; nominal ones are split into categories, and locations are not."""
+"""Kinds of columns that are split at a bound. Nominal columns are split into sets of categories,
+and locations are not split.
+"""
 
 
 @dataclass(frozen=True)
 class Side:
-    """What a box holds of one column: from ``low`` up to, and without, ``high``; or the categories at ``names``.
+    """The part of one column that a box covers: a range, or some categories.
 
-    Bounds are in the units of :class:`BoxCells`. ``names`` are positions in the column's names, None where the column
-    is not nominal; ``others`` says whether a nominal value that is not among the names is in the box as well.
+    The range includes ``low`` and excludes ``high``, in the units of :class:`BoxCells`. ``names``
+    are positions in the names of a nominal column, None for other kinds; ``others`` tells whether
+    the box also contains nominal values without a name.
     """
 
     low: float = -inf
@@ -37,27 +40,31 @@ class Side:
     others: bool = False
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class BoxCells(Cells, kind="boxes", holds_records=False):
-    """Cells that are boxes: the leaves of a binary tree of questions, so that they cover everything and never overlap.
+    """Boxes: the leaves of a binary tree of questions, which cover all points without overlap.
 
-    Question s is about column ``columns[s]`` of the encoding. Of a nominal column: is the category one of those at the
-    positions ``categories[s]`` among its names? Then ``lower`` is next, and for all others, known or not, ``upper``; of
-    two categories the second is asked for, since the encoding takes what is unknown for the first. Of other columns:
-    does the value lie below ``bounds[s]``? Then ``lower`` is next, and ``upper`` for the bound itself and above.
+    Question s is about column ``columns[s]`` of the encoding. For a nominal column it asks whether
+    the category is one of those at positions ``categories[s]`` of its names: ``lower`` is next if
+    so, and ``upper`` for all other categories, including unknown ones. With two categories it asks
+    for the second, because the encoding treats unknown values as the first. For other columns it
+    asks whether the value is below ``bounds[s]``: ``lower`` is next if so, and ``upper`` for the
+    bound itself and above.
 
-    Bounds are in the column's own units (of dates, counts of the unit since 1970). Those of whole numbers and dates lie
-    midway between two of them or, from 2^51 on, at the float before one. Those of ordinal columns and codes are on the
-    scale of the encoding's ``places``. In ``lower`` and ``upper``, a number below the number of questions is a
-    question, which comes later, and a larger one the box of that number less the number of questions. The first
-    question is question 0.
+    Bounds are in the units of the column (for dates, counts of the unit since 1970). For integers
+    and dates they lie midway between two values or, from 2^51 on, at the float before one. For
+    ordinal columns and codes they are on the scale of the encoding's ``places``. In ``lower`` and
+    ``upper``, a number below the number of questions is a later question; a larger one is the box
+    of that number minus the number of questions. The tree starts at question 0.
 
-    Locations are not asked for: nobody knows their degrees. Assigning takes O(n) a level of the tree.
+    There are no questions about locations, because people do not know their coordinates. Assigning
+    takes O(n) time per level of the tree.
 
     Examples
     --------
     >>> from microcell.model import EncodedColumn, Encoding
-    >>> age = EncodedColumn("age", "numeric", ("age",), "integer", origin=40, centre=np.zeros(1), scale=np.ones(1))
+    >>> age = EncodedColumn("age", "numeric", ("age",), "integer", origin=40,
+    ...     centre=np.zeros(1), scale=np.ones(1))
     >>> cells = BoxCells(centroids=[[-9.0], [9.0]], sizes=[3, 5], k=3, encoding=Encoding((age,)),
     ...     columns=[0], bounds=[34.5], categories=[()], lower=[1], upper=[2])
     >>> cells.assign([[34 - 40], [35 - 40]])
@@ -74,7 +81,9 @@ class BoxCells(Cells, kind="boxes", holds_records=False):
         super().__post_init__()
         if self.encoding is None:
             raise DataError(
-                "Boxes need the encoding of their points: bounds are in the units of its columns."
+                "Box cells need an encoding, because bounds are in the units of its columns.",
+                code="data.invalid",
+                entry="encoding",
             )
         object.__setattr__(self, "encoding", self.encoding.published(self.k))
         object.__setattr__(self, "categories", _read_categories(self.categories))
@@ -84,33 +93,36 @@ class BoxCells(Cells, kind="boxes", holds_records=False):
 
     @property
     def splits(self) -> int:
-        """The number of questions, one less than there are boxes."""
+        """Number of questions, one less than the number of boxes."""
         return len(self.columns)
 
     def contents(self) -> dict[str, Any]:
-        """The arrays as plain lists."""
+        """Return the arrays as plain lists."""
         return {
             **super().contents(),
             "categories": [list(positions) for positions in self.categories],
         }
 
     def column_of(self, split: int) -> EncodedColumn:
-        """The column that a question is about."""
+        """Return the column that a question is about."""
         return _encoding_of(self).columns[int(self.columns[split])]
 
     def sides(self) -> list[Mapping[int, Side]]:
-        """What each box holds of each column that is asked for, by the column's place in the encoding.
+        """Return what each box covers of each column, by the column's place in the encoding.
+
+        Columns without a question are left out.
 
         Examples
         --------
-        >>> age = EncodedColumn("age", "numeric", ("age",), "float", centre=np.zeros(1), scale=np.ones(1))
+        >>> age = EncodedColumn("age", "numeric", ("age",), "float",
+        ...     centre=np.zeros(1), scale=np.ones(1))
         >>> cells = BoxCells(centroids=[[1.0], [9.0]], sizes=[3, 5], k=3, encoding=Encoding((age,)),
         ...     columns=[0], bounds=[5.0], categories=[()], lower=[1], upper=[2])
         >>> cells.sides()[1][0].low
         5.0
         """
         columns = _encoding_of(self).columns
-        whole = {int(place): _all_of(columns[place]) for place in np.unique(self.columns)}
+        whole = {int(place): _whole_side(columns[place]) for place in np.unique(self.columns)}
         out: list[Mapping[int, Side]] = [{}] * len(self)
         waiting = [(0, whole)]
         while waiting:
@@ -119,7 +131,9 @@ class BoxCells(Cells, kind="boxes", holds_records=False):
                 out[node - self.splits] = MappingProxyType(sides)
                 continue
             place = int(self.columns[node])
-            below, above = _divide(sides[place], float(self.bounds[node]), self.categories[node])
+            below, above = _split_side(
+                sides[place], float(self.bounds[node]), self.categories[node]
+            )
             waiting += [
                 (int(self.lower[node]), {**sides, place: below}),
                 (int(self.upper[node]), {**sides, place: above}),
@@ -149,11 +163,12 @@ class BoxCells(Cells, kind="boxes", holds_records=False):
 
 
 def coordinate_of(column: EncodedColumn, bound: float) -> float:
-    """Where a bound of the column lies in its dimension: computed as the encoding places values, to the last bit.
+    """Return the coordinate of a bound, computed exactly as the encoding places values.
 
     Examples
     --------
-    >>> column = EncodedColumn("age", "numeric", ("age",), "integer", origin=40, centre=np.ones(1), scale=np.ones(1))
+    >>> column = EncodedColumn("age", "numeric", ("age",), "integer", origin=40,
+    ...     centre=np.ones(1), scale=np.ones(1))
     >>> coordinate_of(column, 34.5)
     -6.5
     """
@@ -168,22 +183,22 @@ def coordinate_of(column: EncodedColumn, bound: float) -> float:
 
 
 def positions_of(column: EncodedColumn, points: Floats) -> Integers:
-    """The category of each point among the names of a nominal column; -1 for one that has no name."""
+    """Return the category of each point among the names of a nominal column, -1 if unnamed."""
     indicators = points[:, column.first : column.last] / sqrt(column.weight) + column.centre
     if column.dimensions == 1:
-        found = (indicators[:, 0] > 0.5).astype(np.int64)
+        nearest = (indicators[:, 0] > 0.5).astype(np.int64)
     else:
-        found = np.where(indicators.max(axis=1) > 0.5 / sqrt(2.0), indicators.argmax(axis=1), -1)
+        nearest = np.where(indicators.max(axis=1) > 0.5 / sqrt(2.0), indicators.argmax(axis=1), -1)
     named = np.array([*(name is not None for name in column.names), False])
-    return np.where(named[found], found, -1)
+    return np.where(named[nearest], nearest, -1)
 
 
 def _encoding_of(cells: BoxCells) -> Encoding:
-    assert cells.encoding is not None  # checked when the cells were made
+    assert cells.encoding is not None  # checked by __post_init__
     return cells.encoding
 
 
-def _all_of(column: EncodedColumn) -> Side:
+def _whole_side(column: EncodedColumn) -> Side:
     if column.kind != "nominal":
         return Side()
     return Side(
@@ -191,18 +206,18 @@ def _all_of(column: EncodedColumn) -> Side:
     )
 
 
-def _divide(side: Side, bound: float, positions: Sequence[int]) -> tuple[Side, Side]:
+def _split_side(side: Side, bound: float, positions: Sequence[int]) -> tuple[Side, Side]:
     if side.names is not None:
         chosen = frozenset(positions)
-        return replace(side, names=side.names & chosen, others=False), replace(
-            side, names=side.names - chosen
-        )
-    return replace(side, high=min(side.high, bound)), replace(side, low=max(side.low, bound))
+        inside = replace(side, names=side.names & chosen, others=False)
+        return inside, replace(side, names=side.names - chosen)
+    below = replace(side, high=min(side.high, bound))
+    return below, replace(side, low=max(side.low, bound))
 
 
-def _read_categories(given: Any) -> tuple[tuple[int, ...], ...]:
+def _read_categories(value: Any) -> tuple[tuple[int, ...], ...]:
     try:
-        out = tuple(tuple(positions) for positions in given)
+        out = tuple(tuple(positions) for positions in value)
     except TypeError:
         out = ((-1,),)
     whole = all(
@@ -212,47 +227,61 @@ def _read_categories(given: Any) -> tuple[tuple[int, ...], ...]:
     )
     if not whole:
         raise DataError(
-            "categories must be a list, for each question, of positions of names from 0."
+            "categories must have a list of positions (integers from 0) for each question.",
+            code="data.invalid",
+            entry="categories",
         )
     return tuple(tuple(map(int, positions)) for positions in out)
 
 
 def _check_tree(cells: BoxCells) -> None:
     count = cells.splits
-    if {len(cells.bounds), len(cells.categories), len(cells.lower), len(cells.upper)} != {
-        count
-    } or count != len(cells) - 1:
+    lengths = {len(cells.bounds), len(cells.categories), len(cells.lower), len(cells.upper)}
+    if lengths != {count} or count != len(cells) - 1:
         raise DataError(
-            f"{len(cells)} boxes need {len(cells) - 1} questions, with one entry each of columns, bounds, categories, "
-            "lower and upper."
+            f"{len(cells)} boxes need {len(cells) - 1} questions, each with an entry in columns, "
+            "bounds, categories, lower and upper.",
+            code="data.invalid",
+            entry="columns",
         )
     children = np.concatenate([cells.lower, cells.upper])
     parents = np.tile(np.arange(count), 2)
-    wanted = np.arange(1, count + len(cells)) if count else np.empty(0, dtype=np.int64)
-    if not np.array_equal(np.sort(children), wanted) or (children <= parents).any():
+    expected = np.arange(1, count + len(cells)) if count else np.empty(0, dtype=np.int64)
+    if not np.array_equal(np.sort(children), expected) or (children <= parents).any():
         raise DataError(
-            "lower and upper must name every question but the first once, after its own, and every box once."
+            "lower and upper must contain every box once, and every question but the first once, "
+            "under an earlier question.",
+            code="data.invalid",
+            entry="lower",
         )
 
 
 def _check_split(cells: BoxCells, split: int) -> None:
     place, positions = int(cells.columns[split]), cells.categories[split]
-    for problem in _problems(_encoding_of(cells), place, positions):
-        raise DataError(f"Question {split + 1} {problem}.")
+    for problem in _find_problems(_encoding_of(cells), place, positions):
+        raise DataError(
+            f"Question {split + 1} {problem}.",
+            code="data.invalid",
+            entry="categories",
+            question=split + 1,
+        )
 
 
-def _problems(encoding: Encoding, place: int, positions: Sequence[int]) -> Iterator[str]:
+def _find_problems(encoding: Encoding, place: int, positions: Sequence[int]) -> Iterator[str]:
     if place >= len(encoding.columns):
         yield "is about a column that the encoding does not have"
         return
     column = encoding.columns[place]
     if column.constant or column.kind not in (*THRESHOLDS, "nominal"):
-        yield f"is about column {column.name!r}, which is constant or a location and cannot be asked for"
+        yield f"is about column {column.name!r}, which is constant or a location"
     elif (column.kind == "nominal") != bool(positions):
-        yield f"is about column {column.name!r} and needs categories if that is nominal, and none otherwise"
+        yield (
+            f"is about column {column.name!r}; nominal columns need categories, others must have "
+            "none"
+        )
     elif column.kind == "nominal" and column.dimensions == 1 and positions != (1,):
-        yield f"is about column {column.name!r}, and must ask for the second of its two categories"
+        yield f"must ask for the second of the two categories of column {column.name!r}"
     elif len(set(positions)) != len(positions) or any(
         at >= len(column.names) or column.names[at] is None for at in positions
     ):
-        yield f"names a category of column {column.name!r} that has no name, or names it twice"
+        yield f"repeats a category of column {column.name!r}, or uses one without a name"

@@ -1,25 +1,27 @@
-"""Lookup cells: the cell of the nearest known record."""
+"""Lookup cells: a point belongs to the cell of the nearest original record."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from microcell._validation import NUMBERS_FROM_0, POINTS, read_points
+from microcell.cells.balls import check_labels
 from microcell.cells.base import Cells
 from microcell.errors import DataError
-from microcell.kernels.arrays import centroids, squared_distances
+from microcell.kernels.arrays import centroids, distinct_rows, squared_distances
 from microcell.kernels.trees import nearest_rows
-from microcell.model import Encoding, Floats, Integers, Partition
+from microcell.model import Encoding, Floats, Integers
 
 __all__ = ["LookupCells", "lookup_cells"]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class LookupCells(Cells, kind="lookup", holds_records=True):
-    """Cells by example: a point is in the cell of the nearest of ``records``, ties to the lowest row.
+    """Cells by example: a point is in the cell of the nearest of ``records``.
 
-    They fit any partition, and hold the records it was made of: for use inside the house, or where the records are
-    public. Assigning takes O(log N) a point in up to 10 dimensions, O(N m) in more.
+    Ties go to the lowest row. Lookup cells fit any partition but contain the original records, so
+    they are for internal use, or for records that are public. Assigning a point takes O(log N) time
+    in up to 10 dimensions, O(N m) in more.
     """
 
     records: Floats = field(metadata=POINTS)
@@ -29,12 +31,16 @@ class LookupCells(Cells, kind="lookup", holds_records=True):
         super().__post_init__()
         if self.records.shape != (len(self.labels), self.dimensions):
             raise DataError(
-                f"The records are a matrix of {self.records.shape[0]} by {self.records.shape[1]}, expected one row for "
-                f"each of the {len(self.labels)} labels and the {self.dimensions} columns of the centroids."
+                f"records must have {len(self.labels)} rows (one per label) and {self.dimensions} "
+                f"columns, not the shape {self.records.shape}.",
+                code="data.invalid",
+                entry="records",
             )
         if not np.array_equal(np.bincount(self.labels, minlength=len(self)), self.sizes):
             raise DataError(
-                f"The labels must name the {len(self)} cells as often as their sizes say."
+                "labels must contain each cell as often as its size.",
+                code="data.invalid",
+                entry="labels",
             )
 
     def _place(self, points: Floats) -> Integers:
@@ -44,11 +50,12 @@ class LookupCells(Cells, kind="lookup", holds_records=True):
 def lookup_cells(
     X: Floats, labels: Integers, k: int, *, encoding: Encoding | None = None
 ) -> LookupCells:
-    """The lookup cells of a partition: each row of X is in its cell again, and every cell has k or more.
+    """Make lookup cells from a partition; every cell has at least k records.
 
-    Equal rows cannot be told apart: they go all to the cell of the first of them, and a cell that this leaves with
-    fewer than k joins the one with the nearest centroid. ``assign(X)`` gives the labels that result. Where no two
-    rows are equal these are the labels given. Time O(n log n + n m), more where cells join.
+    Each row of X is assigned to its own cell again, except for equal rows, which cannot be told
+    apart: all of them go to the cell of the first, and a cell left with fewer than k is merged into
+    the one with the nearest centroid. ``assign(X)`` returns the resulting labels. Time O(n log n +
+    n m), more if cells are merged.
 
     Examples
     --------
@@ -58,23 +65,19 @@ def lookup_cells(
     array([0, 1, 1])
     """
     points = read_points(X, np.shape(X)[1] if np.ndim(X) == 2 else 1)
-    given = Partition(labels, k)
-    if len(given.labels) != len(points):
-        raise DataError(
-            f"{len(given.labels)} labels were given for {len(points)} rows of X, expected one a row."
-        )
-    settled = _settle(points, given.labels, k)
-    means = centroids(points, settled, np.ones(len(points)))
-    sizes = np.bincount(settled)
+    start = check_labels(labels, len(points), k)
+    merged = _merge_equal(points, start, k)
+    means = centroids(points, merged, np.ones(len(points)))
+    sizes = np.bincount(merged)
     return LookupCells(
-        centroids=means, sizes=sizes, k=k, encoding=encoding, records=points, labels=settled
+        centroids=means, sizes=sizes, k=k, encoding=encoding, records=points, labels=merged
     )
 
 
-def _settle(points: Floats, labels: Integers, k: int) -> Integers:
-    """Labels that are the same for equal points, in cells of k or more, numbered without gaps."""
-    _, first, inverse = np.unique(points, axis=0, return_index=True, return_inverse=True)
-    labels = _renumber(labels[first[inverse.ravel()]])
+def _merge_equal(points: Floats, labels: Integers, k: int) -> Integers:
+    """Give equal points the same label and merge cells below k; labels have no gaps."""
+    distinct = distinct_rows(points)
+    labels = _renumber(labels[distinct.first[distinct.place]])
     while np.bincount(labels).min() < k:
         smallest = int(np.argmin(np.bincount(labels)))
         means = centroids(points, labels, np.ones(len(points)))

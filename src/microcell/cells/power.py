@@ -1,4 +1,4 @@
-"""Power cells: the nearest centroid, each at a cost of its own."""
+"""Power cells: a point belongs to the centroid of least squared distance plus cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +15,15 @@ from microcell.model import Floats, Integers
 __all__ = ["PowerCells"]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class PowerCells(Cells, kind="power", holds_records=False):
-    """Cells of a power diagram: a point x is in the cell q of least ||x - centroid_q||^2 + cost_q.
+    """Cells of a power diagram: x is in the cell q of least ||x - centroid_q||^2 + cost_q.
 
-    They are convex polytopes, and adding a constant to all costs changes nothing; PCL finds the costs that give cells
-    of wanted sizes. ``centroids`` are the points of this rule, which PCL brings to the means of the cells but for what
-    its tolerance leaves. Where the table was split first, ``chooser`` finds the macrocell of x, and the least is sought
-    among the cells whose ``group`` is that macrocell. Assigning takes O(n G m) time, less with a chooser.
+    The cells are convex polytopes, and adding a constant to all costs changes nothing. PCL finds
+    the costs that give the cells their sizes and moves ``centroids`` to the means of the cells, up
+    to its tolerance. If the table was divided into macrocells, ``chooser`` finds the macrocell of
+    x, and only the cells whose ``group`` is that macrocell are considered. Assigning takes O(n G m)
+    time, less with a chooser.
 
     Examples
     --------
@@ -39,18 +40,22 @@ class PowerCells(Cells, kind="power", holds_records=False):
         super().__post_init__()
         if len(self.costs) != len(self):
             raise DataError(
-                f"{len(self.costs)} costs were given for {len(self)} cells, expected one a cell."
+                f"costs must have one number per cell ({len(self)}), not {len(self.costs)}.",
+                code="data.invalid",
+                entry="costs",
             )
         if (self.group is None) != (self.chooser is None):
-            raise DataError("group and chooser belong together: give both, or neither.")
+            raise DataError(
+                "group and chooser must be given together.", code="data.invalid", entry="group"
+            )
         if self.group is not None and self.chooser is not None:
             _check_chooser(self, self.group, self.chooser)
 
     @classmethod
     def within(cls, chooser: "PowerCells", parts: Sequence["PowerCells"]) -> Self:
-        """The cells of all parts, numbered through, part i within macrocell i of the chooser.
+        """Combine the cells of all parts, part i inside macrocell i of the chooser.
 
-        Parts may have choosers of their own, which then decide after the one given.
+        Parts may have choosers of their own, which are applied after this one.
 
         Examples
         --------
@@ -62,17 +67,20 @@ class PowerCells(Cells, kind="power", holds_records=False):
         """
         if len(parts) != len(chooser):
             raise DataError(
-                f"{len(parts)} parts were given for {len(chooser)} macrocells, expected one for each."
+                f"There must be one part per macrocell ({len(chooser)}), not {len(parts)}.",
+                code="data.invalid",
+                entry="chooser",
             )
         group = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         if any(part.chooser is not None for part in parts):
-            middle = [_as_one(part) if part.chooser is None else part.chooser for part in parts]
-            firsts = np.cumsum([0, *(len(cells) for cells in middle)])
-            own = [
+            choosers = [_as_one(part) if part.chooser is None else part.chooser for part in parts]
+            offsets = np.cumsum([0, *(len(cells) for cells in choosers)])
+            groups = [
                 np.zeros(len(part), dtype=np.int64) if part.group is None else part.group
                 for part in parts
             ]
-            group, chooser = firsts[group] + np.concatenate(own), cls.within(chooser, middle)
+            group = offsets[group] + np.concatenate(groups)
+            chooser = cls.within(chooser, choosers)
         return cls(
             centroids=np.concatenate([part.centroids for part in parts]),
             sizes=np.concatenate([part.sizes for part in parts]),
@@ -83,37 +91,35 @@ class PowerCells(Cells, kind="power", holds_records=False):
         )
 
     def contents(self) -> dict[str, Any]:
-        """The arrays as plain lists, those of the chooser under its name."""
+        """Return the arrays as plain lists, including those of the chooser."""
         chooser = self.chooser
         inner = None if chooser is None else {"k": chooser.k, **chooser.contents()}
         return {**super().contents(), "chooser": inner}
 
     @classmethod
-    def from_contents(cls, contents: Mapping[str, Any], **facts: Any) -> Self:
-        """The cells that :meth:`contents` was made of."""
+    def from_contents(cls, contents: Mapping[str, Any], **shared: Any) -> Self:
+        """Rebuild cells from :meth:`contents`."""
         chooser = contents.get("chooser") if isinstance(contents, Mapping) else None
         if isinstance(chooser, Mapping):
-            own = {name: entry for name, entry in chooser.items() if name != "k"}
-            contents = {**contents, "chooser": cls.from_contents(own, k=chooser.get("k"))}
-        return super().from_contents(contents, **facts)
+            arrays = {name: entry for name, entry in chooser.items() if name != "k"}
+            contents = {**contents, "chooser": cls.from_contents(arrays, k=chooser.get("k"))}
+        return super().from_contents(contents, **shared)
 
     def _place(self, points: Floats) -> Integers:
         if self.group is None or self.chooser is None:
-            # Copies: kernels are compiled once more for arrays that are read-only.
+            # Copies, because kernels would be compiled again for read-only arrays.
             return choose_cells(points, self.centroids.copy(), self.costs.copy())
         macrocells = self.chooser._place(points)
         out = np.empty(len(points), dtype=np.int64)
         for macrocell in np.unique(macrocells):
-            rows, cells = (
-                np.flatnonzero(macrocells == macrocell),
-                np.flatnonzero(self.group == macrocell),
-            )
+            rows = np.flatnonzero(macrocells == macrocell)
+            cells = np.flatnonzero(self.group == macrocell)
             out[rows] = cells[choose_cells(points[rows], self.centroids[cells], self.costs[cells])]
         return out
 
 
 def _as_one(cells: PowerCells) -> PowerCells:
-    """The cells as a single macrocell."""
+    """Return the cells as a single macrocell."""
     size = int(cells.sizes.sum())
     mean = np.average(cells.centroids, axis=0, weights=cells.sizes)
     return PowerCells(
@@ -122,14 +128,15 @@ def _as_one(cells: PowerCells) -> PowerCells:
 
 
 def _check_chooser(cells: PowerCells, group: Integers, chooser: PowerCells) -> None:
+    problem = None
     if not isinstance(chooser, PowerCells) or chooser.dimensions != cells.dimensions:
-        raise DataError(
-            f"The chooser must be PowerCells of {cells.dimensions} dimensions, as the cells have."
+        problem = f"chooser must be PowerCells of {cells.dimensions} dimensions, like the cells."
+    elif chooser.encoding is not None or chooser.representatives is not None:
+        problem = "A chooser has no encoding and no representatives; pass them to the cells."
+    elif len(group) != len(cells) or not np.array_equal(np.unique(group), np.arange(len(chooser))):
+        problem = (
+            f"group must have one of the chooser's {len(chooser)} macrocells for each of the "
+            f"{len(cells)} cells, and each macrocell at least once."
         )
-    if chooser.encoding is not None or chooser.representatives is not None:
-        raise DataError("A chooser has no encoding and no representatives: give them to the cells.")
-    if len(group) != len(cells) or not np.array_equal(np.unique(group), np.arange(len(chooser))):
-        raise DataError(
-            f"group must name, for each of the {len(cells)} cells, one of the chooser's {len(chooser)} macrocells, "
-            "and each macrocell at least once."
-        )
+    if problem is not None:
+        raise DataError(problem, code="data.invalid", entry="chooser")

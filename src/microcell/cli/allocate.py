@@ -1,4 +1,4 @@
-"""``microcell allocate``: points to centres of limited places, as near as can be."""
+"""``microcell allocate``: assign points to centres of limited capacity."""
 
 import json as jsons
 from collections.abc import Iterator, Mapping
@@ -20,11 +20,13 @@ __all__ = ["EXAMPLES", "allocate"]
 
 EXAMPLES = (
     "microcell allocate patients.csv hospitals.csv -o allocated.csv --columns x,y --name hospital",
-    "microcell allocate patients.csv hospitals.csv -o allocated.csv --location latitude,longitude --figure map.svg",
-    "microcell allocate documents.csv reviewers.csv -o reviews.csv --places load --name reviewer --standardize",
+    "microcell allocate patients.csv hospitals.csv -o allocated.csv "
+    "--location latitude,longitude --figure map.svg",
+    "microcell allocate documents.csv reviewers.csv -o reviews.csv --places load "
+    "--name reviewer --standardize",
 )
 
-_TEXTS = (".csv", ".tsv", ".txt")
+_TEXT_FORMATS = (".csv", ".tsv", ".txt")
 
 
 @handle_errors
@@ -33,25 +35,29 @@ def allocate(
     *,
     read_options: Mapping[str, Any],
     points: Annotated[
-        Path, typer.Argument(metavar="POINTS", help="The file of who is to go.", show_default=False)
+        Path,
+        typer.Argument(metavar="POINTS", help="Table of points to allocate.", show_default=False),
     ],
     centres: Annotated[
         Path,
         typer.Argument(
-            metavar="CENTRES", help="The file of where to, and how many fit.", show_default=False
+            metavar="CENTRES", help="Table of centres and their places.", show_default=False
         ),
     ],
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="OUT", help="The points with their centre and distance."
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="Output table: the points with their centre and distance.",
         ),
     ],
     columns: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME,...",
-            help="The columns to measure in. Default: the numbers that both files have.",
+            help="Columns to measure distances in. Default: numeric columns of both tables.",
             show_default=False,
         ),
     ] = None,
@@ -59,7 +65,7 @@ def allocate(
         str | None,
         typer.Option(
             metavar="LATITUDE,LONGITUDE",
-            help="Two columns in degrees: measure in kilometres.",
+            help="Columns in degrees, to measure distances in kilometres.",
             show_default=False,
         ),
     ] = None,
@@ -67,7 +73,8 @@ def allocate(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="How many each centre takes, a column of CENTRES. Default: places, or equal shares if there is none.",
+            help="Column of CENTRES with the capacity of each. Default: places, or equal shares "
+            "if there is no such column.",
             show_default=False,
         ),
     ] = None,
@@ -75,28 +82,30 @@ def allocate(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What centres are called, a column of CENTRES. Default: 1, 2, ...",
+            help="Column of CENTRES with their names. Default: 1, 2, ...",
             show_default=False,
         ),
     ] = None,
     standardize: Annotated[
         bool,
-        typer.Option("--standardize", help="Divide columns by their deviation among the points."),
+        typer.Option(
+            "--standardize", help="Divide columns by their standard deviation among the points."
+        ),
     ] = False,
     figure: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Draw a map, or charts: .svg, .png or .pdf.", show_default=False
+            metavar="FILE", help="Plot a map or charts: .svg, .png or .pdf.", show_default=False
         ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Allocate points to centres of limited places, at the least sum of squared distances there is."""
+    """Allocate points to centres of limited capacity at the smallest sum of squared distances."""
     messages = Messages(quiet)
     _check_files(output, figure, sources=(points, centres))
     with messages.progress():
-        found = mc.allocate(
+        allocation = mc.allocate(
             mc.read(points, **_for_file(points, read_options)),
             mc.read(centres, **_for_file(centres, read_options)),
             columns=None if columns is None else split_names(columns),
@@ -105,16 +114,16 @@ def allocate(
             name=name,
             standardize=standardize,
         )
-        _write(found, output, figure)
-    summary = found.summary
+        _write(allocation, output, figure)
+    summary = allocation.summary
     if json:
         print_data(jsons.dumps(summary.as_dict(), indent=2, ensure_ascii=False))
     else:
         print_facts(_facts(summary))
         print_data("")
         print_table(["centre", "load", "places", "mean distance", "price"], _rows(summary))
-        messages.info("nearest: if all went to the nearest centre, whatever its places")
-        messages.info("price: the most that one more place would save, in squared distance")
+        messages.info("nearest: distances if every point went to its nearest centre, full or not")
+        messages.info("price: what one more place would save at most, in squared distance")
     messages.facts([("table", str(output)), *([] if figure is None else [("figure", str(figure))])])
 
 
@@ -125,37 +134,38 @@ def _check_files(output: Path, figure: Path | None, *, sources: tuple[Path, ...]
 
 
 def _for_file(path: Path, read_options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options for reading, for the text files among the two."""
-    return read_options if path.suffix.lower() in _TEXTS else {}
+    """Return the read_options options for a text file, none for other formats."""
+    return read_options if path.suffix.lower() in _TEXT_FORMATS else {}
 
 
-def _write(found: "Allocation", output: Path, figure: Path | None) -> None:
-    """Write table and figure: both, whole, or none."""
+def _write(allocation: "Allocation", output: Path, figure: Path | None) -> None:
+    """Write table and figure in one atomic step."""
     with Staging() as staging:
         if figure is not None:
             staging.path(figure).write_bytes(
-                mc.plot.allocation(found, format=figure_format(figure, "--figure"))
+                mc.plot.allocation(allocation, format=figure_format(figure, "--figure"))
             )
-        mc.write(found.allocated, staging.path(output))
+        mc.write(allocation.allocated, staging.path(output))
 
 
 def _facts(summary: "Summary") -> Iterator[tuple[str, str]]:
     unit = summary.unit and f" {summary.unit}"
     yield (
         "allocated",
-        f"{summary.points:,} points to {len(summary.centres):,} centres of {summary.places:,} places",
+        f"{summary.points:,} points to {len(summary.centres):,} centres with {summary.places:,} "
+        "places",
     )
     yield "measured in", ", ".join(summary.columns)
-    yield "distance", _tell(summary.distances, unit)
-    yield "nearest", _tell(summary.nearest, unit)
+    yield "distance", _format_spread(summary.distances, unit)
+    yield "nearest", _format_spread(summary.nearest, unit)
 
 
-def _tell(spread: "Spread", unit: str) -> str:
+def _format_spread(spread: "Spread", unit: str) -> str:
     parts = {
         "mean": spread.mean,
         "median": spread.median,
-        "90 % within": spread.p90,
-        "largest": spread.max,
+        "90th percentile": spread.p90,
+        "maximum": spread.max,
     }
     return ", ".join(f"{name} {value:.4g}{unit}" for name, value in parts.items())
 

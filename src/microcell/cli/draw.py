@@ -1,4 +1,4 @@
-"""``microcell draw``: the cells of methods side by side, in two dimensions."""
+"""``microcell draw``: the cells of several methods side by side, in two dimensions."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,8 @@ __all__ = ["EXAMPLES", "draw"]
 
 EXAMPLES = (
     "microcell draw people.csv -s schema.toml -k 20 --columns age,bmi -o cells.svg",
-    "microcell draw people.csv -s schema.toml -k 20 --columns age,bmi --methods mdav,pcl,auto -o cells.png",
+    "microcell draw people.csv -s schema.toml -k 20 --columns age,bmi --methods mdav,pcl,auto "
+    "-o cells.png",
 )
 
 
@@ -26,32 +27,32 @@ def draw(
     *,
     read_options: Mapping[str, Any],
     table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="The file to draw.", show_default=False)
+        Path, typer.Argument(metavar="TABLE", help="Table to draw.", show_default=False)
     ],
     schema: SchemaFile,
-    k: Annotated[int, typer.Option("-k", help="The least number of records in a cell.")],
+    k: Annotated[int, typer.Option("-k", help="Minimum number of records per cell.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The figure: .svg, .png or .pdf.")
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Figure: .svg, .png or .pdf.")
     ],
     columns: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help="Two quasi-identifiers, where the schema has more.",
+            help="Two quasi-identifiers, if the schema has more.",
             show_default=False,
         ),
     ] = None,
     methods: Annotated[
-        str, typer.Option(metavar="NAME,NAME,...", help="See microcell methods.")
+        str, typer.Option(metavar="NAME,NAME,...", help="Methods; `microcell methods` lists them.")
     ] = "mdav,pcl",
-    seed: Annotated[int, typer.Option(help="For what chance decides.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     missing: Annotated[
         Literal["error", "drop", "impute"],
-        typer.Option(help="What to do with records that lack a quasi-identifier."),
+        typer.Option(help="How to handle records with missing quasi-identifiers."),
     ] = "error",
     quiet: Quiet = False,
 ) -> None:
-    """Draw records and the cells that methods make of them; the picture shows the records, and is not for release."""
+    """Draw records and the cells that methods make of them. The picture shows original records."""
     messages = Messages(quiet)
     form = figure_format(output, "--output")
     check_target(output, sources=(table, schema))

@@ -474,7 +474,10 @@ def check_files(output: Path | None, figure: Path | None, *, sources: Sequence[P
 def method_notes(results: "Iterable[Trial | Point]") -> Iterator[tuple[str, str]]:
     """Which method "auto" chose and why a method was skipped, each once."""
     notes = {
-        (item.method, f"skipped: {item.why}" if item.skipped else f"{item.used}, {item.why}"): None
+        (
+            item.method,
+            f"skipped: {item.reason}" if item.skipped else f"{item.used}, {item.reason}",
+        ): None
         for item in results
         if item.skipped or item.used != item.method
     }

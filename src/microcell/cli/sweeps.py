@@ -1,8 +1,8 @@
-"""``microcell dependence``: what preserving the dependence on confidential columns costs and keeps."""
+"""``microcell compare``, ``explore`` and ``dependence``: try methods, k and weights on a table."""
 
 import json as jsons
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from microcell._atomic import Staging
 from microcell.cli.console import Messages, print_data, print_table
 from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
+    Blocks,
     Effort,
     InputTable,
     Json,
@@ -22,36 +23,25 @@ from microcell.cli.options import (
     Seed,
     Settings,
     Sizes,
+    check_directions,
     check_figure,
+    check_files,
     figure_format,
     method_notes,
+    parse_blocks,
     parse_effort,
+    parse_requirements,
     parse_settings,
     parse_sizes,
     split_names,
     with_read_options,
 )
-
-if TYPE_CHECKING:
-    from microcell.sweeps import Trial
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-from microcell.cli.options import check_directions, check_files, parse_requirements
-from microcell.errors import RequirementError
+from microcell.errors import OptionError, RequirementError
 from microcell.measures.requirements import LOWER_IS_BETTER, base_of
 
 if TYPE_CHECKING:
     from microcell import Measure
-    from microcell.sweeps import Exploration, Point
-from dataclasses import fields
-from typing import TYPE_CHECKING
-
-from microcell.cli.options import Blocks, parse_blocks
-from microcell.errors import OptionError
-
-if TYPE_CHECKING:
-    from microcell.sweeps import DependencePoint, DependenceSweep
+    from microcell.sweeps import DependencePoint, DependenceSweep, Exploration, Point, Trial
 
 __all__ = [
     "COMPARE_EXAMPLES",
@@ -64,12 +54,13 @@ __all__ = [
 
 COMPARE_EXAMPLES = (
     "microcell compare people.csv -s schema.toml -k 3,5,10",
-    "microcell compare people.csv -s schema.toml -k 5 --methods mdav,vmdav --set gamma=0.5 --set refine=true",
-    "microcell compare people.csv -s schema.toml -k 3,10 --methods mdav,bisect --figure methods.svg",
+    "microcell compare people.csv -s schema.toml -k 5 --methods mdav,vmdav --set gamma=0.5",
+    "microcell compare people.csv -s schema.toml -k 3,10 --methods mdav,bisect "
+    "--figure methods.svg",
 )
 
-_KS_A_TABLE = 3
-"""So many fit in the width of a terminal; more go to a further table."""
+_SIZES_PER_TABLE = 3
+"""Number of k that fit the width of a terminal; more go to a further table."""
 
 
 @handle_errors
@@ -84,7 +75,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="NAME,NAME,...",
-            help="See microcell methods. Default: all, and auto.",
+            help="Methods to compare; `microcell methods` lists them. Default: all and auto.",
             show_default=False,
         ),
     ] = None,
@@ -94,7 +85,7 @@ def compare(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw distortion against time: .svg, .png or .pdf.",
+            help="Plot information loss against time: .svg, .png or .pdf.",
             show_default=False,
         ),
     ] = None,
@@ -103,7 +94,7 @@ def compare(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare methods on a table, by the distortion they leave and the time they take; releases nothing."""
+    """Compare methods on a table by information loss and run time. Nothing is released."""
     messages = Messages(quiet)
     sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
     if figure is not None:
@@ -122,7 +113,7 @@ def compare(
         print_data(jsons.dumps([asdict(trial) for trial in trials], indent=2))
     else:
         _print_trials(trials)
-        messages.info("* the least distortion (SSE / SST) of its k")
+        messages.info("Information loss of the standardized columns; * lowest for this k.")
     messages.facts(method_notes(trials))
     if figure is not None:
         with Staging() as staging:
@@ -133,10 +124,10 @@ def compare(
 
 
 def _print_trials(trials: Sequence["Trial"]) -> None:
-    """Print a row for each method, with the least distortion of each k marked."""
+    """Print a row per method, with the lowest information loss of each k marked."""
     sizes = list(dict.fromkeys(trial.k for trial in trials))
-    for first in range(0, len(sizes), _KS_A_TABLE):
-        shown = sizes[first : first + _KS_A_TABLE]
+    for first in range(0, len(sizes), _SIZES_PER_TABLE):
+        shown = sizes[first : first + _SIZES_PER_TABLE]
         if first:
             print_data("")
         headings = ["method", *(heading for k in shown for heading in (f"k = {k}", "seconds"))]
@@ -160,21 +151,23 @@ def _rows(trials: Sequence["Trial"]) -> list[list[str]]:
             row += ["skipped", ""]
         else:
             mark = "*" if trial.distortion == least[trial.k] else ""
-            row += [f"{trial.distortion:.6f}{mark}", f"{trial.seconds:.3f}"]
+            row += [f"{100 * trial.distortion:.3f} %{mark}", f"{trial.seconds:.3f}"]
     return list(rows.values())
 
 
 EXPLORE_EXAMPLES = (
     "microcell explore people.csv -s schema.toml -k 3,5,10,20,50",
-    "microcell explore people.csv -s schema.toml -k 3,5,10 --require 'distortion<=0.5' --figure map.svg",
-    "microcell explore people.csv -s schema.toml -k 5,10 --methods auto,mdav --risk prosecutor_worst --output map.csv",
+    "microcell explore people.csv -s schema.toml -k 3,5,10 --require 'distortion<=0.5' "
+    "--figure map.svg",
+    "microcell explore people.csv -s schema.toml -k 5,10 --methods auto,mdav "
+    "--risk prosecutor_worst --output map.csv",
 )
 
-_BESIDE = ("prosecutor_worst", "l_diversity", "t_closeness")
-"""Measures that the table shows beside those of the axes and the limits, where the audit has them."""
+_ALSO_SHOWN = ("prosecutor_worst", "l_diversity", "t_closeness")
+"""Measures shown in addition to those of the axes and limits, if the audit has them."""
 
-_WIDEST = 10
-"""Letters of a heading; a longer name goes to two lines, so that the table fits in a terminal."""
+_MAX_HEADING = 10
+"""Characters of a heading; longer names are broken into two lines, so that the table fits."""
 
 
 @handle_errors
@@ -186,28 +179,32 @@ def explore(
     schema: SchemaFile,
     k: Sizes,
     methods: Annotated[
-        str, typer.Option(metavar="NAME,NAME,...", help="See microcell methods.")
+        str,
+        typer.Option(
+            metavar="NAME,NAME,...", help="Methods to try; `microcell methods` lists them."
+        ),
     ] = "auto",
     require: Annotated[
         list[str] | None,
         typer.Option(
             metavar="MEASURE=LIMIT",
-            help="A limit to meet, such as distortion<=0.1 or t_closeness<=0.3; repeatable. The point with the least "
-            "loss that meets all is recommended; without limits, the knee of the frontier.",
+            help="A limit to meet, such as distortion<=0.1 or t_closeness<=0.3; repeatable. "
+            "Recommends the lowest loss that meets all limits or, without limits, the knee of the "
+            "frontier.",
         ),
     ] = None,
     risk: Annotated[
-        str, typer.Option(metavar="MEASURE", help="The measure of the audit to show as risk.")
+        str, typer.Option(metavar="MEASURE", help="Measure of the audit to use as risk.")
     ] = "linkage",
     loss: Annotated[
-        str, typer.Option(metavar="MEASURE", help="The one to show as loss.")
+        str, typer.Option(metavar="MEASURE", help="Measure of the audit to use as loss.")
     ] = "distortion",
     effort: Effort = None,
     settings: Settings = None,
     figure: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Draw risk against loss: .svg, .png or .pdf.", show_default=False
+            metavar="FILE", help="Plot risk against loss: .svg, .png or .pdf.", show_default=False
         ),
     ] = None,
     output: Annotated[
@@ -216,7 +213,7 @@ def explore(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write the map, with all measures, as a table.",
+            help="Write all points and measures as a table.",
             show_default=False,
         ),
     ] = None,
@@ -225,14 +222,14 @@ def explore(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Explore which k to take: the risk and the loss of each k and method, and the best point; releases nothing."""
+    """Measure the risk and loss of each k and method, and recommend one. Nothing is released."""
     messages = Messages(quiet)
     sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
     requirements = parse_requirements(require or ())
     check_directions(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
     check_files(output, figure, sources=(table, schema))
     with messages.progress():
-        found = mc.explore(
+        exploration = mc.explore(
             mc.read(table, **read_options),
             mc.load_schema(schema),
             k=sizes,
@@ -244,127 +241,134 @@ def explore(
             missing=missing,
             options=options,
         )
-    sides = {name: measure.lower_is_better for name, measure in _known(found).items()}
-    check_directions(requirements, sides.get)  # those too whose side is known only now
+    sides = {name: measure.lower_is_better for name, measure in _measures(exploration).items()}
+    check_directions(requirements, sides.get)  # directions that only the audit knows
     if json:
-        print_data(jsons.dumps(_as_data(found), indent=2))
+        print_data(jsons.dumps(_as_data(exploration), indent=2))
     else:
-        print_table(_headings(found), [_exploration_row(found, point) for point in found.points])
-        messages.info(f"* on the frontier of {risk} and {loss}; > recommended; ! misses its limit")
-    _write_files(found, figure, output)
-    messages.facts([*method_notes(found.points), *_outcome(found, figure, output)])
-    if found.recommended is None:
-        raise RequirementError(found.why)
+        print_table(
+            _headings(exploration),
+            [_exploration_row(exploration, point) for point in exploration.points],
+        )
+        messages.info(f"* on the frontier of {risk} and {loss}; > recommended; ! fails its limit")
+    _write_files(exploration, figure, output)
+    messages.facts([*method_notes(exploration.points), *_outcome(exploration, figure, output)])
+    if exploration.recommended is None:
+        raise RequirementError(exploration.reason, code="guarantee.requirement_not_met")
 
 
-def _write_files(found: "Exploration", figure: Path | None, output: Path | None) -> None:
+def _write_files(exploration: "Exploration", figure: Path | None, output: Path | None) -> None:
     with Staging() as staging:
         if figure is not None:
             staging.path(figure).write_bytes(
-                mc.plot.exploration(found, format=figure_format(figure, "--figure"))
+                mc.plot.exploration(exploration, format=figure_format(figure, "--figure"))
             )
         if output is not None:
-            mc.write(_exploration_columns(found), staging.path(output))
+            mc.write(_exploration_columns(exploration), staging.path(output))
 
 
 def _outcome(
-    found: "Exploration", figure: Path | None, output: Path | None
+    exploration: "Exploration", figure: Path | None, output: Path | None
 ) -> Iterator[tuple[str, str]]:
-    if found.recommended is not None:
-        yield "recommended", f"{found.recommended}, {found.why}"
+    if exploration.recommended is not None:
+        yield "recommended", f"{exploration.recommended}, {exploration.reason}"
     if figure is not None:
         yield "figure", str(figure)
     if output is not None:
         yield "map", str(output)
 
 
-# ---------------------------------------------------------------------------------------------- as a table
-
-
-def _shown(found: "Exploration") -> list[str]:
-    """The names of the measures that the table shows: those of the axes, of the limits, and some beside them."""
-    wanted = [
-        found.risk,
-        found.loss,
-        *(name for name in _BESIDE if name in _known(found)),
-        *found.limits,
+def _shown_measures(exploration: "Exploration") -> list[str]:
+    """Return the measures to show: those of the axes and limits, and a few others."""
+    names = [
+        exploration.risk,
+        exploration.loss,
+        *(name for name in _ALSO_SHOWN if name in _measures(exploration)),
+        *exploration.limits,
     ]
-    return [name for name in dict.fromkeys(wanted) if name != "k"]
+    return [name for name in dict.fromkeys(names) if name != "k"]
 
 
-def _known(found: "Exploration") -> Mapping[str, "Measure"]:
-    """The measures that the audit has, by name."""
-    return next(point.measures for point in found.points if not point.skipped)
+def _measures(exploration: "Exploration") -> Mapping[str, "Measure"]:
+    """Return the measures of the audit, by name."""
+    return next(point.measures for point in exploration.points if not point.skipped)
 
 
-def _headings(found: "Exploration") -> list[str]:
-    return ["", "method", "k", "found", *map(_heading, _shown(found)), "seconds"]
+def _headings(exploration: "Exploration") -> list[str]:
+    return [
+        "",
+        "method",
+        "k",
+        "measured\nk",
+        *map(_heading, _shown_measures(exploration)),
+        "seconds",
+    ]
 
 
 def _heading(name: str) -> str:
     start, underscore, end = name.rpartition("_")
-    return f"{start}{underscore}\n{end}" if underscore and len(name) > _WIDEST else name
+    return f"{start}{underscore}\n{end}" if underscore and len(name) > _MAX_HEADING else name
 
 
-def _exploration_row(found: "Exploration", point: "Point") -> list[str]:
+def _exploration_row(exploration: "Exploration", point: "Point") -> list[str]:
     if point.skipped:
         return ["", point.method, str(point.k), "skipped"]
-    mark = ">" if point == found.recommended else "*" if point in found.frontier else ""
-    numbers = [_cell(found, point, name) for name in _shown(found)]
+    mark = ">" if point == exploration.recommended else "*" if point in exploration.frontier else ""
+    numbers = [_cell(exploration, point, name) for name in _shown_measures(exploration)]
     return [
         mark,
         point.method,
         str(point.k),
-        _cell(found, point, "k"),
+        _cell(exploration, point, "k"),
         *numbers,
         f"{point.seconds:.3f}",
     ]
 
 
-def _cell(found: "Exploration", point: "Point", name: str) -> str:
-    limit = found.limits.get(name)
+def _cell(exploration: "Exploration", point: "Point", name: str) -> str:
+    limit = exploration.limits.get(name)
     missed = limit is not None and not point.measures[name].meets(limit)
     return f"{point[name]:.6g}{'!' * missed}"
 
 
-# ---------------------------------------------------------------------------------------------- as data
-
-
-def _facts(found: "Exploration", point: "Point") -> dict[str, Any]:
+def _facts(exploration: "Exploration", point: "Point") -> dict[str, Any]:
     return {
         "method": point.method,
         "used": point.used,
         "k": point.k,
-        "found": point.found,
+        "measured_k": point.measured_k,
         "seconds": point.seconds,
-        "meets_limits": found.meets(point),
-        "frontier": point in found.frontier,
-        "recommended": point == found.recommended,
+        "meets_limits": exploration.meets(point),
+        "frontier": point in exploration.frontier,
+        "recommended": point == exploration.recommended,
     }
 
 
-def _as_data(found: "Exploration") -> dict[str, Any]:
-    """The exploration as plain data, ready for JSON."""
+def _as_data(exploration: "Exploration") -> dict[str, Any]:
+    """Return the exploration as plain data for JSON."""
     return {
-        "risk": found.risk,
-        "loss": found.loss,
-        "limits": dict(found.limits),
-        "recommended": None if found.recommended is None else _facts(found, found.recommended),
-        "why": found.why,
+        "risk": exploration.risk,
+        "loss": exploration.loss,
+        "limits": dict(exploration.limits),
+        "recommended": None
+        if exploration.recommended is None
+        else _facts(exploration, exploration.recommended),
+        "reason": exploration.reason,
         "points": [
-            _facts(found, point)
-            | {"why": point.why, "measures": {name: point[name] for name in point.measures}}
-            for point in found.points
+            _facts(exploration, point)
+            | {"reason": point.reason, "measures": {name: point[name] for name in point.measures}}
+            for point in exploration.points
         ],
     }
 
 
-def _exploration_columns(found: "Exploration") -> dict[str, list[Any]]:
-    """The map as a table, a row for each point and a column for each measure; k as measured is ``found``."""
-    names = [name for name in _known(found) if name != "k"]
+def _exploration_columns(exploration: "Exploration") -> dict[str, list[Any]]:
+    """Return the exploration as a table with a row per point and a column per measure."""
+    names = [name for name in _measures(exploration) if name != "k"]
     rows = [
-        _facts(found, point) | {name: None if point.skipped else point[name] for name in names}
-        for point in found.points
+        _facts(exploration, point)
+        | {name: None if point.skipped else point[name] for name in names}
+        for point in exploration.points
     ]
     return {name: [row[name] for row in rows] for name in rows[0]}
 
@@ -372,7 +376,8 @@ def _exploration_columns(found: "Exploration") -> dict[str, list[Any]]:
 DEPENDENCE_EXAMPLES = (
     "microcell dependence people.csv -s schema.toml -k 5,10,20",
     "microcell dependence people.csv -s schema.toml -k 5 --lambdas 0,0.05,0.1,0.2 --loss 0.02",
-    "microcell dependence people.csv -s schema.toml -k 5,10 --method mdav -o sweep.csv --figure sweep.svg",
+    "microcell dependence people.csv -s schema.toml -k 5,10 --method mdav -o sweep.csv "
+    "--figure sweep.svg",
 )
 
 
@@ -388,14 +393,15 @@ def dependence(
         str | None,
         typer.Option(
             metavar="L,L,...",
-            help="Weights of dependence, from 0 to 1. Default: 0, 0.1, ..., 1.",
+            help="Weights of dependence to try, from 0 to 1. Default: 0, 0.1, ..., 1.",
             show_default=False,
         ),
     ] = None,
     loss: Annotated[
         float,
         typer.Option(
-            metavar="SHARE", help="The distortion that may be added, for the weight recommended."
+            metavar="SHARE",
+            help="Relative increase of the information loss that the recommendation may accept.",
         ),
     ] = 0.05,
     output: Annotated[
@@ -404,18 +410,18 @@ def dependence(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write the points as a table.",
+            help="Write the results as a table.",
             show_default=False,
         ),
     ] = None,
     figure: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Draw the trade-offs: .svg, .png or .pdf.", show_default=False
+            metavar="FILE", help="Plot the trade-offs: .svg, .png or .pdf.", show_default=False
         ),
     ] = None,
     method: Annotated[
-        str, typer.Option(metavar="NAME", help="How to make cells; see microcell methods.")
+        str, typer.Option(metavar="NAME", help="Method; `microcell methods` lists them.")
     ] = "auto",
     blocks: Blocks = None,
     effort: Effort = None,
@@ -425,7 +431,7 @@ def dependence(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Sweep the weight of dependence: what the quasi-identifiers lose, what is kept of their relation to the rest."""
+    """Measure the cost of preserving associations with confidential columns. Nothing is released."""
     messages = Messages(quiet)
     sizes, weights = parse_sizes(k), None if lambdas is None else _parse_lambdas(lambdas)
     check_files(output, figure, sources=(table, schema))
@@ -487,7 +493,7 @@ def _percent(share: float) -> str:
 def _remarks(
     sweep: "DependenceSweep", recommended: Sequence["DependencePoint"], loss: float
 ) -> Iterator[tuple[str, str]]:
-    """The weight recommended for each k, and what blocks mean."""
+    """Yield the recommended weight for each k, and a note on blocks."""
     for point in recommended:
         heading = f"k = {point.k}"
         if all(each.dependence == 0 for each in sweep.points):
@@ -495,18 +501,20 @@ def _remarks(
         if point.dependence == 0:
             yield (
                 heading,
-                f"no weight tried keeps within {100 * loss:g} % of the least distortion: try smaller ones",
+                f"none of the weights tried stays within {100 * loss:g} % of the minimum "
+                "information loss; try smaller ones",
             )
             continue
         yield (
             heading,
-            f"lambda = {point.dependence:g} adds {_percent(point.distortion_increment)} to the distortion, within the "
-            f"{100 * loss:g} % allowed, and changes the loss of dependence by {_percent(point.loss_increment)}",
+            f"lambda = {point.dependence:g} changes the information loss by "
+            f"{_percent(point.distortion_increment)} (at most {100 * loss:g} % allowed) and the "
+            f"loss of dependence by {_percent(point.loss_increment)}",
         )
     if sweep.blocks:
-        short = [point.found_k for point in sweep.points if point.found_k < point.k]
-        whole = f"are not: k is down to {min(short)}" if short else "turned out to be so too"
-        yield "blocks", f"each is k-anonymous on its own; all columns together {whole}"
+        below = [point.joint_k for point in sweep.points if point.joint_k < point.k]
+        combined = f"k falls to {min(below)}" if below else "are k-anonymous too"
+        yield "blocks", f"each block is k-anonymous; all columns combined: {combined}"
 
 
 def _parse_lambdas(text: str) -> list[float]:
@@ -516,17 +524,19 @@ def _parse_lambdas(text: str) -> list[float]:
         weights = []
     if not weights:
         raise OptionError(
-            f"--lambdas takes numbers with commas between them, such as 0,0.1,0.2, not {text!r}."
+            f"--lambdas must be numbers separated by commas, such as 0,0.1,0.2, not {text!r}.",
+            code="option.invalid",
+            option="lambdas",
         )
     return weights
 
 
 def _plain(point: "DependencePoint") -> dict[str, Any]:
-    """The point as plain data, without infinities: JSON has none."""
+    """Return the point as plain data, with None for infinity, which JSON does not have."""
     return {name: None if value == float("inf") else value for name, value in asdict(point).items()}
 
 
 def _as_columns(points: Sequence["DependencePoint"]) -> dict[str, list[Any]]:
-    """The points as a table; an infinite increase is a missing value, as in JSON."""
+    """Return the points as a table; an infinite increase is a missing value, as in JSON."""
     rows = [_plain(point) for point in points]
     return {item.name: [row[item.name] for row in rows] for item in fields(points[0])}

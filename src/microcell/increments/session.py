@@ -42,7 +42,7 @@ __all__ = [
 WAITING = -1
 """The label of a record that has no cell yet."""
 
-_ASKED = "asked for"
+_ASKED = "requested"
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from microcell import progress
 from microcell._validation import as_points, as_weights, check_k, varying
 from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels.arrays import sum_of_squares, total_sum_of_squares
-from microcell.methods.auto import carry_out, choose_method
+from microcell.methods.auto import choose_method, run_choice
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.model import Floats, Integers
 
@@ -187,7 +187,7 @@ def _check_share(share: Any, n: int, k: int) -> float:
 def _timed(points: Floats, k: int, way: _Way, weights: Floats | None) -> tuple[Integers, float]:
     began = perf_counter()
     own = varying(np.ascontiguousarray(points))
-    labels, _ = carry_out(
+    labels, _ = run_choice(
         own, k, choose_method(own, k, way.method, way.options, len(own)), weights, way.seed
     )
     return labels, perf_counter() - began

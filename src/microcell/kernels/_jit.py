@@ -1,7 +1,7 @@
-"""How kernels are compiled: the one file that names numba.
+"""Compilation of kernels: the only module that imports numba.
 
-Kernels compile on first use and are kept on disk, so a machine compiles them once. No fast-math: results must not
-depend on how the compiler orders additions.
+Kernels are compiled on first use and cached on disk, so a machine compiles them once. Fast-math is
+off, because results must not depend on how the compiler orders additions.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,22 +33,23 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 prange = numba.prange
 
 ZERO: int = np.int64(0)  # type: ignore[assignment]
-"""For arguments of kernels: a bare 0 has a type of its own, for which the kernel would be compiled once more."""
+"""An int64 zero for kernel arguments; a literal 0 has another type and would trigger a
+recompilation."""
 
 
 class _CompileNotice(event.Listener):  # type: ignore[misc]
-    """Says once, when the first kernel is really compiled and not loaded from disk, why the first run takes longer."""
+    """Report once, when a kernel is compiled rather than loaded, why the first run takes longer."""
 
-    told = False
+    reported = False
 
     def on_start(self, event: Any) -> None:  # noqa: ARG002
-        """A compilation begins."""
-        if not self.told:
-            self.told = True
+        """Handle the start of a compilation."""
+        if not self.reported:
+            self.reported = True
             progress.report(progress.COMPILING)
 
     def on_end(self, event: Any) -> None:
-        """A compilation ends: nothing to tell."""
+        """Handle the end of a compilation."""
 
 
 event.register("numba:compile", _CompileNotice())
@@ -57,22 +58,23 @@ event.register("numba:compile", _CompileNotice())
 def _compiled(function: Function, **options: Any) -> Function:
     try:
         return numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
-    except RuntimeError:  # no folder that numba could keep its files in: compile in memory
+    except RuntimeError:  # numba finds no writable cache directory
         return numba.njit(nogil=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
 
 
 def kernel(function: Function) -> Function:
-    """The function, compiled on first use."""
+    """Compile the function on first use."""
     return _compiled(function)
 
 
 def inner_kernel(function: Function) -> Function:
-    """The function, for other kernels only: without the ways in from Python, which take long to compile."""
+    """Compile a function that only other kernels call, without a Python wrapper."""
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def inlined_kernel(function: Function) -> Function:
-    """The function, for other kernels only, laid into them: a call with many arrays costs more than a short sum."""
+    """Compile a function that is inlined into other kernels, because calls with many arrays are
+    slow."""
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 
@@ -80,7 +82,10 @@ _PREDICATE = types.boolean(types.CPointer(types.float64), types.int64, types.int
 
 
 def predicate(function: Callable[[Any], bool]) -> Any:
-    """The function of a matrix, as a condition that kernels can be given: they are not compiled anew for each."""
+    """Compile a condition on a matrix into a value that kernels accept as an argument.
+
+    Passing it does not recompile the kernels.
+    """
     inner = numba.njit(error_model="numpy")(function)
 
     def ask(values: Any, rows: int, columns: int) -> Any:
@@ -90,24 +95,24 @@ def predicate(function: Callable[[Any], bool]) -> Any:
 
 
 def parallel_kernel(function: Function) -> Function:
-    """The function, compiled on first use, its ``prange`` loops shared among threads."""
+    """Compile the function on first use; its ``prange`` loops run on several threads."""
     return _compiled(function, parallel=True)
 
 
-_alone: ContextVar[bool] = ContextVar("microcell_one_thread", default=False)
+_single_threaded: ContextVar[bool] = ContextVar("microcell_one_thread", default=False)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let what runs inside the ``with`` block use one thread: for work of which several pieces run side by side."""
-    numba.get_num_threads()  # the threads must be there before kernels are called from several
-    token = _alone.set(True)
+    """Use one thread inside the ``with`` block, for tasks that run in parallel with each other."""
+    numba.get_num_threads()  # start numba's threads before kernels are called from several threads
+    token = _single_threaded.set(True)
     try:
         yield
     finally:
-        _alone.reset(token)
+        _single_threaded.reset(token)
 
 
 def thread_count() -> int:
-    """The number of threads that parallel kernels use."""
-    return 1 if _alone.get() else int(numba.get_num_threads())
+    """Return the number of threads that parallel kernels use."""
+    return 1 if _single_threaded.get() else int(numba.get_num_threads())

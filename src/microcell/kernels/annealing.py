@@ -1,7 +1,8 @@
-"""Annealing: random exchanges between near cells, worse ones accepted at a rate that falls as the search cools.
+"""Simulated annealing: random exchanges between near cells.
 
-A record's own temperature, its heat, grows with how far apart records lie where it is, so that outlying records and
-dense ones settle at the same time.
+Exchanges that raise the SSE are accepted at a rate that falls as the search cools. Each record has
+its own temperature (its heat), which grows with the distances between the records around it, so
+that outlying and dense records settle at the same time.
 """
 
 import numpy as np
@@ -14,8 +15,8 @@ from microcell.kernels.groups import (
     Rule,
     cost_of_moving,
     cost_of_swapping,
-    keeps,
     move,
+    satisfies,
     swap,
 )
 from microcell.kernels.random import draw, pick
@@ -23,10 +24,10 @@ from microcell.kernels.random import draw, pick
 __all__ = ["exchange_at_random"]
 
 _RECOUNT = 100
-"""One try in so many times k is to dissolve a cell or to create one: that takes some k times as long as another."""
+"""One try in this many times k dissolves or creates a cell, which takes about k times as long."""
 
 _HOPELESS = 30.0
-"""Costs of so many times the heat are refused without a draw."""
+"""Costs above this many times the heat are rejected without drawing a random number."""
 
 
 @kernel
@@ -39,19 +40,20 @@ def exchange_at_random(
     tries: int,
     state: Seeds,
 ) -> int:
-    """Try ``tries`` random exchanges of records with cells of records near them; how many were made (OUT: ``cells``).
+    """Try random exchanges of records with cells of nearby records (OUT: ``cells``).
 
-    ``near[i]`` lists the records near record i, nearest first. An exchange that costs c in SSE is accepted with
-    probability exp(-c / h), h being the heat of the record, or the mean of the two that change places, and made if all
-    cells then keep the rule. Where there is no heat the SSE never rises. O(m) a try.
+    ``near[i]`` lists the records near record i, nearest first. An exchange that raises the SSE by c
+    is accepted with probability exp(-c / h), where h is the heat of the record, or the mean heat of
+    the two that swap, and is kept if all cells satisfy the rule. Without heat the SSE never rises.
+    Returns the number of exchanges made. O(m) per try.
     """
-    made, n, choice = ZERO, len(near), near.shape[1]
+    moves, n, choice = ZERO, len(near), near.shape[1]
     moved = np.empty((2, 4 * limits.most), dtype=np.int64)
     recount = _RECOUNT * limits.least
     for step in range(tries):
         x = pick(state, n)
         if step % recount == 0:
-            made += _recount(cells, near, heat, limits, rule, x, moved, state)
+            moves += _recount(cells, near, heat, limits, rule, x, moved, state)
             continue
         if step & 1:
             x = _hotter(heat, x, pick(state, n))
@@ -67,14 +69,14 @@ def exchange_at_random(
         if cells.members[b, slot] != y:
             y = cells.members[b, slot]
             if _accepted(cost_of_swapping(cells, x, y), 0.5 * (heat[x] + heat[y]), state):
-                made += _swap_if_allowed(cells, rule, x, y)
+                moves += _swap_if_allowed(cells, rule, x, y)
         elif (
             cells.sizes[a] > limits.least
             and cells.sizes[b] < limits.most
             and _accepted(cost_of_moving(cells, x, b), heat[x], state)
         ):
-            made += _move_if_allowed(cells, rule, x, b)
-    return made
+            moves += _move_if_allowed(cells, rule, x, b)
+    return moves
 
 
 @inlined_kernel
@@ -84,7 +86,7 @@ def _hotter(heat: Floats, x: int, y: int) -> int:
 
 @inlined_kernel
 def _accepted(cost: float, heat: float, state: Seeds) -> bool:
-    """True if the cost is negative, else with probability exp(-cost / heat)."""
+    """Return true for a negative cost, otherwise with probability exp(-cost / heat)."""
     if cost < 0:
         return True
     return cost < _HOPELESS * heat and draw(state) < np.exp(-cost / heat)
@@ -94,7 +96,7 @@ def _accepted(cost: float, heat: float, state: Seeds) -> bool:
 def _swap_if_allowed(cells: Grouping, rule: Rule, x: int, y: int) -> bool:
     a, b = cells.labels[x], cells.labels[y]
     swap(cells, x, y)
-    if rule.traits.shape[1] == 0 or (keeps(cells, a, rule) and keeps(cells, b, rule)):
+    if rule.traits.shape[1] == 0 or (satisfies(cells, a, rule) and satisfies(cells, b, rule)):
         return True
     swap(cells, x, y)
     return False
@@ -104,7 +106,7 @@ def _swap_if_allowed(cells: Grouping, rule: Rule, x: int, y: int) -> bool:
 def _move_if_allowed(cells: Grouping, rule: Rule, x: int, b: int) -> bool:
     a = cells.labels[x]
     move(cells, x, b)
-    if keeps(cells, a, rule) and keeps(cells, b, rule):
+    if satisfies(cells, a, rule) and satisfies(cells, b, rule):
         return True
     move(cells, x, a)
     return False
@@ -121,51 +123,52 @@ def _recount(
     moved: Integers,
     state: Seeds,
 ) -> bool:
-    """Dissolve the cell of x into those near, or make a cell of x and the records near it, if that is accepted."""
+    """Dissolve the cell of x, or create one from x and records near it, if that is accepted."""
     kind = draw(state)
     if kind < 0.5:
-        made, cost = _dissolve(cells, near, limits, cells.labels[x], ZERO, moved)
+        moves, cost = _dissolve(cells, near, limits, cells.labels[x], ZERO, moved)
     else:
-        made, cost = _carve(cells, near, limits, x, kind < 0.75, moved)
-    if _accepted(cost, heat[x], state) and _all_keep(cells, rule, moved, made):
-        _list_empty(cells, moved, made)
+        moves, cost = _carve(cells, near, limits, x, kind < 0.75, moved)
+    if _accepted(cost, heat[x], state) and _all_satisfy(cells, rule, moved, moves):
+        _list_empty(cells, moved, moves)
         return True
-    for i in range(made - 1, -1, -1):
+    for i in range(moves - 1, -1, -1):
         move(cells, moved[0, i], moved[1, i])
     return False
 
 
 @inner_kernel
-def _list_empty(cells: Grouping, moved: Integers, made: int) -> None:
-    """Bring the list of empty cells up to date after moves (OUT: ``cells.empty``)."""
+def _list_empty(cells: Grouping, moved: Integers, moves: int) -> None:
+    """Update the list of empty cells after moves (OUT: ``cells.empty``)."""
     if cells.sizes[cells.empty[cells.empty[0]]] > 0:
         cells.empty[0] -= 1
-    for i in range(made):
+    for i in range(moves):
         if cells.sizes[moved[1, i]] == 0 and (i == 0 or (moved[1, :i] != moved[1, i]).all()):
             cells.empty[0] += 1
             cells.empty[cells.empty[0]] = moved[1, i]
 
 
 @inner_kernel
-def _all_keep(cells: Grouping, rule: Rule, moved: Integers, made: int) -> bool:
-    """Whether the cells that records have come to and gone from keep the rule."""
-    kept = True
-    for i in range(made):
-        kept = (
-            kept
-            and keeps(cells, cells.labels[moved[0, i]], rule)
-            and keeps(cells, moved[1, i], rule)
+def _all_satisfy(cells: Grouping, rule: Rule, moved: Integers, moves: int) -> bool:
+    """Return whether all cells that gained or lost records satisfy the rule."""
+    satisfied = True
+    for i in range(moves):
+        satisfied = (
+            satisfied
+            and satisfies(cells, cells.labels[moved[0, i]], rule)
+            and satisfies(cells, moved[1, i], rule)
         )
-    return kept
+    return satisfied
 
 
 @inner_kernel
 def _dissolve(
-    cells: Grouping, near: Integers, limits: Limits, cell: int, made: int, moved: Integers
+    cells: Grouping, near: Integers, limits: Limits, cell: int, moves: int, moved: Integers
 ) -> tuple[int, float]:
-    """Move each member to the cell near it where it costs least; how many have moved by now, and the cost.
+    """Move each member to the nearby cell where it costs least.
 
-    The cost is infinite if not all could. Moves are added to ``moved``: who, and from where (OUT).
+    Returns the number of moves so far and the total cost, which is infinite if a member could not
+    move. Moves are appended to ``moved`` as record and origin (OUT).
     """
     cost = 0.0
     while cells.sizes[cell] > 0:
@@ -177,36 +180,37 @@ def _dissolve(
                 c = cost_of_moving(cells, x, b)
                 if c < least:
                     least, best = c, b
-        if best == cell or made == moved.shape[1]:
-            return made, np.inf
+        if best == cell or moves == moved.shape[1]:
+            return moves, np.inf
         cost += least
-        moved[0, made], moved[1, made] = x, cell
-        made += 1
+        moved[0, moves], moved[1, moves] = x, cell
+        moves += 1
         move(cells, x, best)
-    return made, cost
+    return moves, cost
 
 
 @inner_kernel
 def _carve(
     cells: Grouping, near: Integers, limits: Limits, x: int, sparing: bool, moved: Integers
 ) -> tuple[int, float]:
-    """Make a cell of the records nearest x, itself first, and dissolve cells that are left with too few.
+    """Make a cell of x and the records nearest to it, and dissolve cells that become too small.
 
-    ``sparing``: take only records that their cells can spare, so that there is a cell more. Returns as _dissolve.
+    With ``sparing``, take only records that their cells can spare, so that the number of cells
+    grows by one. Returns the same as :func:`_dissolve`.
     """
-    cell, made, cost = cells.empty[cells.empty[0]], ZERO, 0.0
+    cell, moves, cost = cells.empty[cells.empty[0]], ZERO, 0.0
     for t in range(-1, near.shape[1]):
         y = x if t < 0 else near[x, t]
         spared = cells.sizes[cells.labels[y]] > limits.least or not sparing
-        if cells.labels[y] != cell and spared and made < limits.least:
+        if cells.labels[y] != cell and spared and moves < limits.least:
             cost += cost_of_moving(cells, y, cell)
-            moved[0, made], moved[1, made] = y, cells.labels[y]
-            made += 1
+            moved[0, moves], moved[1, moves] = y, cells.labels[y]
+            moves += 1
             move(cells, y, cell)
-    if made < limits.least:
-        return made, np.inf
+    if moves < limits.least:
+        return moves, np.inf
     for i in range(limits.least):
         if cells.sizes[moved[1, i]] < limits.least:
-            made, more = _dissolve(cells, near, limits, moved[1, i], made, moved)
+            moves, more = _dissolve(cells, near, limits, moved[1, i], moves, moved)
             cost += more
-    return made, cost
+    return moves, cost

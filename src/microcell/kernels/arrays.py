@@ -1,15 +1,20 @@
-"""Places on the sphere as unit vectors."""
+"""Array types, centroids, sums of squares, and points on the sphere."""
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "EARTH_RADIUS",
+    "Distinct",
     "Floats",
     "Integers",
     "Mask",
     "Seeds",
     "Singles",
     "centroids",
+    "distinct_rows",
     "squared_distances",
     "squared_residuals",
     "sum_of_squares",
@@ -23,9 +28,12 @@ Mask = NDArray[np.bool_]
 Seeds = NDArray[np.uint64]
 Singles = NDArray[np.float32]
 
+EARTH_RADIUS = 6371.0088
+"""Mean radius of the Earth in kilometres."""
+
 
 def squared_distances(X: Floats, point: Floats) -> Floats:
-    """Squared distances of the records from a point, summed over the columns in order as compiled kernels do."""
+    """Return squared distances from a point, summed over columns in order."""
     out = np.zeros(len(X))
     for j in range(X.shape[1]):
         out += (X[:, j] - point[j]) ** 2
@@ -33,7 +41,7 @@ def squared_distances(X: Floats, point: Floats) -> Floats:
 
 
 def centroids(X: Floats, labels: Integers, weights: Floats) -> Floats:
-    """The weighted mean of each cell, one row a cell. O(n m)."""
+    """Return the weighted mean of each cell, one row per cell. O(n m)."""
     totals = np.bincount(labels, weights=weights)
     out = np.empty((len(totals), X.shape[1]))
     for j in range(X.shape[1]):
@@ -42,7 +50,7 @@ def centroids(X: Floats, labels: Integers, weights: Floats) -> Floats:
 
 
 def squared_residuals(X: Floats, labels: Integers, weights: Floats) -> Floats:
-    """The weighted squared distance of each record to the centroid of its cell. O(n m)."""
+    """Return the weighted squared distance of each record to the centroid of its cell. O(n m)."""
     means = centroids(X, labels, weights)
     out = np.zeros(len(X))
     for j in range(X.shape[1]):
@@ -51,19 +59,18 @@ def squared_residuals(X: Floats, labels: Integers, weights: Floats) -> Floats:
 
 
 def sum_of_squares(X: Floats, labels: Integers, weights: Floats) -> float:
-    """SSE: the weighted squared distances of records to the centroids of their cells, in two passes. O(n m)."""
-    return float(
-        squared_residuals(X, labels, weights).sum()
-    )  # no inner product: that depends on the threads
+    """Return the SSE: weighted squared distances to cell centroids, in two passes. O(n m)."""
+    # Not an inner product, whose rounding depends on the number of threads.
+    return float(squared_residuals(X, labels, weights).sum())
 
 
 def total_sum_of_squares(X: Floats, weights: Floats) -> float:
-    """SST: the weighted squared distances of records to the mean of all. O(n m)."""
+    """Return the SST: weighted squared distances to the overall mean. O(n m)."""
     return sum_of_squares(X, np.zeros(len(X), dtype=np.int64), weights)
 
 
 def unit_vectors(latitude: Floats, longitude: Floats) -> Floats:
-    """One unit vector a row for places in degrees.
+    """Return a unit vector per row for locations in degrees.
 
     Examples
     --------
@@ -74,3 +81,33 @@ def unit_vectors(latitude: Floats, longitude: Floats) -> Floats:
     phi, theta = np.radians(latitude), np.radians(longitude)
     flat = np.cos(phi)
     return np.stack([flat * np.cos(theta), flat * np.sin(theta), np.sin(phi)], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """Distinct rows of a matrix: the ``first`` row of each, and the ``place`` of each row among
+    them."""
+
+    first: Integers
+    place: Integers
+
+
+def distinct_rows(points: Floats) -> Distinct:
+    """Return the distinct rows in ascending order, each by its lowest row number.
+
+    Time O(n m log n), memory a copy.
+
+    Examples
+    --------
+    >>> result = distinct_rows(np.array([[2.0, 1.0], [0.0, 5.0], [2.0, 1.0]]))
+    >>> result.first, result.place
+    (array([1, 0]), array([1, 0, 1]))
+    """
+    n, m = points.shape
+    order = np.lexsort(np.ascontiguousarray(points.T[::-1])) if m else np.arange(n)
+    ordered = points[order]
+    begins = np.ones(n, dtype=np.bool_)
+    begins[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    place = np.empty(n, dtype=np.int64)
+    place[order] = np.cumsum(begins) - 1
+    return Distinct(order[begins].astype(np.int64), place)

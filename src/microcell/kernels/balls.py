@@ -1,9 +1,10 @@
-"""Cells as balls in order: each takes the records it holds from those left.
+"""Cells as ordered balls: each takes the remaining records that it contains.
 
-A ball must hold the records of its cell and none of a later one, and its centre must not give a record away. Centres
-are tried from far to near around the cell's *anchor*, the record whose nearest ones the cell is made of: on the line
-through the anchor and the cell's centroid, a little beside it, then ever closer to the anchor. Where no ball
-separates, because records tie, one takes as many records as the cell has, whosoever they are.
+A ball must contain the records of its cell and none of a later one, and its centre must not reveal
+a record. Candidate centres are tried from far to near around the cell's *anchor*, the record whose
+nearest neighbours form the cell: close to the line through the anchor and the cell's centroid, then
+closer and closer to the anchor. If no ball separates the cell, because of ties, a ball takes as
+many records as the cell has, whichever they are.
 """
 
 from typing import NamedTuple
@@ -18,50 +19,55 @@ from microcell.kernels.scans import BLOCK, Points, Scratch, measure, offer, scan
 __all__ = ["Balls", "Carving", "carve", "find_balls"]
 
 _ALONG = (0.0, 3.0, 2.5, 2.0, 0.25, 0.5, 1.5, 0.75, 1.25)
-"""Where centres are tried on the line from the centroid (0) to the anchor (1)."""
+"""Positions on the line from the centroid (0) to the anchor (1) where centres are tried."""
 
 _BESIDE = 0.25
-"""How far beside the line, relative to the nearer of these two: from the line the anchor could be calculated."""
+"""Offset from that line, relative to the distance to the nearer of the two. On the line itself the
+anchor could be computed.
+"""
 
 _OF_THE_GAP = 0.225
-"""A centre so near the anchor, relative to the gap around its ball, separates as the anchor does."""
+"""A centre within this share of the gap around the anchor's ball separates as the anchor does."""
 
 _ONE: int = np.int64(1)  # type: ignore[assignment]  # as ZERO is
 
 
 class Balls(NamedTuple):
-    """The balls made so far: the first ``made[0]`` rows."""
+    """Balls so far: the first ``used[0]`` rows."""
 
     centres: Floats
     radii: Floats
-    made: Integers
+    used: Integers
 
 
 class Carving(NamedTuple):
-    """A partition being turned into balls."""
+    """State of turning a partition into balls."""
 
     X: Floats
     members: Integers
-    """Rows in order of their cells; those of cell c from place ``starts[c]`` to ``starts[c + 1] - 1``."""
+    """Rows ordered by cell; those of cell c are ``members[starts[c] : starts[c + 1]]``."""
     starts: Integers
     means: Floats
-    """(G, m): the mean of the records of each cell and the later ones."""
+    """(G, m): mean of the records of each cell and all later ones."""
     everyone: Points
     others: Points
-    """The records of later cells that no ball has taken."""
+    """Records of later cells that no ball has taken."""
     strays: Integers
     """Rows of earlier cells that no ball has taken: the first ``stray_count[0]``."""
     stray_count: Integers
     anchor: Floats
-    """The last cell's anchor."""
+    """Anchor of the last cell."""
     scratch: Scratch
-    chance: Seeds
+    state: Seeds
     tolerance: float
-    """How far centres stay from all records, squared."""
+    """Minimum squared distance of centres from all records."""
 
 
 class _Fit(NamedTuple):
-    """How many records of a cell are nearer than all later ones; squared, how far the last of them and the next one."""
+    """Number of records of a cell nearer than all later ones, and two squared distances.
+
+    ``inside`` is that of the last of these records, ``outside`` that of the nearest later one.
+    """
 
     held: int
     inside: float
@@ -70,7 +76,8 @@ class _Fit(NamedTuple):
 
 @kernel
 def find_balls(X: Floats, centres: Floats, radii: Floats) -> Integers:
-    """The first ball that holds each point, the number of balls where none does. O(n B m)."""
+    """Return the first ball that contains each point, or the number of balls if none does. O(n B
+    m)."""
     out = np.full(len(X), len(radii))
     for i in range(len(X)):
         for b in range(len(radii)):
@@ -82,21 +89,22 @@ def find_balls(X: Floats, centres: Floats, radii: Floats) -> Integers:
 
 @kernel
 def carve(work: Carving, balls: Balls, k: int, first: int, last: int) -> None:
-    """Make balls of the cells ``first`` to ``last - 1``, of k or more records each (OUT: all but k, first, last).
+    """Make balls of at least k records for cells ``first`` to ``last - 1`` (OUT).
 
-    A cell that has lost all its records to others makes no ball. What a ball does not hold of its cell strays to
-    whichever later ball holds it. O(n m) a try, a handful of tries a cell.
+    A cell that has lost all its records makes no ball. Records of a cell that its ball does not
+    contain become strays, for whichever later ball contains them. O(n m) per try, a few tries per
+    cell.
     """
     target = np.empty(work.X.shape[1])
     for cell in range(first, last):
-        own = _gather(work, cell)
-        if work.others.left[0] > 0 and len(own) > 0:
-            radius = _separate(work, own, cell, k, target)
+        remaining = _gather(work, cell)
+        if work.others.left[0] > 0 and len(remaining) > 0:
+            radius = _separate(work, remaining, cell, k, target)
             if radius < 0:
-                radius = _grab(work, own, max(k, len(own)), target)
-            _take(work, balls, own, target, radius, k)
+                radius = _grab(work, remaining, max(k, len(remaining)), target)
+            _take(work, balls, remaining, target, radius, k)
         else:
-            _stray(work, own)
+            _stray(work, remaining)
 
 
 @inner_kernel
@@ -109,15 +117,15 @@ def _squared_distance(x: Floats, y: Floats) -> float:
 
 @inner_kernel
 def _gather(work: Carving, cell: int) -> Integers:
-    """The rows of the cell that no ball has taken; they are later ones no more."""
+    """Return the rows of the cell that no ball has taken, and remove them from the later ones."""
     rows = work.members[work.starts[cell] : work.starts[cell + 1]]
-    own, size = np.empty(len(rows), dtype=np.int64), ZERO
+    remaining, size = np.empty(len(rows), dtype=np.int64), ZERO
     for row in rows:
         if work.others.places[row] >= 0:
             take_out(work.others, row)
-            own[size] = row
+            remaining[size] = row
             size += 1
-    return own[:size]
+    return remaining[:size]
 
 
 @inner_kernel
@@ -129,21 +137,22 @@ def _stray(work: Carving, rows: Integers) -> None:
 
 @inner_kernel
 def _scan(work: Carving, points: Points, target: Floats, count: int) -> None:
-    """Find the ``count`` nearest of the points (OUT: ``scratch``), on one thread: scans of a few records are short."""
+    """Find the ``count`` nearest of the points (OUT: ``scratch``) on one thread, as scans are
+    short."""
     scan_chunk(points, ZERO, -(-points.left[0] // BLOCK), target, work.scratch, ZERO, count)
 
 
 @inner_kernel
 def _nearest(work: Carving, points: Points, target: Floats) -> float:
-    """The squared distance of the nearest of the points."""
+    """Return the squared distance of the nearest of the points."""
     _scan(work, points, target, _ONE)
     return work.scratch.distances[0, 0]  # type: ignore[no-any-return]
 
 
 @inner_kernel
-def _fit(work: Carving, own: Integers, target: Floats) -> _Fit:
+def _fit(work: Carving, remaining: Integers, target: Floats) -> _Fit:
     outside, held, inside = _nearest(work, work.others, target), ZERO, 0.0
-    for row in own:
+    for row in remaining:
         distance = _squared_distance(work.X[row], target)
         if distance < outside:
             held += 1
@@ -153,7 +162,7 @@ def _fit(work: Carving, own: Integers, target: Floats) -> _Fit:
 
 @inner_kernel
 def _halfway(inside: float, outside: float) -> float:
-    """A radius whose square is not below ``inside``, half-way to ``outside`` in distance."""
+    """Return a radius halfway between two squared distances; its square is at least ``inside``."""
     radius = (np.sqrt(inside) + np.sqrt(outside)) / 2
     while radius * radius < inside:
         radius = np.nextafter(radius, np.inf)
@@ -161,9 +170,9 @@ def _halfway(inside: float, outside: float) -> float:
 
 
 @inner_kernel
-def _farthest(work: Carving, own: Integers, point: Floats) -> int:
-    best, out = -1.0, own[0]
-    for row in own:
+def _farthest(work: Carving, remaining: Integers, point: Floats) -> int:
+    best, out = -1.0, remaining[0]
+    for row in remaining:
         distance = _squared_distance(work.X[row], point)
         if distance > best:
             best, out = distance, row
@@ -171,22 +180,23 @@ def _farthest(work: Carving, own: Integers, point: Floats) -> int:
 
 
 @inner_kernel
-def _find_anchor(work: Carving, own: Integers, cell: int) -> _Fit:
-    """The fit of the record around which the most of the cell are nearer than all later ones (OUT: ``anchor``).
+def _find_anchor(work: Carving, remaining: Integers, cell: int) -> _Fit:
+    """Find the record around which most of the cell is nearer than later ones (OUT: ``anchor``).
 
-    MDAV's are farthest from the mean of those left, or from the anchor before; V-MDAV's, from the mean of all. Any
-    other record is tried if those fail, as with weights that are not known here.
+    MDAV starts cells at the record farthest from the mean of the remaining ones, or from the
+    previous anchor; V-MDAV at the one farthest from the overall mean. Other records are tried if
+    these fail, which happens with weights, as they are unknown here.
     """
-    tried = np.empty(len(own) + 3, dtype=np.int64)
-    tried[0] = _farthest(work, own, work.means[cell])
-    tried[1] = _farthest(work, own, work.anchor)
-    tried[2] = _farthest(work, own, work.means[0])
-    tried[3:] = own
-    best, fit = tried[0], _fit(work, own, work.X[tried[0]])
+    tried = np.empty(len(remaining) + 3, dtype=np.int64)
+    tried[0] = _farthest(work, remaining, work.means[cell])
+    tried[1] = _farthest(work, remaining, work.anchor)
+    tried[2] = _farthest(work, remaining, work.means[0])
+    tried[3:] = remaining
+    best, fit = tried[0], _fit(work, remaining, work.X[tried[0]])
     for row in tried[1:]:
-        if fit.held == len(own):
+        if fit.held == len(remaining):
             break
-        other = _fit(work, own, work.X[row])
+        other = _fit(work, remaining, work.X[row])
         if other.held > fit.held:
             best, fit = row, other
     work.anchor[:] = work.X[best]
@@ -195,20 +205,23 @@ def _find_anchor(work: Carving, own: Integers, cell: int) -> _Fit:
 
 @inner_kernel
 def _shift(work: Carving, length: float, target: Floats) -> None:
-    """Move the target so far in a random direction (OUT: ``target``)."""
+    """Move the target by this length in a random direction (OUT: ``target``)."""
     direction, norm = np.empty(len(target)), 0.0
     while norm == 0:
         for j in range(len(target)):
-            direction[j] = draw(work.chance) - 0.5
+            direction[j] = draw(work.state) - 0.5
             norm += direction[j] * direction[j]
     target += direction * (length / np.sqrt(norm))
 
 
 @inner_kernel
-def _try(work: Carving, own: Integers, wanted: int, target: Floats) -> float:
-    """The radius of a ball around the target that separates as many as wanted; -1 if none does, or a record is near."""
-    fit = _fit(work, own, target)
-    if fit.held < wanted:
+def _try(work: Carving, remaining: Integers, needed: int, target: Floats) -> float:
+    """Return the radius of a ball around the target that separates ``needed`` records of the cell.
+
+    Returns -1 if there is none or if a record is too close to the centre.
+    """
+    fit = _fit(work, remaining, target)
+    if fit.held < needed:
         return -1.0
     radius = _halfway(fit.inside, fit.outside)
     apart = radius * radius < fit.outside
@@ -216,17 +229,20 @@ def _try(work: Carving, own: Integers, wanted: int, target: Floats) -> float:
 
 
 @inner_kernel
-def _separate(work: Carving, own: Integers, cell: int, k: int, target: Floats) -> float:
-    """The radius of a ball that holds as many of the cell as can be told from later ones (OUT: ``target``), or -1."""
-    fit, anchor = _find_anchor(work, own, cell), work.anchor
+def _separate(work: Carving, remaining: Integers, cell: int, k: int, target: Floats) -> float:
+    """Find a ball that contains as much of the cell as can be separated (OUT: ``target``).
+
+    Returns its radius, or -1 if that is less than k records.
+    """
+    fit, anchor = _find_anchor(work, remaining, cell), work.anchor
     if fit.held < k:
         return -1.0
-    centroid = _centroid(work, own)
+    centroid = _centroid(work, remaining)
     reach = np.sqrt(_squared_distance(anchor, centroid))
     for t in _ALONG:
         target[:] = centroid + t * (anchor - centroid)
         _shift(work, _BESIDE * min(abs(t), abs(t - 1)) * reach, target)
-        radius = _try(work, own, fit.held, target)
+        radius = _try(work, remaining, fit.held, target)
         if radius >= 0:
             return radius
     least = _OF_THE_GAP * (np.sqrt(fit.outside) - np.sqrt(fit.inside))
@@ -234,7 +250,7 @@ def _separate(work: Carving, own: Integers, cell: int, k: int, target: Floats) -
     while length >= least and length * length > 4 * work.tolerance:
         target[:] = anchor
         _shift(work, length, target)
-        radius = _try(work, own, fit.held, target)
+        radius = _try(work, remaining, fit.held, target)
         if radius >= 0:
             return radius
         length = length / 2 if length == least else max(length / 2, least)
@@ -242,30 +258,31 @@ def _separate(work: Carving, own: Integers, cell: int, k: int, target: Floats) -
 
 
 @inner_kernel
-def _centroid(work: Carving, own: Integers) -> Floats:
+def _centroid(work: Carving, remaining: Integers) -> Floats:
     out = np.zeros(work.X.shape[1])
-    for row in own:
+    for row in remaining:
         out += work.X[row]
-    return out / len(own)
+    return out / len(remaining)
 
 
 @inner_kernel
-def _grab(work: Carving, own: Integers, count: int, target: Floats) -> float:
-    """The radius of a ball near the cell that holds ``count`` records or more, whosoever they are (OUT: ``target``).
+def _grab(work: Carving, remaining: Integers, count: int, target: Floats) -> float:
+    """Find a ball near the cell that contains at least ``count`` records (OUT: ``target``).
 
-    Its centre is near the mean of ``count`` records: few of the cell may be left, and their own mean tell of them.
+    Returns its radius. The centre is near the mean of ``count`` records, because few of the cell
+    may remain and their mean could reveal them.
     """
-    target[:] = _centroid(work, own)
-    centroid = _centroid(work, _find_nearest(work, own, count, target))
+    target[:] = _centroid(work, remaining)
+    centroid = _centroid(work, _find_nearest(work, remaining, count, target))
     target[:], length = centroid, 2 * np.sqrt(work.tolerance)
     while _nearest(work, work.everyone, target) <= work.tolerance:
         target[:] = centroid
         _shift(work, length, target)
         length *= 2
-    _find_nearest(work, own, count, target)
+    _find_nearest(work, remaining, count, target)
     inside = work.scratch.distances[0, 0]
     outside = _beyond(work.others, target, inside)
-    for some in (own, work.strays[: work.stray_count[0]]):
+    for some in (remaining, work.strays[: work.stray_count[0]]):
         for row in some:
             distance = _squared_distance(work.X[row], target)
             if inside < distance < outside:
@@ -274,15 +291,15 @@ def _grab(work: Carving, own: Integers, count: int, target: Floats) -> float:
 
 
 @inner_kernel
-def _find_nearest(work: Carving, own: Integers, count: int, target: Floats) -> Integers:
-    """The ``count`` nearest of all records that no ball has taken, the farthest of them first (OUT: ``scratch``)."""
+def _find_nearest(work: Carving, remaining: Integers, count: int, target: Floats) -> Integers:
+    """Return the ``count`` nearest of all untaken records, farthest first (OUT: ``scratch``)."""
     _scan(work, work.others, target, count)
     distances, rows, size = (
         work.scratch.distances[0, :count],
         work.scratch.rows[0, :count],
         work.scratch.sizes[0],
     )
-    for some in (own, work.strays[: work.stray_count[0]]):
+    for some in (remaining, work.strays[: work.stray_count[0]]):
         for row in some:
             size = offer(distances, rows, size, _squared_distance(work.X[row], target), row)
     return rows[:size]
@@ -290,7 +307,7 @@ def _find_nearest(work: Carving, own: Integers, count: int, target: Floats) -> I
 
 @inner_kernel
 def _beyond(points: Points, target: Floats, limit: float) -> float:
-    """The least squared distance above the limit."""
+    """Return the smallest squared distance above the limit."""
     lane, out = np.empty(BLOCK), np.inf
     for b in range(-(-points.left[0] // BLOCK)):
         measure(points.blocks[b], target, lane)
@@ -302,9 +319,9 @@ def _beyond(points: Points, target: Floats, limit: float) -> float:
 
 @inner_kernel
 def _take(
-    work: Carving, balls: Balls, own: Integers, target: Floats, radius: float, k: int
+    work: Carving, balls: Balls, remaining: Integers, target: Floats, radius: float, k: int
 ) -> None:
-    """Give the ball all that it holds, if they are k or more; the rest of the cell strays."""
+    """Give the ball its records if they are at least k; the rest of the cell become strays."""
     limit, lane, taken = radius * radius, np.empty(BLOCK), ZERO
     later, size = np.empty(work.others.left[0], dtype=np.int64), ZERO
     for b in range(-(-work.others.left[0] // BLOCK)):
@@ -313,7 +330,7 @@ def _take(
             if lane[i] <= limit:
                 later[size] = work.others.rows[b * BLOCK + i]
                 size += 1
-    _stray(work, own)
+    _stray(work, remaining)
     for i in range(work.stray_count[0]):
         taken += _squared_distance(work.X[work.strays[i]], target) <= limit
     if taken + size < k:
@@ -327,6 +344,6 @@ def _take(
             work.strays[kept] = row
             kept += 1
     work.stray_count[0] = kept
-    balls.centres[balls.made[0]] = target
-    balls.radii[balls.made[0]] = radius
-    balls.made[0] += 1
+    balls.centres[balls.used[0]] = target
+    balls.radii[balls.used[0]] = radius
+    balls.used[0] += 1

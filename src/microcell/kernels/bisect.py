@@ -1,4 +1,4 @@
-"""Recursive splits across the principal axis."""
+"""Recursive bisection along the principal axis."""
 
 import numpy as np
 
@@ -13,10 +13,11 @@ _ITERATIONS = 6
 
 @kernel
 def bisect_rows(X: Floats, rows: Integers, unit: int, most: int) -> Integers:
-    """Reorder ``rows`` (OUT) into runs of at most ``most``, near each other; where each run begins, and the end.
+    """Reorder ``rows`` (OUT) into runs of nearby records, each of at most ``most``.
 
-    Each run is split across its principal axis at a multiple of ``unit`` near its middle, while it has more than
-    ``most`` records and can give both parts ``unit``. O(n m log(n / most)) time, sorting aside.
+    Returns the start of each run, and the end of the last. A run is split along its principal axis,
+    at a multiple of ``unit`` near its middle, while it has more than ``most`` records and at least
+    twice ``unit``. O(n m log(n / most)) time, not counting sorting.
     """
     n = len(rows)
     starts, waiting = [0], [(0, n)]
@@ -29,7 +30,7 @@ def bisect_rows(X: Floats, rows: Integers, unit: int, most: int) -> Integers:
             continue
         left = (size // unit) // 2 * unit
         _sort_along_axis(X, rows[first:last])
-        waiting.append((first + left, last))  # the left part is taken first: runs come in order
+        waiting.append((first + left, last))  # the left part is popped first, so runs are in order
         waiting.append((first, first + left))
     starts.append(n)
     return np.array(starts)
@@ -37,7 +38,7 @@ def bisect_rows(X: Floats, rows: Integers, unit: int, most: int) -> Integers:
 
 @inner_kernel
 def _sort_along_axis(X: Floats, rows: Integers) -> None:
-    """Sort rows by their place on the principal axis of a sample of them, found by power iteration (OUT: ``rows``)."""
+    """Sort rows along the principal axis of a sample, found by power iteration (OUT: ``rows``)."""
     m, step = X.shape[1], max(1, len(rows) // _SAMPLE)
     sample = X[rows[::step]].copy()
     for j in range(m):
@@ -57,10 +58,8 @@ def _sort_along_axis(X: Floats, rows: Integers) -> None:
         if length == 0:
             break
         axis = renewed / length
-    if (
-        (sample @ axis) ** 3
-    ).sum() < 0:  # the longer tail to the right, so that turning the table changes nothing
-        axis = -axis
+    if ((sample @ axis) ** 3).sum() < 0:
+        axis = -axis  # longer tail to the right, so that mirrored data give mirrored runs
     places = np.zeros(len(rows))
     for i in range(len(rows)):
         for j in range(m):

@@ -1,4 +1,4 @@
-"""Set partitioning: some of many given sets that hold each element once, at the least cost, by integer programming."""
+"""Set partitioning by integer programming: choose sets that cover each element once."""
 
 from typing import Any
 
@@ -10,71 +10,71 @@ from microcell.kernels.arrays import Floats, Integers, Mask
 __all__ = ["cover_once"]
 
 _SPLIT = 2.7
-"""Sets taken in part by the relaxed problem, for each that is needed, beyond which whole ones are too hard to find."""
+"""If the relaxed problem takes more fractional sets than this, per set of the solution, give up."""
 
 _WORTH = 0.07
-"""A set is worth trying if it costs at most so much of a usual set more than the prices of the relaxed problem."""
+"""Reduced cost, relative to the mean cost, up to which a set is passed to the integer program."""
 
 _PATIENCE = 120.0
-"""Seconds for the solver, which mostly needs a few, and half a minute at the most on the classic sets.
-
-What it has by then is not used: it would be another elsewhere.
+"""Time limit of the solver in seconds; it usually needs a few, and at most half a minute on the
+classic data sets. A solution cut off by the limit is not used, as it would differ between machines.
 """
 
 
-def cover_once(sets: list[Integers], costs: Floats, known: Integers, seconds: float) -> Integers:
-    """Which sets to take; those of the solution that is known if none better is found.
+def cover_once(
+    sets: list[Integers], costs: Floats, incumbent: Integers, seconds: float
+) -> Integers:
+    """Choose sets that cover each element exactly once, at lower cost than the incumbent.
 
-    Costs are best about 1 in all. The search is without branching, so that it mostly ends soon; what is not found
-    within so many seconds is given up. A solution is checked to hold each element once.
+    Returns the incumbent if no better solution is found. Costs should add up to about 1. The search
+    does not branch, so it usually ends soon; it is abandoned after this many seconds.
     """
-    matrix = _as_columns(sets, sum(len(sets[own]) for own in known))
-    tried = _worth_trying(matrix, costs, known, min(seconds, _PATIENCE))
+    matrix = _as_columns(sets, sum(len(sets[members]) for members in incumbent))
+    tried = _worth_trying(matrix, costs, incumbent, min(seconds, _PATIENCE))
     if not len(tried):
-        return known
+        return incumbent
     chosen = tried[_solve(matrix[:, tried], costs[tried], min(seconds, _PATIENCE))]
     once = (np.asarray(matrix[:, chosen].sum(axis=1)) == 1).all()
-    return chosen if once and costs[chosen].sum() < costs[known].sum() else known
+    return chosen if once and costs[chosen].sum() < costs[incumbent].sum() else incumbent
 
 
 def _worth_trying(
-    matrix: sparse.csc_array, costs: Floats, known: Integers, seconds: float
+    matrix: sparse.csc_array, costs: Floats, incumbent: Integers, seconds: float
 ) -> Integers:
-    """The sets that a better solution may have, and those of the known one; none if that is too hard to tell."""
+    """Return the sets that a better solution may use, or none if the problem is too hard."""
     relax: Any = optimize.linprog
     every, limits = np.ones(matrix.shape[0]), {"time_limit": seconds}
     relaxed = relax(costs, A_eq=matrix, b_eq=every, method="highs", options=limits)
-    if not relaxed.success or np.count_nonzero(_split(relaxed.x)) > _SPLIT * len(known):
+    if not relaxed.success or np.count_nonzero(_split(relaxed.x)) > _SPLIT * len(incumbent):
         return np.empty(0, dtype=np.int64)
     worth = costs - matrix.T @ relaxed.eqlin.marginals <= _WORTH * costs.mean()
-    worth[known] = True
+    worth[incumbent] = True
     return np.flatnonzero(worth)
 
 
 def _split(shares: Floats) -> Mask:
-    """Which sets the relaxed problem takes in part."""
+    """Return which sets the relaxed problem takes in part."""
     return (shares > 1e-6) & (shares < 1 - 1e-6)
 
 
 def _solve(matrix: sparse.csc_array, costs: Floats, seconds: float) -> Integers:
-    """The sets of the best solution found; none if none was."""
+    """Return the sets of the best solution, or none if there is none."""
     limits: Any = {"node_limit": 1, "mip_rel_gap": 1e-6, "time_limit": seconds}
-    found = optimize.milp(
+    result = optimize.milp(
         costs,
         constraints=optimize.LinearConstraint(matrix, 1, 1),
         bounds=optimize.Bounds(0, 1),
         integrality=np.ones(len(costs), dtype=np.int64),
         options=limits,
     )
-    if (
-        found.x is None or "Time limit" in found.message
-    ):  # the status of a limit on nodes is another in each release
+    # The status of a node limit differs between releases of SciPy, so the message is tested.
+    if result.x is None or "Time limit" in result.message:
         return np.empty(0, dtype=np.int64)
-    return np.flatnonzero(found.x > 0.5)
+    return np.flatnonzero(result.x > 0.5)
 
 
 def _as_columns(sets: list[Integers], n: int) -> sparse.csc_array:
-    """A matrix with a column for each set, 1 where it has an element."""
-    ends = np.concatenate([[0], np.cumsum([len(own) for own in sets])])
+    """Return a matrix with a column per set, 1 where the set contains the element."""
+    ends = np.concatenate([[0], np.cumsum([len(members) for members in sets])])
     rows = np.concatenate(sets)
     return sparse.csc_array((np.ones(len(rows)), rows, ends), shape=(n, len(sets)))

@@ -1,4 +1,4 @@
-"""Which cells are near a cell, by the distances of their means, and which records near a record, among those cells'."""
+"""Local search between near cells: greedy moves and swaps, and the neighbourhoods they use."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from microcell.kernels.groups import Blocks, Grouping, add_member, remove_member
 __all__ = [
     "LEAST_GAIN",
     "Limits",
-    "carry_out",
+    "apply_exchange",
     "exchange_until_none_helps",
     "find_cells_around",
     "find_near_cells",
@@ -20,11 +20,11 @@ __all__ = [
 ]
 
 LEAST_GAIN = 1e-12
-"""Gains under this share of the cells' worth are rounding errors."""
+"""Gains below this share of the cells' worth are rounding errors."""
 
 
 class Limits(NamedTuple):
-    """The least and the greatest size of a cell."""
+    """Minimum and maximum size of a cell."""
 
     least: int
     most: int
@@ -32,9 +32,10 @@ class Limits(NamedTuple):
 
 @kernel
 def exchange_until_none_helps(blocks: Blocks, near: Integers, limits: Limits, passes: int) -> int:
-    """Move and change records between near cells until nothing helps, or ``passes`` passes (OUT: ``blocks``).
+    """Move and swap records between near cells until nothing helps (OUT: ``blocks``).
 
-    Returns the number of exchanges. A record is looked at again only if its cell or a near one has changed since.
+    Makes at most ``passes`` passes and returns the number of exchanges. A record is examined again
+    only if its cell or a near one has changed since.
     """
     count, m, cap = blocks.points.shape
     changed, looked = np.ones(count, dtype=np.int64), np.zeros((count, cap), dtype=np.int64)
@@ -53,7 +54,7 @@ def exchange_until_none_helps(blocks: Blocks, near: Integers, limits: Limits, pa
                 if b >= 0:
                     clock += 1
                     changed[a] = changed[b] = clock
-                    carry_out(blocks, looked, a, slot, b, other)
+                    apply_exchange(blocks, looked, a, slot, b, other)
                     done += 1
                 else:
                     slot += 1
@@ -74,7 +75,10 @@ def _best_exchange(
     gains: Floats,
     point: Floats,
 ) -> tuple[int, int]:
-    """The best cell for the record in this slot, and the slot to change with there (-1: it moves); -1 if none helps."""
+    """Return the best cell for the record in this slot, and the slot to swap with (-1: move).
+
+    The cell is -1 if no exchange helps.
+    """
     point[:] = blocks.points[a, :, slot]
     best, best_cell, best_slot = 0.0, -1, -1
     for t in range(near.shape[1]):
@@ -92,7 +96,7 @@ def _best_exchange(
             if gain > least:
                 least = best = gain
                 best_cell, best_slot = b, -1
-        _gains_of_changing(blocks, a, slot, b, inner, point, gains)
+        _gains_of_swapping(blocks, a, slot, b, inner, point, gains)
         for s in range(blocks.sizes[b]):
             if gains[0, s] > least:
                 least = best = gains[0, s]
@@ -102,19 +106,22 @@ def _best_exchange(
 
 @inner_kernel
 def gain_of_moving(blocks: Blocks, a: int, slot: int, b: int, inner: float) -> float:
-    """What the worth of both cells gains if the record moves from a to b; ``inner``: it times the sum of b."""
+    """Return the gain in worth of both cells if the record moves from a to b.
+
+    ``inner`` is the inner product of the record and the sum of b.
+    """
     w = blocks.weights[a, slot]
     square = w * w * blocks.squares[a, slot]
-    leaving = (blocks.norms[a] - 2 * w * blocks.own[a, slot] + square) / (blocks.totals[a] - w)
+    leaving = (blocks.norms[a] - 2 * w * blocks.inner[a, slot] + square) / (blocks.totals[a] - w)
     joining = (blocks.norms[b] + 2 * w * inner + square) / (blocks.totals[b] + w)
     return leaving + joining - worth(blocks, a) - worth(blocks, b)  # type: ignore[no-any-return]
 
 
 @inner_kernel
-def _gains_of_changing(
+def _gains_of_swapping(
     blocks: Blocks, a: int, slot: int, b: int, inner: float, point: Floats, gains: Floats
 ) -> None:
-    """What the worth of both cells gains if the record changes places with each member of b (OUT: ``gains``)."""
+    """Compute the gain in worth of swapping the record with each member of b (OUT: ``gains``)."""
     cap = gains.shape[1]
     with_sum, with_point, gain = gains[1], gains[2], gains[0]
     with_sum[:] = 0.0
@@ -124,7 +131,7 @@ def _gains_of_changing(
         for i in range(cap):
             with_sum[i] += s * column[i]
             with_point[i] += x * column[i]
-    w, square, own = blocks.weights[a, slot], blocks.squares[a, slot], blocks.own[a, slot]
+    w, square, inner_a = blocks.weights[a, slot], blocks.squares[a, slot], blocks.inner[a, slot]
     total_a, total_b, norm_a, norm_b = (
         blocks.totals[a],
         blocks.totals[b],
@@ -135,14 +142,14 @@ def _gains_of_changing(
     for i in range(cap):
         v = blocks.weights[b, i]
         step = v * v * blocks.squares[b, i] + w * w * square - 2 * w * v * with_point[i]
-        into_a = (norm_a + 2 * (v * with_sum[i] - w * own) + step) / (total_a - w + v)
-        into_b = (norm_b - 2 * (v * blocks.own[b, i] - w * inner) + step) / (total_b + w - v)
+        into_a = (norm_a + 2 * (v * with_sum[i] - w * inner_a) + step) / (total_a - w + v)
+        into_b = (norm_b - 2 * (v * blocks.inner[b, i] - w * inner) + step) / (total_b + w - v)
         gain[i] = into_a + into_b - now
 
 
 @inner_kernel
-def carry_out(blocks: Blocks, looked: Integers, a: int, slot: int, b: int, other: int) -> None:
-    """Move the record in this slot of a to b, or change it with the one in slot ``other`` (-1: move)."""
+def apply_exchange(blocks: Blocks, looked: Integers, a: int, slot: int, b: int, other: int) -> None:
+    """Swap the record in this slot of a with slot ``other`` of b, or move it there (-1)."""
     row, weight, point = (
         blocks.members[a, slot],
         blocks.weights[a, slot],
@@ -173,15 +180,17 @@ def carry_out(blocks: Blocks, looked: Integers, a: int, slot: int, b: int, other
 
 
 _TILE = 1024
-"""Distances to so many cells are measured at a time: they stay in the fastest cache."""
+"""Number of cells whose distances are computed at a time, so that they stay in the fastest cache.
+"""
 
 
 @kernel
 def find_near_cells(sums: Floats, totals: Floats, near: Integers) -> None:
-    """For each cell the cells with the nearest means, nearest first, -1 where there are no more (OUT: ``near``).
+    """For each cell, find the cells with the nearest means, nearest first (OUT: ``near``).
 
-    ``sums`` and ``totals`` give the means; an empty cell, of total 0, is near none. O(G^2 m) time, in single precision:
-    which of two cells at almost the same distance comes first does not matter.
+    Unused entries are -1. ``sums`` and ``totals`` give the means; an empty cell (total 0) is near
+    none. O(G^2 m) time in single precision, because the order of two cells at almost the same
+    distance does not matter.
     """
     count, m = sums.shape
     means = np.empty((m, count), dtype=np.float32)
@@ -203,10 +212,11 @@ def find_near_cells(sums: Floats, totals: Floats, near: Integers) -> None:
 
 @kernel
 def find_cells_around(sites: Floats, around: Integers) -> None:
-    """For each site the nearest ones in every direction, -1 where there are no more (OUT: ``around``, (Q, 2 m, A)).
+    """For each site, find the nearest ones in every direction (OUT: ``around``, (Q, 2 m, A)).
 
-    A direction is the coordinate in which another site is farthest off, and to which side. The nearest sites alone may
-    all be of one crowd; these lead out of it. O(Q^2 m) time.
+    Unused entries are -1. The direction of another site is the coordinate in which it differs most,
+    and the sign. The nearest sites alone may all belong to one cluster; these lead out of it. O(Q^2
+    m) time.
     """
     count, m = sites.shape
     around[:] = -1
@@ -226,7 +236,7 @@ def find_cells_around(sites: Floats, around: Integers) -> None:
 
 @inner_kernel
 def _measure(means: Singles, first: int, width: int, cell: int, distances: Singles) -> None:
-    """Squared distances of a cell's mean from ``width`` others, side by side (OUT: ``distances``)."""
+    """Compute squared distances of a cell's mean from ``width`` others (OUT: ``distances``)."""
     distances[:width] = 0.0
     for j in range(len(means)):
         column, value = means[j, first : first + width], means[j, cell]
@@ -236,27 +246,27 @@ def _measure(means: Singles, first: int, width: int, cell: int, distances: Singl
 
 
 @inner_kernel
-def _insert(distance: float, other: int, nearest: Singles, found: Integers) -> None:
-    """Put ``other`` in its place among the nearest; the last of them falls out (OUT: ``nearest``, ``found``)."""
-    place = len(found) - 1
+def _insert(distance: float, other: int, nearest: Singles, rows: Integers) -> None:
+    """Insert ``other`` among the nearest, dropping the last (OUT: ``nearest``, ``rows``)."""
+    place = len(rows) - 1
     while place > 0 and nearest[place - 1] > distance:
-        nearest[place], found[place] = nearest[place - 1], found[place - 1]
+        nearest[place], rows[place] = nearest[place - 1], rows[place - 1]
         place -= 1
-    nearest[place], found[place] = distance, other
+    nearest[place], rows[place] = distance, other
 
 
 @kernel
 def find_near_records(cells: Grouping, near_cells: Integers, near: Integers) -> None:
-    """For each record the nearest others in its cell and the cells near it, nearest first (OUT: ``near``).
+    """For each record, find the nearest others in its cell and near cells (OUT: ``near``).
 
-    Where there are too few, those found come again.
+    Nearest first; if there are too few, they are repeated.
     """
     distances = np.empty(near.shape[1], dtype=np.float32)
     for i in range(len(near)):
-        own, seen = cells.labels[i], ZERO
+        home, seen = cells.labels[i], ZERO
         distances[:] = np.inf
         for t in range(-1, near_cells.shape[1]):
-            cell = own if t < 0 else near_cells[own, t]
+            cell = home if t < 0 else near_cells[home, t]
             if cell < 0:
                 break
             for slot in range(cells.sizes[cell]):

@@ -1,4 +1,8 @@
-"""Rules: conditions on cells, beyond their size, that no exchange may break."""
+"""Cells under search: their members, sums and norms, and rules that every cell must satisfy.
+
+The worth of a cell is ||S||^2 / W, with the weighted sum S and total weight W of its members. The
+SSE is a constant minus the worth of all cells, so an exchange helps if it raises the worth.
+"""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,12 +21,12 @@ __all__ = [
     "cost_of_swapping",
     "empty_blocks",
     "fill_blocks",
-    "keeps",
     "make_grouping",
     "move",
     "no_rule",
     "remove_member",
     "renew_cell",
+    "satisfies",
     "swap",
     "worth",
 ]
@@ -32,12 +36,12 @@ class Grouping(NamedTuple):
     """n records in up to G cells of up to ``cap`` members, in m dimensions."""
 
     points: Floats
-    """(n, m): each point times its weight."""
+    """(n, m): each point multiplied by its weight."""
     weights: Floats
     labels: Integers
-    """(n,): the cell of each record."""
+    """(n,): cell of each record."""
     slots: Integers
-    """(n,): its place among the members."""
+    """(n,): position of each record among the members of its cell."""
     members: Integers
     """(G, cap)."""
     sizes: Integers
@@ -48,12 +52,12 @@ class Grouping(NamedTuple):
     norms: Floats
     """(G,): ||S||^2."""
     empty: Integers
-    """(G + 1,): how many cells are empty, and which."""
+    """(G + 1,): number of empty cells, then their numbers."""
 
 
 @kernel
 def make_grouping(X: Floats, weights: Floats, labels: Integers, count: int, cap: int) -> Grouping:
-    """The records in the cells of their labels, with room for ``count`` cells of ``cap`` members. O(n m)."""
+    """Group the records by label, with room for ``count`` cells of ``cap`` members. O(n m)."""
     n, m = X.shape
     cells = Grouping(
         np.empty((n, m)),
@@ -87,7 +91,7 @@ def make_grouping(X: Floats, weights: Floats, labels: Integers, count: int, cap:
 
 @inlined_kernel
 def cost_of_swapping(cells: Grouping, x: int, y: int) -> float:
-    """By how much the SSE would rise if x and y changed cells."""
+    """Return by how much the SSE would rise if x and y swapped cells."""
     a, b = cells.labels[x], cells.labels[y]
     p, q, s, t = cells.points[x], cells.points[y], cells.sums[a], cells.sums[b]
     with_a, with_b, square = 0.0, 0.0, 0.0
@@ -104,18 +108,18 @@ def cost_of_swapping(cells: Grouping, x: int, y: int) -> float:
 
 @inlined_kernel
 def swap(cells: Grouping, x: int, y: int) -> None:
-    """Let x and y change cells (OUT: ``cells``)."""
+    """Swap the cells of x and y (OUT: ``cells``)."""
     a, b, slot, other = cells.labels[x], cells.labels[y], cells.slots[x], cells.slots[y]
-    _shift(cells, a, x, y)
-    _shift(cells, b, y, x)
+    _replace(cells, a, x, y)
+    _replace(cells, b, y, x)
     cells.members[a, slot], cells.members[b, other] = y, x
     cells.slots[x], cells.slots[y] = other, slot
     cells.labels[x], cells.labels[y] = b, a
 
 
 @inlined_kernel
-def _shift(cells: Grouping, cell: int, leaves: int, joins: int) -> None:
-    """Count one record of a cell in place of another."""
+def _replace(cells: Grouping, cell: int, leaves: int, joins: int) -> None:
+    """Update the sums of a cell in which one record replaces another."""
     norm = 0.0
     p, q, s = cells.points[leaves], cells.points[joins], cells.sums[cell]
     for j in range(len(s)):
@@ -127,7 +131,8 @@ def _shift(cells: Grouping, cell: int, leaves: int, joins: int) -> None:
 
 @inner_kernel
 def cost_of_moving(cells: Grouping, x: int, b: int) -> float:
-    """By how much the SSE would rise if x moved to cell b, which may be empty; its own cell may become so."""
+    """Return by how much the SSE would rise if x moved to cell b; b may be empty, or a may become
+    so."""
     a, w = cells.labels[x], cells.weights[x]
     p, s, t = cells.points[x], cells.sums[a], cells.sums[b]
     with_a, with_b, square = 0.0, 0.0, 0.0
@@ -178,8 +183,8 @@ class Blocks(NamedTuple):
     """(G, cap): row number of the member in each slot."""
     squares: Floats
     """(G, cap): squared length of each member."""
-    own: Floats
-    """(G, cap): inner product of each member with its cell's sum."""
+    inner: Floats
+    """(G, cap): inner product of each member with the sum of its cell."""
     sizes: Integers
     sums: Floats
     """(G, m): S."""
@@ -191,7 +196,7 @@ class Blocks(NamedTuple):
 
 @kernel
 def empty_blocks(count: int, m: int, cap: int) -> Blocks:
-    """Room for ``count`` cells, all empty."""
+    """Allocate ``count`` empty cells."""
     return Blocks(
         np.zeros((count, m, cap)),
         np.zeros((count, cap)),
@@ -216,7 +221,7 @@ def fill_blocks(blocks: Blocks, X: Floats, weights: Floats, labels: Integers) ->
 
 @inner_kernel
 def add_member(blocks: Blocks, cell: int, row: int, point: Floats, weight: float) -> None:
-    """Put a record into the next slot of the cell; the cell must be renewed afterwards."""
+    """Append a record to the cell; call :func:`renew_cell` afterwards."""
     slot = blocks.sizes[cell]
     square = 0.0
     for j in range(len(point)):
@@ -230,7 +235,7 @@ def add_member(blocks: Blocks, cell: int, row: int, point: Floats, weight: float
 
 @inner_kernel
 def remove_member(blocks: Blocks, cell: int, slot: int) -> None:
-    """Take a record out of its slot, which the cell's last one fills; the cell must be renewed afterwards."""
+    """Remove a record, filling its slot with the last one; call :func:`renew_cell` afterwards."""
     last = blocks.sizes[cell] - 1
     blocks.points[cell, :, slot] = blocks.points[cell, :, last]
     blocks.weights[cell, slot] = blocks.weights[cell, last]
@@ -241,10 +246,10 @@ def remove_member(blocks: Blocks, cell: int, slot: int) -> None:
 
 @inner_kernel
 def renew_cell(blocks: Blocks, cell: int) -> None:
-    """Sum the cell's members anew, so that no rounding error gathers. O(size m)."""
+    """Recompute the sums of the cell, so that rounding errors do not accumulate. O(size m)."""
     size, norm = blocks.sizes[cell], 0.0
-    own = blocks.own[cell]
-    own[:] = 0.0
+    inner = blocks.inner[cell]
+    inner[:] = 0.0
     total = 0.0
     for i in range(size):
         total += blocks.weights[cell, i]
@@ -255,28 +260,28 @@ def renew_cell(blocks: Blocks, cell: int) -> None:
         blocks.sums[cell, j] = s
         norm += s * s
         for i in range(size):
-            own[i] += s * column[i]
+            inner[i] += s * column[i]
     blocks.totals[cell] = total
     blocks.norms[cell] = norm
 
 
 @inner_kernel
 def worth(blocks: Blocks, cell: int) -> float:
-    """||S||^2 / W of a cell."""
+    """Return ||S||^2 / W of a cell."""
     return blocks.norms[cell] / blocks.totals[cell]  # type: ignore[no-any-return]
 
 
 class Rule(NamedTuple):
-    """What a cell's members must satisfy together: ``allowed`` of their rows of ``traits``, in any order."""
+    """A condition on cells: ``allowed`` of the members' rows of ``traits``, in any order."""
 
     traits: Floats
-    """(n, t): what the rule knows of each record; no columns if there is no rule."""
+    """(n, t): traits of each record; no columns if there is no rule."""
     allowed: Any
-    """Made by :func:`microcell.kernels._jit.predicate`."""
+    """Compiled by :func:`microcell.kernels._jit.predicate`."""
 
 
 def no_rule(rows: int) -> Rule:
-    """The rule that all cells keep."""
+    """Return the rule that all cells satisfy."""
     return Rule(np.empty((rows, 0)), _anything())
 
 
@@ -286,8 +291,8 @@ def _anything() -> Any:
 
 
 @inner_kernel
-def keeps(cells: Grouping, cell: int, rule: Rule) -> bool:
-    """Whether the cell is empty or keeps the rule."""
+def satisfies(cells: Grouping, cell: int, rule: Rule) -> bool:
+    """Return whether the cell is empty or satisfies the rule."""
     size, columns = cells.sizes[cell], rule.traits.shape[1]
     if columns == 0 or size == 0:
         return True

@@ -1,4 +1,4 @@
-"""The rounds of MDAV where a cell grows until enough of its candidates are likely to take part."""
+"""The rounds of MDAV, with cells of fixed size or cells that grow to a failure limit."""
 
 from typing import NamedTuple
 
@@ -16,13 +16,13 @@ __all__ = [
     "Running",
     "assign",
     "grow_cells",
-    "make_cells",
     "make_running",
+    "mdav_rounds",
 ]
 
 
 class Running(NamedTuple):
-    """Weighted sums over the records that remain, for their mean; ``errors`` holds what rounding took from ``sums``."""
+    """Weighted sums over the remaining records; ``errors`` are the rounding errors of ``sums``."""
 
     weights: Floats
     sums: Floats
@@ -31,7 +31,7 @@ class Running(NamedTuple):
 
 
 def make_running(X: Floats, weights: Floats) -> Running:
-    """The sums over all records."""
+    """Return the sums over all records."""
     running = Running(
         weights, np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.array([weights.sum()])
     )
@@ -41,7 +41,7 @@ def make_running(X: Floats, weights: Floats) -> Running:
 
 @inner_kernel
 def _weigh(sums: Floats, errors: Floats, values: Floats, weight: float) -> None:
-    """Add ``weight`` times a record to the running sums (OUT), the rounding error kept beside (OUT: ``errors``)."""
+    """Add ``weight`` times a record to the sums, with compensated rounding (OUT: both arrays)."""
     for j in range(len(sums)):
         term = weight * values[j]
         total = sums[j] + term
@@ -60,7 +60,8 @@ def _weigh_all(running: Running, X: Floats) -> None:
 
 @inner_kernel
 def assign(points: Points, row: int, label: int, labels: Integers, running: Running) -> None:
-    """Put a record into a cell, and take it out of the running mean and of the points left (OUT: all of them)."""
+    """Put a record into a cell and remove it from the remaining ones and their mean (OUT: all
+    arrays)."""
     values = np.empty(points.blocks.shape[1])
     read_point(points, row, values)
     _weigh(running.sums, running.errors, values, -running.weights[row])
@@ -80,7 +81,7 @@ def _cell_around(
     running: Running,
     scratch: Scratch,
 ) -> int:
-    """Make a cell of the record and its ``k - 1`` nearest; the row number of the record farthest from it."""
+    """Make a cell of the record and its ``k - 1`` nearest; return the record farthest from it."""
     assign(points, row, label, labels, running)
     farthest = scan(points, target, scratch, k - 1)
     for i in range(k - 1):
@@ -89,7 +90,7 @@ def _cell_around(
 
 
 @kernel
-def make_cells(
+def mdav_rounds(
     points: Points,
     k: int,
     rounds: int,
@@ -98,9 +99,10 @@ def make_cells(
     running: Running,
     scratch: Scratch,
 ) -> int:
-    """Run up to ``rounds`` rounds while 3k or more records remain; the next free label (OUT: all but k, rounds).
+    """Run up to ``rounds`` rounds while at least 3k records remain (OUT: all arrays).
 
-    A round is three scans: farthest from the mean, then the two cells. O(n m) time.
+    Returns the next free label. A round takes three scans: farthest from the mean, then the two
+    cells. O(n m) time per round.
     """
     m = points.blocks.shape[1]
     mean, target, second = np.empty(m), np.empty(m), np.empty(m)
@@ -112,9 +114,7 @@ def make_cells(
         r = scan(points, mean, scratch, ZERO)
         read_point(points, r, target)
         s = _cell_around(points, r, target, k, label, labels, running, scratch)
-        if (
-            points.places[s] < 0
-        ):  # the farthest went into the first cell: few distinct records are left
+        if points.places[s] < 0:  # already in the first cell, as few distinct records remain
             s = scan(points, target, scratch, ZERO)
         read_point(points, s, second)
         _cell_around(points, s, second, k, label + 1, labels, running, scratch)
@@ -123,10 +123,10 @@ def make_cells(
 
 
 FIRST = -1
-"""In place of the next reference record: it is the one farthest from the mean."""
+"""Stands for the next reference record when it is the one farthest from the mean."""
 
 SHORT, EXHAUSTED = -2, -3
-"""The scratch holds too few near records for the next cell; all that remain are too few for it."""
+"""The scratch is too small for the next cell; or all remaining records are too few for it."""
 
 
 @kernel
@@ -140,11 +140,13 @@ def grow_cells(
     running: Running,
     scratch: Scratch,
 ) -> int:
-    """Make up to ``rounds`` cells (OUT: all arrays); 0, or why it stopped before: ``SHORT`` or ``EXHAUSTED``.
+    """Make up to ``rounds`` cells that meet the failure limit (OUT: all arrays).
 
-    ``progress``: the next free label and the next reference record. By turns that is r, the record farthest from the
-    mean of those that remain, and the one farthest from r. A cell takes the nearest to its reference, in order, until
-    it has k and fails with probability ``limit`` or less; participation is the weights of ``running``. O(n m) a cell.
+    Returns 0, or the reason for stopping early: ``SHORT`` or ``EXHAUSTED``. ``progress`` holds the
+    next free label and the next reference record, which is by turns r, the record farthest from the
+    mean of the remaining ones, and the one farthest from r. A cell takes the records nearest to its
+    reference, in order, until it has k and fails with probability at most ``limit``; participation
+    is the weights of ``running``. O(n m) per cell.
     """
     m = points.blocks.shape[1]
     mean, target = np.empty(m), np.empty(m)
@@ -163,9 +165,7 @@ def grow_cells(
         progress[0] += 1
         if progress[1] != FIRST or points.left[0] == 0:
             progress[1] = FIRST
-        elif (
-            points.places[farthest] < 0
-        ):  # the farthest went into the cell: few distinct records are left
+        elif points.places[farthest] < 0:  # already in the cell, as few distinct records remain
             progress[1] = scan(points, target, scratch, ZERO)
         else:
             progress[1] = farthest
@@ -184,23 +184,23 @@ def _grow(
     running: Running,
     scratch: Scratch,
 ) -> int:
-    """Make the cell of the record and its nearest; the farthest from it, or why there is none, and then nothing."""
-    wanted = min(scratch.rows.shape[1], points.left[0] - 1)
+    """Make a cell of the record and its nearest; return the farthest, or why there is none."""
+    count = min(scratch.rows.shape[1], points.left[0] - 1)
     take_out(points, row)
-    farthest = scan(points, target, scratch, wanted)
-    found, distances = scratch.rows[0, :wanted], scratch.distances[0, :wanted]
-    by_row = np.argsort(found)
+    farthest = scan(points, target, scratch, count)
+    nearest, distances = scratch.rows[0, :count], scratch.distances[0, :count]
+    by_row = np.argsort(nearest)
     order = by_row[np.argsort(distances[by_row], kind="mergesort")]
-    chances = np.empty(wanted + 1)
-    chances[0] = running.weights[row]
-    for i in range(wanted):
-        chances[i + 1] = running.weights[found[order[i]]]
-    size = least_enough(chances, k, limit)
-    short = points.left[0] > wanted
+    probabilities = np.empty(count + 1)
+    probabilities[0] = running.weights[row]
+    for i in range(count):
+        probabilities[i + 1] = running.weights[nearest[order[i]]]
+    size = least_enough(probabilities, k, limit)
+    short = points.left[0] > count
     put_back(points, row, target)
     if size < 0:
         return SHORT if short else EXHAUSTED
     assign(points, row, label, labels, running)
     for i in range(size - 1):
-        assign(points, found[order[i]], label, labels, running)
+        assign(points, nearest[order[i]], label, labels, running)
     return farthest if farthest >= 0 else row

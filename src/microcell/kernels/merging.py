@@ -1,4 +1,4 @@
-"""Records that join cells: one after the other, as cells fill; and the cells nearest to given points."""
+"""Records joining cells one after the other, the cheapest cell to merge with, and nearest cells."""
 
 from typing import NamedTuple
 
@@ -22,43 +22,43 @@ __all__ = [
 
 _BLOCK = 256
 _CAUTION = 1 - 1e-9
-"""A bound is taken for a little less than it is: it is rounded in another order than the costs."""
+"""Lower bounds are reduced a little, because they are rounded differently from the costs."""
 
 _GENEROSITY = 1 + 1e-4
-"""For what sums in single precision lose."""
+"""Margin for the rounding errors of sums in single precision."""
 
 
 class Layout(NamedTuple):
-    """G cells in B blocks, the blocks of a group side by side, in m dimensions."""
+    """G cells in B blocks, the blocks of a group next to each other, in m dimensions."""
 
     columns: Floats
-    """(m, G): the centroids, in the order of the blocks."""
+    """(m, G): centroids, in the order of the blocks."""
     singles: Singles
     """(m, G): the same in single precision, for a first look."""
     slack: Floats
-    """(1,): how far off a distance may be in single precision."""
+    """(1,): maximum error of a distance in single precision."""
     masses: Floats
     cells: Integers
-    """(G,): the cell at each place."""
+    """(G,): cell at each place."""
     places: Integers
-    """(G,): the place of each cell."""
+    """(G,): place of each cell."""
     blocks: Integers
-    """(G,): the block of each place."""
+    """(G,): block of each place."""
     starts: Integers
-    """(B + 1,): the first place of each block."""
+    """(B + 1,): first place of each block."""
     low: Floats
-    """(m, B): the box of each block."""
+    """(m, B): lower bounds of each block."""
     high: Floats
     least: Floats
-    """(B,): the least mass."""
+    """(B,): smallest mass."""
     bounds: Integers
-    """(B, 2): the first block of the block's group, and the one behind its last."""
+    """(B, 2): range of blocks of the block's group."""
     numbers: Integers
-    """(B, 2): the lowest and the highest cell of each block."""
+    """(B, 2): lowest and highest cell of each block."""
 
 
 def lay_out_cells(centroids: Floats, masses: Floats, groups: Integers) -> Layout:
-    """The cells in blocks; only cells of the same group, 0, 1, 2, ..., are neighbours. O(G m log G)."""
+    """Arrange the cells in blocks; only cells of the same group are neighbours. O(G m log G)."""
     by_group = np.argsort(groups, kind="stable")
     parts = np.split(by_group, np.flatnonzero(np.diff(groups[by_group])) + 1)
     halved = [_halve(centroids, part) for part in parts]
@@ -94,42 +94,43 @@ def lay_out_cells(centroids: Floats, masses: Floats, groups: Integers) -> Layout
 
 
 def _slack(columns: Floats) -> float:
-    """Two roundings in each column, and as much again."""
+    """Return a bound on the error of two roundings per column, doubled."""
     return float(4 * 2.0**-24 * np.abs(columns).max(initial=0.0) * np.sqrt(len(columns)))
 
 
 def _halve(centroids: Floats, cells: Integers) -> list[Integers]:
-    """The cells in blocks, near ones together and equal ones in the order of their numbers."""
+    """Divide the cells into blocks of near cells, with equal ones in order of their numbers."""
     done, left = [], [cells]
     while left:
         part = left.pop()
         if len(part) <= _BLOCK:
             done.append(part)
             continue
-        own, middle = centroids[part], len(part) // 2
-        if own.shape[1]:
-            part = part[np.argsort(own[:, np.argmax(np.ptp(own, axis=0))], kind="stable")]
+        means, middle = centroids[part], len(part) // 2
+        if means.shape[1]:
+            part = part[np.argsort(means[:, np.argmax(np.ptp(means, axis=0))], kind="stable")]
         left += [part[middle:], part[:middle]]
     return done
 
 
 @kernel
 def find_cheapest(layout: Layout, cells: Integers, partners: Integers, costs: Floats) -> None:
-    """For each of ``cells`` its cheapest neighbour and the cost (OUT: ``partners``, ``costs``); -1 if it has none.
+    """Find the cheapest partner of each of ``cells`` to merge with (OUT: ``partners``, ``costs``).
 
-    Of neighbours at the same cost it is the next by number, after the highest the lowest: were it the lowest for all,
-    equal cells would all ask for the same one. O(G m) a cell at worst.
+    The partner is -1 if there is none. Among neighbours at the same cost it is the next by number,
+    wrapping around; with the lowest for all, equal cells would all choose the same one. O(G m) per
+    cell at worst.
     """
     reach, lane = np.empty(len(layout.least)), np.empty(_BLOCK, dtype=np.float32)
     for q in range(len(cells)):
         place = layout.places[cells[q]]
-        mass, own = layout.masses[place], layout.blocks[place]
-        first, last = layout.bounds[own, 0], layout.bounds[own, 1]
+        mass, home = layout.masses[place], layout.blocks[place]
+        first, last = layout.bounds[home, 0], layout.bounds[home, 1]
         _bound(layout, place, first, last, reach)
-        best, rank, found = np.inf, len(layout.cells), -1
-        for step in range(max(own - first, last - 1 - own) + 1):
+        best, rank, best_cell = np.inf, len(layout.cells), -1
+        for step in range(max(home - first, last - 1 - home) + 1):
             for side in range(2 if step else 1):
-                block = own - step if side else own + step
+                block = home - step if side else home + step
                 if block < first or block >= last or reach[block] > best:
                     continue
                 if best == 0 and _least_rank(layout, block, cells[q]) >= rank:
@@ -144,13 +145,13 @@ def find_cheapest(layout: Layout, cells: Integers, partners: Integers, costs: Fl
                         cost = _cost(layout, place, start + i)
                         after = (layout.cells[start + i] - cells[q] - 1) % len(layout.cells)
                         if cost < best or (cost == best and after < rank):
-                            best, rank, found = cost, after, layout.cells[start + i]
-        partners[q], costs[q] = found, best
+                            best, rank, best_cell = cost, after, layout.cells[start + i]
+        partners[q], costs[q] = best_cell, best
 
 
 @inner_kernel
 def _least_rank(layout: Layout, block: int, cell: int) -> int:
-    """How many numbers after ``cell`` the first cell of the block may come: among equal cells only the next counts."""
+    """Return a lower bound on how many numbers after ``cell`` the first cell of the block comes."""
     lowest, highest = layout.numbers[block]
     if lowest > cell or highest <= cell:
         return (lowest - cell - 1) % len(layout.cells)  # type: ignore[no-any-return]
@@ -159,7 +160,7 @@ def _least_rank(layout: Layout, block: int, cell: int) -> int:
 
 @inner_kernel
 def _bound(layout: Layout, place: int, first: int, last: int, out: Floats) -> None:
-    """What a cell of each block costs at least (OUT: ``out``, from ``first`` to ``last - 1``)."""
+    """Compute a lower bound on the cost of the cells of each block (OUT: ``out[first:last]``)."""
     out[first:last] = 0.0
     for j in range(len(layout.columns)):
         low, high, value = layout.low[j], layout.high[j], layout.columns[j, place]
@@ -173,7 +174,8 @@ def _bound(layout: Layout, place: int, first: int, last: int, out: Floats) -> No
 
 @inner_kernel
 def _screen(layout: Layout, place: int, start: int, end: int, limit: float, out: Singles) -> int:
-    """How many of the cells from ``start`` to ``end - 1`` are near enough; squared distances in OUT ``out``."""
+    """Count the near cells among places ``start`` to ``end - 1`` (OUT: squared distances in
+    ``out``)."""
     size, m, j = end - start, len(layout.singles), 0
     out[:size] = 0.0
     while j + 4 <= m:
@@ -199,7 +201,7 @@ def _screen(layout: Layout, place: int, start: int, end: int, limit: float, out:
 
 @inner_kernel
 def _cost(layout: Layout, place: int, other: int) -> float:
-    """What merging the cells of the two places costs, the squared distance summed over columns in order."""
+    """Return the cost of merging the cells at two places."""
     distance, v, w = 0.0, layout.masses[place], layout.masses[other]
     for j in range(len(layout.columns)):
         distance += (layout.columns[j, other] - layout.columns[j, place]) ** 2
@@ -207,20 +209,21 @@ def _cost(layout: Layout, place: int, other: int) -> float:
 
 
 class Sites(NamedTuple):
-    """Cells that take records: ``blocks[b, j, i]`` is column j of the centroid of cell ``b * BLOCK + i``."""
+    """Cells that take records: ``blocks[b, j, i]`` is column j of the centroid of ``b * BLOCK +
+    i``."""
 
     blocks: Floats
     sums: Floats
-    """(G, m): the sum of each cell's weighted points."""
+    """(G, m): sum of each cell's weighted points."""
     totals: Floats
-    """(G,): their weight."""
+    """(G,): total weight."""
     sizes: Integers
     used: Integers
-    """How many cells there are, in an array of one; there is room for more."""
+    """Number of cells, in an array of one; there is room for more."""
 
 
 def make_sites(X: Floats, labels: Integers, weights: Floats, room: int) -> Sites:
-    """The cells of these records, with room for so many. O(n m)."""
+    """Return the cells of these records, with room for this many. O(n m)."""
     sizes = np.bincount(labels)
     count, m = len(sizes), X.shape[1]
     sums, totals = np.zeros((room, m)), np.zeros(room)
@@ -239,7 +242,7 @@ def make_sites(X: Floats, labels: Integers, weights: Floats, room: int) -> Sites
 
 
 def place_site(sites: Sites, cell: int, X: Floats, weights: Floats) -> None:
-    """Let the cell have these records and no others; a number that is not in use yet makes it new (OUT: ``sites``)."""
+    """Set the records of a cell, which may be new (OUT: ``sites``)."""
     sites.sums[cell] = (X * weights[:, np.newaxis]).sum(axis=0)
     sites.totals[cell], sites.sizes[cell] = weights.sum(), len(X)
     sites.blocks[cell // BLOCK, :, cell % BLOCK] = sites.sums[cell] / sites.totals[cell]
@@ -257,11 +260,11 @@ def join_in_turn(
     inertial: bool,
     joined: Integers,
 ) -> int:
-    """Let records ``first`` to ``last - 1`` join a cell each until one has ``most`` (OUT: ``sites``, ``joined``).
+    """Let records ``first`` to ``last - 1`` join cells until a cell has ``most`` (OUT: arrays).
 
-    Returns the number of the record after the last that joined. The cell is the one with the nearest centroid, or, if
-    ``inertial``, the one whose SSE rises least, W w / (W + w) ||y - c||^2, and then its centroid moves. Ties to the
-    lowest cell. O(G m) time a record.
+    Returns the number of the record after the last that joined. A record joins the cell with the
+    nearest centroid or, if ``inertial``, the one whose SSE rises least, W w / (W + w) ||y - c||^2,
+    and the centroid then moves. Ties go to the lowest cell. O(G m) time per record.
     """
     lane = np.empty(BLOCK)
     for i in range(first, last):
@@ -281,7 +284,7 @@ def join_in_turn(
 
 @inner_kernel
 def _best_site(sites: Sites, point: Floats, weight: float, inertial: bool, lane: Floats) -> int:
-    best, found = np.inf, np.int64(0)
+    best, best_cell = np.inf, np.int64(0)
     count = sites.used[0]
     for b in range(-(-count // BLOCK)):
         measure(sites.blocks[b], point, lane)
@@ -292,13 +295,16 @@ def _best_site(sites: Sites, point: Floats, weight: float, inertial: bool, lane:
                 lane[i] *= sites.totals[first + i] / (sites.totals[first + i] + weight)
         least = lane[:size].min()
         if least < best:
-            best, found = least, first + np.argmin(lane[:size])
-    return found  # type: ignore[return-value]
+            best, best_cell = least, first + np.argmin(lane[:size])
+    return best_cell  # type: ignore[return-value]
 
 
-def near_sites(centroids: Floats, targets: Floats, wanted: int) -> Integers:
-    """For each target the ``wanted`` nearest centroids, in no order, ties to the lowest numbers. O(G m) time each."""
-    near = np.empty((len(targets), min(wanted, len(centroids))), dtype=np.int64)
+def near_sites(centroids: Floats, targets: Floats, count: int) -> Integers:
+    """Return the nearest centroids of each target, in no particular order.
+
+    Ties go to the lowest numbers. O(G m) time per target.
+    """
+    near = np.empty((len(targets), min(count, len(centroids))), dtype=np.int64)
     find_near(
         lay_out(centroids), np.ascontiguousarray(targets), make_scratch(near.shape[1], 1), near
     )
@@ -307,7 +313,7 @@ def near_sites(centroids: Floats, targets: Floats, wanted: int) -> Integers:
 
 @kernel
 def find_near(points: Points, targets: Floats, scratch: Scratch, near: Integers) -> None:
-    """Find the points nearest to each target (OUT: ``near``); there must be as many as asked for."""
+    """Find the points nearest to each target (OUT: ``near``)."""
     for i in range(len(targets)):
         scan(points, targets[i], scratch, near.shape[1])
         near[i] = scratch.rows[0, : near.shape[1]]

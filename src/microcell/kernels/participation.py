@@ -1,4 +1,7 @@
-"""Where to cut a box: what every cut along a sorted column gains, and how both sides of it may fail."""
+"""The number K of candidates who take part: distributions, failure probabilities and box cuts.
+
+A cell *fails* if 0 < K < k: somebody takes part, but fewer than k.
+"""
 
 import math
 from typing import NamedTuple
@@ -26,22 +29,22 @@ __all__ = [
 
 
 class Count(NamedTuple):
-    """What P{K = j}, 0 < j < k, come to for n candidates."""
+    """Figures of the probabilities P{K = j}, 0 < j < k, for n candidates."""
 
     failure: float
     """P{0 < K < k}."""
-    given: float
+    conditional_mean: float
     """E[K | 0 < K < k]; 0 if that never happens."""
     moment: float
     """E[K; 0 < K < k]."""
     steady: bool
-    """Whether P{K = k-1} >= P{K = 0}: a further candidate cannot raise the failure from there on."""
+    """Whether P{K = k-1} >= P{K = 0}: from there on another candidate cannot raise the failure."""
 
 
 def count(n: int, k: int, participation: float) -> Count:
-    """The figures of n candidates, each term from the one before: p(j) = p(j-1) (n-j+1)/j q/(1-q). O(k).
+    """Return the figures of n candidates, by the recurrence p(j) = p(j-1) (n-j+1)/j q/(1-q). O(k).
 
-    p(0) may be far below the least float, so terms are mantissas and exponents.
+    p(0) may be far below the smallest float, so terms are kept as mantissas and exponents.
     """
     if participation == 1.0:
         return Count(
@@ -68,43 +71,48 @@ def count(n: int, k: int, participation: float) -> Count:
         total += term
         moment += j * term
     steady = n >= k - 1 and (power, mantissa) >= _split(2.0 ** (bits - first), first)
-    given = min(moment / total, k - 1.0) if total > 0 else 0.0
-    return Count(math.ldexp(total, greatest), given, math.ldexp(moment, greatest), steady)
+    conditional_mean = min(moment / total, k - 1.0) if total > 0 else 0.0
+    return Count(
+        math.ldexp(total, greatest), conditional_mean, math.ldexp(moment, greatest), steady
+    )
 
 
 def _split(mantissa: float, power: int) -> tuple[int, float]:
-    """The number as (power, mantissa), the mantissa between 1/2 and 1, so that such pairs compare as their numbers."""
+    """Normalize to (exponent, mantissa), so that pairs compare like their numbers."""
     mantissa, more = math.frexp(mantissa)
     return power + more, mantissa
 
 
 def least_size(k: int, participation: float, limit: float) -> int:
-    """The least n >= k with P{0 < K < k} <= ``limit``. O(k log n).
+    """Return the smallest n >= k with P{0 < K < k} <= ``limit``. O(k log n).
 
-    The failure rises with n while P{K = k-1} < P{K = 0} and falls from then on, so that it meets a limit that k
-    candidates miss from some n on.
+    The failure rises with n while P{K = k-1} < P{K = 0} and falls from then on, so a limit that k
+    candidates exceed is met from some n on.
     """
     return _first(k, k, participation, limit)
 
 
 def steady_size(k: int, participation: float, limit: float) -> int:
-    """The least n >= k from which on every size meets the limit. O(k log n)."""
+    """Return the smallest n >= k from which on every size meets the limit. O(k log n)."""
     n = least_size(k, participation, limit)
     if count(n, k, participation).steady:
         return n
-    low, high = n, 2 * n  # not yet falling at low
+    low, high = n, 2 * n  # the failure is still rising at low
     while not count(high, k, participation).steady:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if count(middle, k, participation).steady else (middle, high)
-    if count(high, k, participation).failure <= limit:  # the greatest failure of all sizes
+    if count(high, k, participation).failure <= limit:  # the largest failure of any size
         return n
     return _first(high, k, participation, limit)
 
 
 def _first(low: int, k: int, participation: float, limit: float) -> int:
-    """The least n >= ``low`` that meets the limit, if all sizes after one that does do too, or if ``low`` does."""
+    """Return the smallest n >= ``low`` that meets the limit, by bisection.
+
+    Assumes that ``low`` meets it, or that every size after one that does also does.
+    """
     if count(low, k, participation).failure <= limit:
         return low
     high = 2 * low
@@ -119,26 +127,26 @@ def _first(low: int, k: int, participation: float, limit: float) -> int:
 
 
 def lower_lambert(value: float) -> float:
-    """W <= -1 with W exp(W) = ``value``, for -1/e <= value < 0."""
+    """Return W <= -1 with W exp(W) = ``value``, for -1/e <= value < 0."""
     return float(lambertw(value, -1).real)
 
 
 _BLOCK = 1024
-"""Records between two distributions that are kept: memory stays small beside the table."""
+"""Number of records between two stored distributions, which keeps memory small."""
 
 
 @inner_kernel
-def join(p: Floats, chance: float) -> None:
-    """Count one more candidate (OUT: ``p``). O(k)."""
-    rest = 1.0 - chance
+def join(p: Floats, probability: float) -> None:
+    """Add a candidate to the distribution (OUT: ``p``). O(k)."""
+    rest = 1.0 - probability
     for j in range(len(p) - 1, 0, -1):
-        p[j] = rest * p[j] + chance * p[j - 1]
+        p[j] = rest * p[j] + probability * p[j - 1]
     p[0] *= rest
 
 
 @inner_kernel
 def _nobody(k: int) -> Floats:
-    """The distribution where there are no candidates yet."""
+    """Return the distribution without candidates."""
     p = np.zeros(k)
     p[0] = 1.0
     return p
@@ -146,9 +154,9 @@ def _nobody(k: int) -> Floats:
 
 @kernel
 def least_enough(participation: Floats, k: int, limit: float) -> int:
-    """The least n >= k for which the first n candidates fail with probability ``limit`` or less; -1 if there is none.
+    """Return the smallest n >= k whose first n candidates fail with probability at most ``limit``.
 
-    O(n k) time, O(k) memory.
+    Returns -1 if there is none. O(n k) time, O(k) memory.
     """
     p = _nobody(k)
     for i in range(len(participation)):
@@ -160,10 +168,10 @@ def least_enough(participation: Floats, k: int, limit: float) -> int:
 
 @kernel
 def figures(participation: Floats, k: int) -> tuple[float, float, bool]:
-    """P{0 < K < k}; E[K; 0 < K < k]; and whether P{K = k-1} >= P{K = 0}.
+    """Return P{0 < K < k}, E[K; 0 < K < k], and whether P{K = k-1} >= P{K = 0}.
 
-    If the last holds, a further candidate cannot raise the first: it changes by q (P{K = 0} - P{K = k-1}), and the
-    ratio of the two never falls.
+    If the last holds, another candidate cannot raise the first: it changes by
+    q (P{K = 0} - P{K = k-1}), and the ratio of the two never falls.
     """
     p, total, moment = _nobody(k), 0.0, 0.0
     for i in range(len(participation)):
@@ -176,32 +184,32 @@ def figures(participation: Floats, k: int) -> tuple[float, float, bool]:
 
 @kernel
 def failures_of_cells(labels: Integers, participation: Floats, k: int) -> Floats:
-    """P{0 < K < k} of every cell up to the greatest label; 0 for one that has no candidates. O(n k)."""
+    """Return P{0 < K < k} of every cell; 0 for a cell without candidates. O(n k)."""
     count = labels.max() + 1 if len(labels) > 0 else 0
     ends = np.zeros(count + 1, dtype=np.int64)
     for label in labels:
         ends[label + 1] += 1
     ends = np.cumsum(ends)
-    own, place = np.empty(len(labels)), ends[:-1].copy()
+    grouped, place = np.empty(len(labels)), ends[:-1].copy()
     for i in range(len(labels)):
-        own[place[labels[i]]] = participation[i]
+        grouped[place[labels[i]]] = participation[i]
         place[labels[i]] += 1
     out, p = np.empty(count), np.empty(k)
     for cell in range(count):
         p[:] = 0.0
         p[0] = 1.0
         for i in range(ends[cell], ends[cell + 1]):
-            join(p, own[i])
+            join(p, grouped[i])
         out[cell] = p[1:].sum()
     return out
 
 
 @kernel
 def participant_failure(participation: Floats, k: int) -> float:
-    """The mean over candidates of P{at most k-2 of the others take part}.
+    """Return the mean over candidates of P{at most k-2 of the others take part}.
 
-    From the distributions of those before and those after, never by dividing one out. O(n k) time; distributions of
-    those after are kept once a block, and computed again within it.
+    Combines the distributions of the candidates before and after each one, without division. O(n k)
+    time; the distributions of later candidates are stored once per block and recomputed within it.
     """
     n, entries = len(participation), k - 1
     blocks = -(-n // _BLOCK)
@@ -216,7 +224,7 @@ def participant_failure(participation: Floats, k: int) -> float:
         after[:] = kept[b]
         for i in range(last - 1, first - 1, -1):
             so_far = 0.0
-            for j in range(entries):  # back to front, so that it lies as those before do
+            for j in range(entries):  # reversed, to align with the distribution of those before
                 so_far += after[j]
                 below[i - first, entries - 1 - j] = so_far
             join(after, participation[i])
@@ -229,10 +237,11 @@ def participant_failure(participation: Floats, k: int) -> float:
 
 @kernel
 def gains_along(X: Floats, weights: Floats, order: Integers) -> Floats:
-    """By how much the sum of squares falls if the first i of the rows in ``order`` are cut from the others, for each i.
+    """Return how much the SSE falls if the first i rows of ``order`` are separated, for each i.
 
-    (W + W') / (W W') |s|^2, with the weights W and W' of both sides and the weighted sum s of the first from the mean
-    of all, so that no large terms are subtracted. The entry of i = 0 is 0. O(n m).
+    (W + W') / (W W') |s|^2, with the weights W and W' of both sides and the weighted sum s of the
+    first side from the overall mean, so that no large terms are subtracted. The entry for i = 0 is
+    0. O(n m).
     """
     n, m = len(order), X.shape[1]
     out, mean, first = np.zeros(n), np.zeros(m), np.zeros(m)
@@ -249,9 +258,7 @@ def gains_along(X: Floats, weights: Floats, order: Integers) -> Floats:
         before += weights[row]
         after = max(total - before, 0.0)
         gain = 0.0
-        for j in range(
-            m
-        ):  # from the mean of all, where the sums of both sides are each other's negative
+        for j in range(m):  # relative to the mean, the sums of both sides are opposite
             first[j] += weights[row] * (X[row, j] - mean[j])
             gain += first[j] * first[j]
         out[i + 1] = gain * total / (before * after) if after > 0 else 0.0
@@ -259,13 +266,13 @@ def gains_along(X: Floats, weights: Floats, order: Integers) -> Floats:
 
 
 @kernel
-def failures_along(chances: Floats, k: int) -> Floats:
-    """P{0 < K < k} of the first i candidates, for each i from 0 to all; K is how many of them take part. O(n k)."""
-    out, p = np.zeros(len(chances) + 1), np.zeros(k)
+def failures_along(probabilities: Floats, k: int) -> Floats:
+    """Return P{0 < K < k} of the first i candidates, for each i. O(n k)."""
+    out, p = np.zeros(len(probabilities) + 1), np.zeros(k)
     p[0] = 1.0
-    for i in range(len(chances)):
-        join(p, chances[i])
+    for i in range(len(probabilities)):
+        join(p, probabilities[i])
         out[i + 1] = p[1:].sum()
-        if p.sum() == 0.0:  # nothing comes of nothing
+        if p.sum() == 0.0:  # underflow: all further probabilities are 0
             break
     return out

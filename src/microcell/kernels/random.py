@@ -1,4 +1,7 @@
-"""Random numbers for kernels: one 64-bit state that the caller owns (splitmix64, Steele, Lea and Flood 2014)."""
+"""Random numbers for kernels (splitmix64; Steele, Lea and Flood 2014).
+
+The caller owns the 64-bit state.
+"""
 
 import numpy as np
 
@@ -10,7 +13,7 @@ __all__ = ["draw", "pick"]
 
 @inner_kernel
 def draw(state: Seeds) -> float:
-    """A number in [0, 1); the state moves on (OUT)."""
+    """Return a number in [0, 1) and advance the state (OUT)."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -21,5 +24,5 @@ def draw(state: Seeds) -> float:
 
 @inner_kernel
 def pick(state: Seeds, count: int) -> int:
-    """A whole number from 0 to ``count - 1``; the state moves on (OUT)."""
+    """Return an integer from 0 to ``count - 1`` and advance the state (OUT)."""
     return int(draw(state) * count)

@@ -1,8 +1,9 @@
-"""Scans over the records that remain: the k nearest to a point, and the farthest from it.
+"""Scans over the remaining records: the k nearest to a point, and the farthest from it.
 
-Records lie in blocks of :data:`BLOCK`, column-major inside a block, so that a block fits the cache and the distances
-of its records are computed side by side, each summed over the columns in order. Records taken out are replaced by
-the last ones, so the blocks stay dense; order is kept by row number, not by place. Time O(n m) a scan.
+Records lie in blocks of :data:`BLOCK`, column-major within a block, so that a block fits the cache
+and the distances of its records are vectorized, each summed over the columns in order. A removed
+record is replaced by the last one, so the blocks stay dense; ties are decided by row number, not by
+place. O(n m) time per scan.
 """
 
 from typing import NamedTuple
@@ -29,9 +30,9 @@ __all__ = [
 
 @inner_kernel
 def offer(distances: Floats, rows: Integers, size: int, distance: float, row: int) -> int:
-    """Offer one record to the heap (OUT: ``distances``, ``rows``, largest first); the new number of entries.
+    """Offer a record to a heap, largest first (OUT: ``distances``, ``rows``); return its size.
 
-    A full heap drops its largest entry if the new one is smaller. O(log of the heap's length).
+    A full heap drops its largest entry if the new one is smaller. O(log size).
     """
     if size < len(distances):
         place = size
@@ -74,19 +75,19 @@ _ENTRIES_A_CHUNK = 100_000  # below this a thread costs more than it saves
 
 
 class Points(NamedTuple):
-    """The records that remain: ``blocks[b, j, i]`` is column j of the record at place ``b * BLOCK + i``."""
+    """Remaining records: ``blocks[b, j, i]`` is column j of the record at ``b * BLOCK + i``."""
 
     blocks: Floats
     rows: Integers
     """Row number of the record at each place."""
     places: Integers
-    """Place of each row number; -1 once taken out."""
+    """Place of each row number; -1 once removed."""
     left: Integers
-    """How many remain, in an array of one."""
+    """Number of remaining records, in an array of one."""
 
 
 class Scratch(NamedTuple):
-    """Where a scan leaves its results: one heap and one farthest record for each chunk, merged into the first."""
+    """Results of a scan: a heap and a farthest record per chunk, merged into the first."""
 
     distances: Floats
     rows: Integers
@@ -96,7 +97,7 @@ class Scratch(NamedTuple):
 
 
 def lay_out(X: Floats) -> Points:
-    """The records of ``X``, all remaining, in blocks."""
+    """Arrange the records of ``X`` in blocks, all remaining."""
     n, m = X.shape
     count = -(-n // BLOCK)
     blocks = np.zeros((count, m, BLOCK))
@@ -108,7 +109,7 @@ def lay_out(X: Floats) -> Points:
 
 
 def make_scratch(k: int, chunks: int) -> Scratch:
-    """Room for scans that look for up to ``k`` nearest records in up to ``chunks`` chunks."""
+    """Allocate space for scans for up to ``k`` nearest records in up to ``chunks`` chunks."""
     return Scratch(
         np.zeros((chunks, k)),
         np.zeros((chunks, k), dtype=np.int64),
@@ -120,14 +121,14 @@ def make_scratch(k: int, chunks: int) -> Scratch:
 
 @inner_kernel
 def read_point(points: Points, row: int, out: Floats) -> None:
-    """Copy the record of that row number to ``out`` (OUT)."""
+    """Copy the record with this row number (OUT: ``out``)."""
     block, lane = divmod(points.places[row], BLOCK)
     out[:] = points.blocks[block, :, lane]
 
 
 @inner_kernel
 def take_out(points: Points, row: int) -> None:
-    """Take the record out; the last one moves to its place."""
+    """Remove a record; the last one moves to its place."""
     place, last = points.places[row], points.left[0] - 1
     block, lane = divmod(place, BLOCK)
     last_block, last_lane = divmod(last, BLOCK)
@@ -142,7 +143,7 @@ def take_out(points: Points, row: int) -> None:
 
 @inner_kernel
 def put_back(points: Points, row: int, values: Floats) -> None:
-    """Put a record that was taken out back among those that remain."""
+    """Return a removed record to the remaining ones."""
     place = points.left[0]
     block, lane = divmod(place, BLOCK)
     points.blocks[block, :, lane] = values
@@ -153,7 +154,8 @@ def put_back(points: Points, row: int, values: Floats) -> None:
 
 @inner_kernel
 def measure(block: Floats, target: Floats, out: Floats) -> None:
-    """Squared distances from ``target`` to the records of a block (OUT: ``out``), summed over columns in order."""
+    """Compute squared distances from ``target`` to a block, summed over columns in order (OUT:
+    ``out``)."""
     m = block.shape[0]
     out[:] = 0.0
     j = 0
@@ -180,7 +182,8 @@ def measure(block: Floats, target: Floats, out: Floats) -> None:
 def scan_chunk(
     points: Points, first: int, last: int, target: Floats, scratch: Scratch, chunk: int, k: int
 ) -> None:
-    """Scan blocks ``first`` to ``last - 1`` for the ``k`` nearest and the farthest (OUT: row ``chunk`` of scratch)."""
+    """Scan a range of blocks for the ``k`` nearest and the farthest (OUT: row ``chunk`` of
+    scratch)."""
     distances, rows = scratch.distances[chunk, :k], scratch.rows[chunk, :k]
     size, far, far_row = ZERO, -1.0, np.int64(-1)
     worst = np.inf if k > 0 else -1.0
@@ -212,23 +215,23 @@ def _scan_chunks(
     points: Points, target: Floats, scratch: Scratch, chunks: int, blocks: int, k: int
 ) -> None:
     for chunk in prange(chunks):
-        own: int = np.int64(chunk)  # type: ignore[assignment]  # the loop's own type is unsigned
+        index: int = np.int64(chunk)  # type: ignore[assignment]  # prange's index is unsigned
         scan_chunk(
             points,
             blocks * chunk // chunks,
             blocks * (chunk + 1) // chunks,
             target,
             scratch,
-            own,
+            index,
             k,
         )
 
 
 @inner_kernel
 def scan(points: Points, target: Floats, scratch: Scratch, k: int) -> int:
-    """The row number of the record farthest from ``target``; its ``k`` nearest are in ``scratch.rows[0]`` (OUT).
+    """Return the row farthest from ``target``; the ``k`` nearest are in ``scratch.rows[0]`` (OUT).
 
-    The order (distance, row number) is total, so the result does not depend on the chunks.
+    The order by distance and row number is total, so the result does not depend on the chunks.
     """
     blocks = -(-points.left[0] // BLOCK)
     chunks = max(1, min(len(scratch.sizes), points.left[0] * len(target) // _ENTRIES_A_CHUNK))

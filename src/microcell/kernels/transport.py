@@ -1,7 +1,10 @@
-"""Costs that give cells their sizes, by Newton's method: quick and close where cells are large.
+"""Costs that give power cells their sizes: shortest paths (exact) and Newton's method (fast).
 
-The sizes are a function of the costs, p(c); its Jacobian is estimated from the points that each cell would lose first.
-What is left over, a point or two a cell, is for others to correct.
+A point goes to the cell of least squared distance plus cost, so the sizes are a function of the
+costs. :func:`push_excess` moves points along shortest paths between cells until all sizes are
+right. :func:`balance_costs` uses Newton's method, estimating the Jacobian from the points that each
+cell would lose first; it is fast and close for large cells, and leaves a point or two per cell for
+the exact method.
 """
 
 from dataclasses import dataclass
@@ -24,12 +27,13 @@ __all__ = [
 ]
 
 _TIE = 1e-12
-"""Two cells tie for a point if they differ by less than this share of what distance and cost add up from."""
+"""Two cells tie for a point if they differ by less than this share of the terms involved."""
 
 
 @inner_kernel
 def _measure(point: Floats, across: Floats, costs: Floats, out: Floats) -> None:
-    """Squared distance plus cost of each cell, side by side (OUT: ``out``); ``across`` has a column a site."""
+    """Compute squared distance plus cost of each cell (OUT: ``out``); ``across`` has a column per
+    site."""
     for q in range(len(costs)):
         out[q] = costs[q]
     for j in range(len(point)):
@@ -41,7 +45,10 @@ def _measure(point: Floats, across: Floats, costs: Floats, out: Floats) -> None:
 
 @kernel
 def choose_cells(X: Floats, sites: Floats, costs: Floats) -> Integers:
-    """The cell of least squared distance plus cost for each point; ties to the lowest cell. O(n Q m)."""
+    """Return the cell of least squared distance plus cost for each point. O(n Q m).
+
+    Ties go to the lowest cell.
+    """
     across = np.ascontiguousarray(sites.T)
     labels, sums = np.empty(len(X), dtype=np.int64), np.empty(len(costs))
     for i in range(len(X)):
@@ -54,10 +61,10 @@ def choose_cells(X: Floats, sites: Floats, costs: Floats) -> Integers:
 def choose_again(
     X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers
 ) -> int:
-    """Move every point whose cell is not of least squared distance plus cost; how many moved (OUT: ``labels``).
+    """Move every point to its cell of least squared distance plus cost (OUT: ``labels``).
 
-    A point stays where its cell ties with the best; one that moves to cells that tie prefers a cell below its target,
-    so that equal points spread. O(n Q m).
+    Returns how many points moved. A point stays if its cell ties with the best; a point that moves
+    to tied cells prefers one below its target size, so that equal points spread. O(n Q m).
     """
     count, moved = len(costs), 0
     across, sums, sizes = (
@@ -69,16 +76,18 @@ def choose_again(
         sizes[labels[i]] += 1
     for i in range(len(X)):
         _measure(X[i], across, costs, sums)
-        own, best = labels[i], int(np.argmin(sums))
-        slack = _TIE * (abs(sums[own] - costs[own]) + abs(costs[own]) + abs(costs[best]))
-        if sums[best] < sums[own] - slack:
+        current, best = labels[i], int(np.argmin(sums))
+        slack = _TIE * (
+            abs(sums[current] - costs[current]) + abs(costs[current]) + abs(costs[best])
+        )
+        if sums[best] < sums[current] - slack:
             limit = sums[best] + slack
             chosen = best
             for q in range(count):
                 if sums[q] <= limit and sizes[q] < targets[q]:
                     chosen = q
                     break
-            sizes[own] -= 1
+            sizes[current] -= 1
             sizes[chosen] += 1
             labels[i] = chosen
             moved += 1
@@ -89,7 +98,8 @@ def choose_again(
 def choose_two(
     X: Floats, sites: Floats, costs: Floats, best: Integers, second: Integers, margins: Floats
 ) -> None:
-    """The best cell of each point, the next best, and by how much that is worse (OUT: the last three). O(n Q m)."""
+    """Find the best and second-best cell of each point and their margin (OUT: last three). O(n Q
+    m)."""
     across, sums = np.ascontiguousarray(sites.T), np.empty(len(costs))
     for i in range(len(X)):
         _measure(X[i], across, costs, sums)
@@ -104,7 +114,8 @@ def choose_two(
 
 
 class _Flow(NamedTuple):
-    """Points in their cells, as linked lists, and the cheapest way out of each cell to each of those near it."""
+    """Points in their cells, as linked lists, and the cheapest arc from each cell to each near
+    cell."""
 
     X: Floats
     sites: Floats
@@ -112,11 +123,11 @@ class _Flow(NamedTuple):
     targets: Integers
     labels: Integers
     near: Integers
-    """(Q, A): the cells that arcs lead to."""
+    """(Q, A): cells that arcs lead to."""
     weights: Floats
-    """(Q, A): the least of ||x - site r||^2 - ||x - site q||^2 over the members x of q."""
+    """(Q, A): minimum of ||x - site r||^2 - ||x - site q||^2 over the members x of q."""
     movers: Integers
-    """(Q, A): the member that it is the least for; -1 if q is empty. It may have left since: see ``_renew``."""
+    """(Q, A): member that attains it, -1 if q is empty. It may have left since; see ``_renew``."""
     heads: Integers
     after: Integers
     before: Integers
@@ -124,7 +135,7 @@ class _Flow(NamedTuple):
 
 
 class _Paths(NamedTuple):
-    """What a search for the shortest path keeps for each cell; clean between searches."""
+    """State of a shortest-path search for each cell; reset between searches."""
 
     distances: Floats
     parents: Integers
@@ -145,7 +156,7 @@ def _squared_distance(x: Floats, y: Floats) -> float:
 
 @inner_kernel
 def _link(flow: _Flow, i: int, q: int) -> None:
-    """Put a point into a cell's list."""
+    """Add a point to the list of a cell."""
     first = flow.heads[q]
     flow.after[i], flow.before[i] = first, -1
     if first >= 0:
@@ -157,7 +168,7 @@ def _link(flow: _Flow, i: int, q: int) -> None:
 
 @inner_kernel
 def _unlink(flow: _Flow, i: int, q: int) -> None:
-    """Take a point out of its cell's list."""
+    """Remove a point from the list of its cell."""
     last, following = flow.before[i], flow.after[i]
     if last >= 0:
         flow.after[last] = following
@@ -170,7 +181,7 @@ def _unlink(flow: _Flow, i: int, q: int) -> None:
 
 @inner_kernel
 def _lay_arcs(flow: _Flow, q: int) -> None:
-    """Find the cheapest way out of a cell to each one near it, all of them measured at once. O(size A m)."""
+    """Find the cheapest arc from a cell to each near one. O(size A m)."""
     reach, m = flow.near.shape[1], flow.X.shape[1]
     across, sums, zeros = np.empty((m, reach)), np.empty(reach), np.zeros(reach)
     for a in range(reach):
@@ -182,34 +193,34 @@ def _lay_arcs(flow: _Flow, q: int) -> None:
     i = flow.heads[q]
     while i >= 0:
         _measure(flow.X[i], across, zeros, sums)
-        own = _squared_distance(flow.X[i], flow.sites[q])
+        current = _squared_distance(flow.X[i], flow.sites[q])
         for a in range(reach):
-            if sums[a] - own < weights[a]:
-                weights[a], movers[a] = sums[a] - own, i
+            if sums[a] - current < weights[a]:
+                weights[a], movers[a] = sums[a] - current, i
         i = flow.after[i]
 
 
 @inner_kernel
-def _welcome(flow: _Flow, i: int, q: int) -> None:
-    """Put a point into a cell; its ways out may be the cheapest now. O(A m)."""
+def _add_point(flow: _Flow, i: int, q: int) -> None:
+    """Add a point to a cell and update the cheapest arcs. O(A m)."""
     _link(flow, i, q)
-    own = _squared_distance(flow.X[i], flow.sites[q])
+    current = _squared_distance(flow.X[i], flow.sites[q])
     for a in range(flow.near.shape[1]):
-        weight = _squared_distance(flow.X[i], flow.sites[flow.near[q, a]]) - own
+        weight = _squared_distance(flow.X[i], flow.sites[flow.near[q, a]]) - current
         if weight < flow.weights[q, a]:
             flow.weights[q, a], flow.movers[q, a] = weight, i
 
 
 @inner_kernel
 def _renew(flow: _Flow, q: int, a: int) -> None:
-    """Find the cheapest way out again if the point that it was for has left. O(size m)."""
+    """Recompute the cheapest arc if the point that it was for has left. O(size m)."""
     i = flow.movers[q, a]
     if i < 0 or flow.labels[i] == q:
         return
     site, last = flow.sites[flow.near[q, a]], flow.weights[q, a]
     least, mover = np.inf, -1
     other = flow.heads[q]
-    while other >= 0 and least > last:  # none can be cheaper than the one that left
+    while other >= 0 and least > last:  # none is cheaper than the one that left
         weight = _squared_distance(flow.X[other], site) - _squared_distance(
             flow.X[other], flow.sites[q]
         )
@@ -221,7 +232,10 @@ def _renew(flow: _Flow, q: int, a: int) -> None:
 
 @inner_kernel
 def _find_room(flow: _Flow, paths: _Paths, source: int) -> tuple[int, int]:
-    """The nearest cell below its target, by Dijkstra's rule (-1 if none), and how many cells were touched."""
+    """Return the nearest cell below its target, by Dijkstra's algorithm, and the cells touched.
+
+    The cell is -1 if there is none.
+    """
     waiting, touched, bound = 1, 1, np.inf
     paths.distances[source], paths.frontier[0], paths.touched[0] = 0.0, source, source
     while waiting > 0:
@@ -238,11 +252,10 @@ def _find_room(flow: _Flow, paths: _Paths, source: int) -> tuple[int, int]:
         base = paths.distances[q] - flow.costs[q]
         for a in range(flow.near.shape[1]):
             r = flow.near[q, a]
-            length = max(
-                base + flow.weights[q, a] + flow.costs[r], paths.distances[q]
-            )  # below only by rounding
+            # The maximum corrects for rounding.
+            length = max(base + flow.weights[q, a] + flow.costs[r], paths.distances[q])
             if length < min(paths.distances[r], bound) and not paths.done[r]:
-                _renew(flow, q, a)  # until then the weight was at least not too high
+                _renew(flow, q, a)  # a stale weight is a lower bound
                 length = max(base + flow.weights[q, a] + flow.costs[r], paths.distances[q])
             if length < min(paths.distances[r], bound) and not paths.done[r]:
                 if paths.distances[r] == np.inf:
@@ -262,13 +275,13 @@ def _push(flow: _Flow, paths: _Paths, source: int, target: int) -> None:
         q = paths.parents[r]
         i = flow.movers[q, paths.arcs[r]]
         _unlink(flow, i, q)
-        _welcome(flow, i, r)
+        _add_point(flow, i, r)
         r = q
 
 
 @inner_kernel
 def _is_tight(flow: _Flow, paths: _Paths, source: int, target: int) -> bool:
-    """True if another push along the path costs nothing more, as it does where points are equal."""
+    """Return whether another push along the path costs nothing more, as with equal points."""
     r = target
     while r != source:
         q = paths.parents[r]
@@ -284,7 +297,7 @@ def _is_tight(flow: _Flow, paths: _Paths, source: int, target: int) -> bool:
 def _lay_out(
     X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers, near: Integers
 ) -> _Flow:
-    """The points in their cells, with the cheapest ways out. O(n A m)."""
+    """Build the lists of points and the cheapest arcs. O(n A m)."""
     n, count = len(X), len(sites)
     weights, movers = np.empty(near.shape), np.empty(near.shape, dtype=np.int64)
     heads, after, before = np.full(count, -1), np.full(n, -1), np.full(n, -1)
@@ -303,10 +316,11 @@ def _lay_out(
 def push_excess(
     X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers, near: Integers
 ) -> int:
-    """Push points out of cells above their targets until none is; how many arcs were looked at, -1 if no path.
+    """Push points out of cells above their targets until none is left (OUT: ``labels``, ``costs``).
 
-    Every point must be in a cell of least squared distance plus cost among those ``near`` its own; that stays so
-    (OUT: ``labels``, ``costs``). A push costs a shortest path among the cells, to the nearest cell with room.
+    Returns the number of arcs examined, or -1 if there is no path. Every point must be, and stays,
+    in a cell of least squared distance plus cost among those ``near`` its own. A push costs a
+    shortest path to the nearest cell with room.
     """
     count, looks = len(sites), 0
     flow = _lay_out(X, sites, costs, targets, labels, near)
@@ -347,12 +361,13 @@ def centre_costs(
     steps: Floats,
     sweeps: int,
 ) -> None:
-    """Move costs to about the middle of where they may be without changing any point's cell (OUT: ``costs``).
+    """Centre the costs between their bounds without changing any point's cell (OUT: ``costs``).
 
-    Pushes leave the points that moved last on the border of two cells, where rounding decides, and where the border
-    would tell their value. A cost may lie between the largest c(r) - w(r, q) and the least c(r) + w(q, r), for arcs of
-    weight w. One after the other goes to the middle, there and back; in the end each takes a random step, of ``steps``
-    (within 1) times a quarter of the way to the nearer end. O(n A m), and O(Q A) a sweep.
+    Pushes leave the points that moved last on the border of two cells, where rounding decides and
+    the border would reveal their value. A cost may lie between the largest c(r) - w(r, q) and the
+    smallest c(r) + w(q, r), for arcs of weight w. Each cost in turn moves to the middle, in
+    alternating sweeps; finally each takes a random step of ``steps`` (within 1) times a quarter of
+    the way to the nearer bound. O(n A m), plus O(Q A) per sweep.
     """
     flow = _lay_out(X, sites, costs, targets, labels, near)
     count, reach = near.shape
@@ -390,20 +405,22 @@ def centre_costs(
 
 
 _LOST = 0.05
-"""A cost is raised, in thought, until its cell loses this share of its points."""
+"""To estimate derivatives, a cost is raised until its cell would lose this share of its points."""
 
 _DENSE = 400
-"""Up to so many cells the Jacobian's eigenvalues are found; beyond, conjugate gradients do with the sparse matrix."""
+"""Up to this many cells the Jacobian's eigenvalues are computed; beyond, conjugate gradients are
+used."""
 
 _STEPS, _HALVINGS, _ARMIJO = 30, 8, 1e-4
 
 _HARDLY = 0.95
-"""A step that leaves more than this share of ||p||^2 is the last: what is left over is corrected faster otherwise."""
+"""Stop after a step that leaves more than this share of ||p||^2; the exact method is then faster.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Each point's best cell and next best under some costs, and the sizes' excess over their targets, in shares."""
+    """Best and second-best cell of each point, and the excess of sizes over targets as shares."""
 
     best: Integers
     second: Integers
@@ -419,17 +436,18 @@ class _State:
 def balance_costs(
     X: Floats, sites: Floats, costs: Floats, targets: Integers, tolerance: float = 0.01
 ) -> Floats:
-    """Costs under which the cells have about their target sizes, from the ``costs`` given.
+    """Return costs under which the cells have about their target sizes.
 
-    Regularized Gauss-Newton (Levenberg-Marquardt): the step d solves (J'J + mu I) d = -J'p, and is halved until
-    ||p||^2 falls enough (Armijo). Time O(n Q m) for each look at the sizes. Ends when every size is within the
-    tolerance (a share, or two points) of its target, or when steps hardly help.
+    Regularized Gauss-Newton (Levenberg-Marquardt): the step d solves (J'J + mu I) d = -J'p and is
+    halved until ||p||^2 falls enough (Armijo). Ends when every size is within the tolerance (a
+    share, or two points) of its target, or when steps hardly help. Time O(n Q m) per evaluation of
+    the sizes.
     """
     count, damping = len(targets), 1e-4
     if count == 1:
         return costs
-    costs = _feed(X, sites, costs, targets)
-    state = _look(X, sites, costs, targets)
+    costs = _fill_empty(X, sites, costs, targets)
+    state = _evaluate(X, sites, costs, targets)
     allowed, last = np.maximum(2.0, tolerance * targets) / len(X), np.inf
     for _ in range(_STEPS):
         if (
@@ -445,7 +463,7 @@ def balance_costs(
         slope = 2.0 * float((state.excess * (jacobian @ step)).sum())
         for halving in range(_HALVINGS):
             length = 0.5**halving
-            trial = _look(X, sites, costs + length * step, targets)
+            trial = _evaluate(X, sites, costs + length * step, targets)
             if (
                 trial.residual <= state.residual + _ARMIJO * length * slope
                 and trial.residual < state.residual
@@ -458,41 +476,42 @@ def balance_costs(
     return costs
 
 
-def _look(X: Floats, sites: Floats, costs: Floats, targets: Integers) -> _State:
+def _evaluate(X: Floats, sites: Floats, costs: Floats, targets: Integers) -> _State:
     n = len(X)
     best, second, margins = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n)
     choose_two(X, sites, costs, best, second, margins)
     return _State(best, second, margins, (np.bincount(best, minlength=len(targets)) - targets) / n)
 
 
-def _feed(X: Floats, sites: Floats, costs: Floats, targets: Integers) -> Floats:
-    """The costs, lowered for cells without points until they take about their share: no derivative would tell them."""
-    state = _look(X, sites, costs, targets)
+def _fill_empty(X: Floats, sites: Floats, costs: Floats, targets: Integers) -> Floats:
+    """Lower the costs of cells without points, for which derivatives say nothing."""
+    state = _evaluate(X, sites, costs, targets)
     empty = np.flatnonzero(np.bincount(state.best, minlength=len(targets)) == 0)
     if len(empty) == 0:
         return costs
     out = costs.copy()
     reached = ((X - sites[state.best]) ** 2).sum(axis=1) + costs[state.best]
     for q in empty:
-        wanted = min(int(targets[q]), len(X)) - 1
-        out[q] = np.partition(reached - squared_distances(X, sites[q]), len(X) - 1 - wanted)[
-            len(X) - 1 - wanted
+        rank = min(int(targets[q]), len(X)) - 1
+        out[q] = np.partition(reached - squared_distances(X, sites[q]), len(X) - 1 - rank)[
+            len(X) - 1 - rank
         ]
     return out
 
 
 def _estimate_jacobian(state: _State, count: int) -> sparse.csr_array | None:
-    """dp/dc: how many points, in shares, each cell would lose to each other as its own cost rises by one.
+    """Estimate dp/dc: the share of points that each cell loses to each other as its cost rises.
 
-    Only points of that cell would move, each to its next best: those of least margin go first. Symmetric and negative
-    semidefinite as the true one is, which the estimate is only about. None where points tie, which tells nothing.
+    Only points of that cell move, those of least margin first, each to its second-best cell. The
+    result is symmetric and, approximately, negative semidefinite like the true one. Returns None if
+    points tie, which gives no information.
     """
     n = len(state.best)
     sizes = np.bincount(state.best, minlength=count)
     order = np.lexsort((state.margins, state.best))
     rank = np.arange(n) - (np.cumsum(sizes) - sizes)[state.best[order]]
-    lost = np.ceil(_LOST * sizes).astype(np.int64)
-    leaving = order[rank < lost[state.best[order]]]
+    n_lost = np.ceil(_LOST * sizes).astype(np.int64)
+    leaving = order[rank < n_lost[state.best[order]]]
     rise = np.zeros(count)
     np.maximum.at(rise, state.best[leaving], state.margins[leaving])
     if not rise.max() > 0:
@@ -502,15 +521,15 @@ def _estimate_jacobian(state: _State, count: int) -> sparse.csr_array | None:
     flow = sparse.coo_array(
         (rates, (state.second[leaving], state.best[leaving])), shape=(count, count)
     ).tocsr()
-    own = flow.sum(axis=0)
+    diagonal = flow.sum(axis=0)
     flow = (flow + flow.T) / 2
-    if count > _DENSE:  # as much out as in: a graph's Laplacian has no positive eigenvalue
-        own = flow.sum(axis=0)
-    return sparse.csr_array(flow - sparse.diags_array(own))
+    if count > _DENSE:  # the Laplacian of a graph has no positive eigenvalue
+        diagonal = flow.sum(axis=0)
+    return sparse.csr_array(flow - sparse.diags_array(diagonal))
 
 
 def _solve(jacobian: sparse.csr_array, excess: Floats, damping: float) -> Floats:
-    """The damped step; positive eigenvalues of the Jacobian are taken for 0."""
+    """Return the damped step; positive eigenvalues of the Jacobian are treated as 0."""
     count = len(excess)
     if count <= _DENSE:
         values, vectors = np.linalg.eigh(jacobian.toarray())

@@ -1,4 +1,4 @@
-"""The nearest of known points, by a search tree or, in many dimensions, by plain distances."""
+"""Nearest points by a search tree or, in many dimensions, by a scan."""
 
 from typing import Any
 
@@ -6,25 +6,25 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from microcell.kernels._jit import kernel
-from microcell.kernels.arrays import Floats, Integers
+from microcell.kernels.arrays import Floats, Integers, distinct_rows
 from microcell.kernels.scans import BLOCK, lay_out, measure
 
 __all__ = ["MOST_TREE_DIMENSIONS", "nearest_rows"]
 
 MOST_TREE_DIMENSIONS = 10
-"""With more dimensions than this a search tree looks at most of its points, and plain distances are faster."""
+"""With more dimensions a search tree visits most of its points, and a scan is faster."""
 
 _CLOSE = 1 + 1e-9
-"""The tree rounds in an order of its own: what lies within this factor of its nearest is measured again."""
+"""The tree rounds differently: what lies within this factor of its nearest is measured again."""
 
 _QUERIES_AT_A_TIME = 4096
 
 
 def nearest_rows(points: Floats, queries: Floats) -> Integers:
-    """For each query the row of the nearest point, ties to the lowest row.
+    """Return the row of the nearest point for each query; ties go to the lowest row.
 
-    Squared distances are summed over the columns in order, as in all kernels. Time O((N + q) log N) in up to
-    :data:`MOST_TREE_DIMENSIONS` dimensions, O(N q m) in more; memory a copy of the points.
+    Squared distances are summed over the columns in order, as in all kernels. Time O((N + q) log N)
+    in up to :data:`MOST_TREE_DIMENSIONS` dimensions, O(N q m) in more; memory a copy of the points.
 
     Examples
     --------
@@ -37,9 +37,8 @@ def nearest_rows(points: Floats, queries: Floats) -> Integers:
         return out
     if points.shape[1] == 0:
         return np.zeros(len(queries), dtype=np.int64)
-    rows = np.sort(
-        np.unique(points, axis=0, return_index=True)[1]
-    )  # equal points would all tie with each other
+    # Equal points would all tie with each other.
+    rows = np.sort(distinct_rows(points).first)
     return rows[_search_tree(points[rows], queries)]
 
 
@@ -47,25 +46,27 @@ def _search_tree(points: Floats, queries: Floats) -> Integers:
     tree = cKDTree(points)
     if len(points) == 1 or len(queries) == 0:
         return np.zeros(len(queries), dtype=np.int64)
-    distances, found = (np.asarray(part) for part in tree.query(queries, k=2, workers=-1))
-    out = found[:, 0].astype(np.int64)
+    distances, rows_found = (np.asarray(part) for part in tree.query(queries, k=2, workers=-1))
+    out = rows_found[:, 0].astype(np.int64)
     tied = np.flatnonzero(distances[:, 1] <= distances[:, 0] * _CLOSE)
     for first in range(0, len(tied), _QUERIES_AT_A_TIME):
         some = tied[first : first + _QUERIES_AT_A_TIME]
         radii = distances[some, 0] * _CLOSE
-        near = [np.asarray(rows, dtype=np.int64) for rows in _within(tree, queries[some], radii)]
+        near = [
+            np.asarray(rows, dtype=np.int64) for rows in _query_ball(tree, queries[some], radii)
+        ]
         counts = np.array([len(rows) for rows in near])
         out[some] = _lowest_nearest(points, queries[some], np.concatenate(near), counts)
     return out
 
 
-def _within(tree: "cKDTree[None]", queries: Floats, radii: Floats) -> Any:
-    """For each query the list of the points at its radius or less."""
+def _query_ball(tree: "cKDTree[None]", queries: Floats, radii: Floats) -> Any:
+    """Return the list of points within the radius of each query."""
     return tree.query_ball_point(queries, radii, workers=-1)
 
 
 def _lowest_nearest(points: Floats, queries: Floats, near: Integers, counts: Integers) -> Integers:
-    """For each query the lowest row among the nearest of its own ``counts`` entries of ``near``."""
+    """Return the lowest row among the nearest of each query's ``counts`` entries of ``near``."""
     owner = np.repeat(np.arange(len(queries)), counts)
     distances = np.zeros(len(near))
     for j in range(points.shape[1]):
@@ -77,7 +78,7 @@ def _lowest_nearest(points: Floats, queries: Floats, near: Integers, counts: Int
 
 @kernel
 def _scan_points(blocks: Floats, count: int, queries: Floats, out: Integers) -> None:
-    """Find the nearest of the ``count`` points for each query (OUT: ``out``), a block that fits the cache at a time."""
+    """Find the nearest of the ``count`` points for each query, block by block (OUT: ``out``)."""
     best, lane = np.full(len(queries), np.inf), np.empty(BLOCK)
     for b in range(len(blocks)):
         first = b * BLOCK

@@ -1,4 +1,4 @@
-"""The exact optimum on a line."""
+"""Optimal cells in one dimension."""
 
 import numpy as np
 
@@ -10,10 +10,11 @@ __all__ = ["best_cuts"]
 
 @kernel
 def best_cuts(x: Floats, weights: Floats, k: int) -> Integers:
-    """Where the last cell of the best partition of the first j sorted values begins, for j = 0 to n.
+    """Return the start of the last cell of the best partition of the first j sorted values.
 
-    Dynamic programming over last cells of k to 2k-1 values. A cell's SSE is built up value by value (Welford), from
-    the right, so no difference of large sums is ever taken. O(n k) time, O(n) memory.
+    One entry for each j from 0 to n. Dynamic programming over last cells of k to 2k-1 values. A
+    cell's SSE is accumulated value by value from the right (Welford), so no difference of large
+    sums is ever taken. O(n k) time, O(n) memory.
     """
     n = len(x)
     cost = np.full(n + 1, np.inf)

@@ -24,7 +24,7 @@ _BLOCKS_A_CHUNK = 32  # below this a thread costs more than it saves
 
 
 class Growth(NamedTuple):
-    """A cell that grows: its members, and the remaining record nearest to each (-1: none)."""
+    """A growing cell: its members, and the remaining record nearest to each (-1: none)."""
 
     members: Floats
     distances: Floats
@@ -34,14 +34,14 @@ class Growth(NamedTuple):
 
 
 class Rank(NamedTuple):
-    """Row numbers by distance from the mean, farthest first, and in ``used[0]`` how many of them are done with."""
+    """Row numbers by distance from the mean, farthest first; the first ``used[0]`` are done."""
 
     rows: Integers
     used: Integers
 
 
 def make_growth(k: int, m: int, chunks: int) -> Growth:
-    """Room for a cell of up to 2k members in m dimensions, searched in ``chunks`` chunks."""
+    """Allocate a cell of up to 2k members in m dimensions, searched in ``chunks`` chunks."""
     most = 2 * k
     return Growth(
         np.empty((most, m)),
@@ -56,7 +56,7 @@ def make_growth(k: int, m: int, chunks: int) -> Growth:
 def _nearest_in_blocks(
     points: Points, first: int, last: int, targets: Floats, distances: Floats, rows: Integers
 ) -> None:
-    """For each target its nearest record in blocks ``first`` to ``last - 1`` (OUT: ``distances``, ``rows``)."""
+    """Find the nearest record of each target in some blocks (OUT: ``distances``, ``rows``)."""
     distances[: len(targets)] = np.inf
     rows[: len(targets)] = -1
     lane = np.empty(BLOCK)
@@ -88,7 +88,7 @@ def _nearest_in_chunks(
 
 @inner_kernel
 def _find_nearest(points: Points, growth: Growth, first: int, last: int) -> None:
-    """Find the remaining record nearest to each of the members ``first`` to ``last - 1`` (OUT: ``growth``)."""
+    """Find the remaining record nearest to each of some members (OUT: ``growth``)."""
     blocks = -(-points.left[0] // BLOCK)
     targets = growth.members[first:last]
     distances, rows = growth.distances[first:last], growth.rows[first:last]
@@ -110,7 +110,7 @@ def _find_nearest(points: Points, growth: Growth, first: int, last: int) -> None
 
 @inner_kernel
 def _nearest_member(growth: Growth, size: int) -> int:
-    """The member that has the nearest record of all beside it."""
+    """Return the member that has the nearest remaining record of all."""
     best = 0
     for t in range(1, size):
         if growth.distances[t] < growth.distances[best] or (
@@ -124,18 +124,20 @@ def _nearest_member(growth: Growth, size: int) -> int:
 def _extend(
     points: Points, k: int, gamma: float, growth: Growth, label: int, labels: Integers
 ) -> None:
-    """Add records to a cell of k while each is near it: squared distance under gamma times that to the others left."""
+    """Add records to a cell of k while they are near it.
+
+    A record joins if its squared distance is below gamma times that to the other remaining records.
+    """
     _find_nearest(points, growth, ZERO, k)
     for size in range(k, 2 * k - 1):
-        beside = _nearest_member(growth, size)
-        u, inside = growth.rows[beside], growth.distances[beside]
+        nearest = _nearest_member(growth, size)
+        u, inside = growth.rows[nearest], growth.distances[nearest]
         if u < 0:
             return
         read_point(points, u, growth.members[size])
         take_out(points, u)
-        _find_nearest(
-            points, growth, size, size + 1
-        )  # the nearest other record, should u join, is u's own
+        # This is also the nearest record of u as a member, if it joins.
+        _find_nearest(points, growth, size, size + 1)
         if not inside < gamma * growth.distances[size]:
             put_back(points, u, growth.members[size])
             return
@@ -157,10 +159,8 @@ def make_variable_cells(
     scratch: Scratch,
     growth: Growth,
 ) -> int:
-    """Make up to ``cells`` cells; the next free label (OUT: ``points``, ``rank.used``, ``labels``).
-
-    O(n m k) a cell.
-    """
+    """Make up to ``cells`` cells and return the next free label (OUT: all arrays). O(n m k) per
+    cell."""
     for _ in range(cells):
         if points.left[0] < k:
             break

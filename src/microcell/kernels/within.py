@@ -1,12 +1,13 @@
-"""Local search over cells of candidates: only exchanges after which both cells still meet their failure limit.
+"""Local search over cells of candidates that keeps every cell within its failure limit.
 
-A cell's failure is linear in the participation q of one candidate: (1 - q) f + q g, with f = P{0 < K < k} and
-g = P{K <= k-2} of the others. So once f and g are at hand for every candidate, whether an exchange is allowed takes
-two products for each of the two cells.
+A cell's failure is linear in the participation q of one candidate: (1 - q) f + q g, with
+f = P{0 < K < k} and g = P{K <= k-2} of the others. Once f and g are known for every candidate, it
+takes two products per cell to decide whether an exchange is allowed.
 
-If x of cell A, of weight w, changes with y of B, of weight v, the SSE falls by w (|x-a|^2 - |x-b|^2), the pull of B on
-x, and the pull of A on y, and |v (y-a) - w (x-a)|^2 / (W_A - w + v) and the like for B, with a and b the means. The
-last two are small and easily bounded, so that for most pairs two pulls tell that they need not be measured.
+If x of cell A, with weight w, is swapped with y of B, with weight v, the SSE falls by
+w (|x-a|^2 - |x-b|^2), the pull of B on x, plus the pull of A on y, plus
+|v (y-a) - w (x-a)|^2 / (W_A - w + v) and the same for B, where a and b are the means. The last two
+terms are small and easy to bound, so for most pairs the two pulls show that the swap cannot help.
 """
 
 from typing import NamedTuple
@@ -15,7 +16,7 @@ import numpy as np
 
 from microcell.kernels._jit import ZERO, inner_kernel, kernel
 from microcell.kernels.arrays import Floats, Integers
-from microcell.kernels.exchange import LEAST_GAIN, Limits, carry_out, gain_of_moving
+from microcell.kernels.exchange import LEAST_GAIN, Limits, apply_exchange, gain_of_moving
 from microcell.kernels.groups import Blocks, worth
 from microcell.kernels.participation import join
 
@@ -23,7 +24,8 @@ __all__ = ["Odds", "exchange_within_limit", "find_odds", "make_odds"]
 
 
 class Odds(NamedTuple):
-    """How each cell of :class:`Blocks`, whose weights are participation, fails, with and without each member."""
+    """Failure of each cell of :class:`Blocks` with and without each member; weights are
+    participation."""
 
     absent: Floats
     """(G, cap): f, the failure if the member in this slot does not take part."""
@@ -32,16 +34,16 @@ class Odds(NamedTuple):
     failures: Floats
     """(G,)."""
     slopes: Floats
-    """(G,): by how much the failure changes for each unit of the participation of one more member."""
+    """(G,): change of the failure per unit of participation of one more member."""
     below: Floats
     """(cap + 1, k): scratch. P{K <= j} of the members from a slot on."""
     after: Floats
-    """(cap + 1,): scratch. P{0 < K < k} of them."""
+    """(cap + 1,): scratch. P{0 < K < k} of the same members."""
 
 
 @kernel
 def make_odds(count: int, cap: int, k: int) -> Odds:
-    """Room for the odds of ``count`` cells of ``cap`` members."""
+    """Allocate the odds of ``count`` cells of ``cap`` members."""
     return Odds(
         np.zeros((count, cap)),
         np.zeros((count, cap)),
@@ -54,13 +56,16 @@ def make_odds(count: int, cap: int, k: int) -> Odds:
 
 @kernel
 def find_odds(blocks: Blocks, cell: int, odds: Odds) -> None:
-    """The odds of a cell, from the distributions of the members before and after each (OUT: ``odds``). O(size k)."""
+    """Compute the odds of a cell from the members before and after each one (OUT: ``odds``).
+
+    O(size k).
+    """
     size, k = blocks.sizes[cell], odds.below.shape[1]
-    chances, p = blocks.weights[cell], np.zeros(k)
+    probabilities, p = blocks.weights[cell], np.zeros(k)
     p[0] = 1.0
     for i in range(size, -1, -1):
         if i < size:
-            join(p, chances[i])
+            join(p, probabilities[i])
         total, some = p[0], 0.0
         odds.below[i, 0] = total
         for j in range(1, k):
@@ -78,11 +83,11 @@ def find_odds(blocks: Blocks, cell: int, odds: Odds) -> None:
             absent += p[j] * rest[k - 1 - j]
             present += p[j] * rest[k - 2 - j]
         odds.absent[cell, i], odds.present[cell, i] = absent + p[k - 1] * rest[0], present
-        join(p, chances[i])
+        join(p, probabilities[i])
 
 
 class Pulls(NamedTuple):
-    """How the cell that is looked at pulls on the members of each cell near it."""
+    """How the current cell pulls on the members of each near cell."""
 
     pulls: Floats
     """(near, cap): v (|y-b|^2 - |y-a|^2)."""
@@ -91,9 +96,9 @@ class Pulls(NamedTuple):
     there: Floats
     """(near, cap): v |y-b|."""
     heaviest: Floats
-    """(near,): the greatest v."""
-    known: Integers
-    """(near,): the clock when these were found; 0 if they were not."""
+    """(near,): largest v."""
+    updated: Integers
+    """(near,): clock when these were computed; 0 if they were not."""
 
 
 @inner_kernel
@@ -109,7 +114,7 @@ def _make_pulls(near: int, cap: int) -> Pulls:
 
 @inner_kernel
 def _find_pulls(blocks: Blocks, a: int, b: int, t: int, pulls: Pulls) -> None:
-    """How a pulls on the members of b, the t-th cell near it (OUT: ``pulls``). O(size m)."""
+    """Compute how a pulls on the members of b, the t-th near cell (OUT: ``pulls``). O(size m)."""
     here, there, pull = pulls.here[t], pulls.there[t], pulls.pulls[t]
     here[:] = 0.0
     there[:] = 0.0
@@ -135,10 +140,10 @@ def _find_pulls(blocks: Blocks, a: int, b: int, t: int, pulls: Pulls) -> None:
 def exchange_within_limit(
     blocks: Blocks, near: Integers, limits: Limits, k: int, failure: float, passes: int
 ) -> int:
-    """Move and change records between near cells while that helps, each cell's failure staying within the limit.
+    """Move and swap records between near cells while every failure stays within the limit.
 
-    As :func:`exchange_until_none_helps`, the weights being participation (OUT: ``blocks``). O(m + size)
-    for a record and a near cell.
+    Like :func:`exchange_until_none_helps`, with participation as weights (OUT: ``blocks``). O(m +
+    size) per record and near cell.
     """
     count, m, cap = blocks.points.shape
     changed, looked = np.ones(count, dtype=np.int64), np.zeros((count, cap), dtype=np.int64)
@@ -150,7 +155,7 @@ def exchange_within_limit(
         before = done
         for a in range(count):
             slot = ZERO
-            pulls.known[:] = 0
+            pulls.updated[:] = 0
             while slot < blocks.sizes[a]:
                 last = looked[a, slot]
                 looked[a, slot] = clock
@@ -160,7 +165,7 @@ def exchange_within_limit(
                 if b >= 0:
                     clock += 1
                     changed[a] = changed[b] = clock
-                    carry_out(blocks, looked, a, slot, b, other)
+                    apply_exchange(blocks, looked, a, slot, b, other)
                     find_odds(blocks, a, odds)
                     find_odds(blocks, b, odds)
                     done += 1
@@ -185,10 +190,13 @@ def _best_exchange(
     last: int,
     place: Floats,
 ) -> tuple[int, int]:
-    """The best cell for the record in this slot, and the slot to change with there (-1: it moves); -1 if none helps."""
+    """Return the best cell for the record in this slot, and the slot to swap with (-1: move).
+
+    The cell is -1 if no exchange helps.
+    """
     point = place[0]
     point[:] = blocks.points[a, :, slot]
-    own = blocks.weights[a, slot]
+    weight = blocks.weights[a, slot]
     may_leave = blocks.sizes[a] > limits.least and odds.absent[a, slot] <= failure
     best, best_cell, best_slot = 0.0, -1, -1
     for t in range(near.shape[1]):
@@ -197,14 +205,14 @@ def _best_exchange(
             break
         if changed[a] <= last and changed[b] <= last:
             continue
-        if pulls.known[t] < max(changed[a], changed[b]):
+        if pulls.updated[t] < max(changed[a], changed[b]):
             _find_pulls(blocks, a, b, t, pulls)
-            pulls.known[t] = max(changed[a], changed[b])
+            pulls.updated[t] = max(changed[a], changed[b])
         least = max(best, LEAST_GAIN * (worth(blocks, a) + worth(blocks, b)))
         if (
             may_leave
             and blocks.sizes[b] < limits.most
-            and odds.failures[b] + own * odds.slopes[b] <= failure
+            and odds.failures[b] + weight * odds.slopes[b] <= failure
         ):
             inner = 0.0
             for j in range(len(point)):
@@ -213,14 +221,14 @@ def _best_exchange(
             if gain > least:
                 least = best = gain
                 best_cell, best_slot = b, -1
-        gain, s = _best_change(blocks, odds, pulls, failure, a, slot, b, t, place, least)
+        gain, s = _best_swap(blocks, odds, pulls, failure, a, slot, b, t, place, least)
         if s >= 0:
             best, best_cell, best_slot = gain, b, s
     return best_cell, best_slot
 
 
 @inner_kernel
-def _best_change(
+def _best_swap(
     blocks: Blocks,
     odds: Odds,
     pulls: Pulls,
@@ -232,19 +240,19 @@ def _best_change(
     place: Floats,
     least: float,
 ) -> tuple[float, int]:
-    """The greatest gain over ``least`` of changing the record with a member of b, and the member's slot; -1 if none."""
-    point, p, q = place[0], place[1], place[2]  # the record, and how it lies from the two means
-    own, without, with_it = blocks.weights[a, slot], odds.absent[a, slot], odds.present[a, slot]
+    """Return the largest gain above ``least`` of a swap with a member of b, and its slot or -1."""
+    point, p, q = place[0], place[1], place[2]  # the record, and its offsets from the two means
+    weight, without, with_it = blocks.weights[a, slot], odds.absent[a, slot], odds.present[a, slot]
     total_a, total_b = blocks.totals[a], blocks.totals[b]
     from_a, from_b = 0.0, 0.0
     for j in range(len(point)):
         p[j], q[j] = point[j] - blocks.sums[a, j] / total_a, point[j] - blocks.sums[b, j] / total_b
         from_a += p[j] * p[j]
         from_b += q[j] * q[j]
-    pull = own * (from_a - from_b)
-    here, there = own * np.sqrt(from_a), own * np.sqrt(from_b)
-    by_a, by_b = 1.0 / (total_a - own), 1.0 / (total_b - pulls.heaviest[t])
-    found = -1
+    pull = weight * (from_a - from_b)
+    here, there = weight * np.sqrt(from_a), weight * np.sqrt(from_b)
+    by_a, by_b = 1.0 / (total_a - weight), 1.0 / (total_b - pulls.heaviest[t])
+    best_slot = -1
     for s in range(blocks.sizes[b]):
         bound_a, bound_b = here + pulls.here[t, s], there + pulls.there[t, s]
         if pull + pulls.pulls[t, s] + bound_a * bound_a * by_a + bound_b * bound_b * by_b <= least:
@@ -252,19 +260,19 @@ def _best_change(
         v = blocks.weights[b, s]
         if (1.0 - v) * without + v * with_it > failure:
             continue
-        if (1.0 - own) * odds.absent[b, s] + own * odds.present[b, s] > failure:
+        if (1.0 - weight) * odds.absent[b, s] + weight * odds.present[b, s] > failure:
             continue
         square_a, square_b = 0.0, 0.0
         for j in range(len(point)):
             apart = blocks.points[b, j, s] - point[j]
-            square_a += (v * (apart + p[j]) - own * p[j]) ** 2
-            square_b += (v * (apart + q[j]) - own * q[j]) ** 2
+            square_a += (v * (apart + p[j]) - weight * p[j]) ** 2
+            square_b += (v * (apart + q[j]) - weight * q[j]) ** 2
         gain = (
             pull
             + pulls.pulls[t, s]
-            + square_a / (total_a - own + v)
-            + square_b / (total_b + own - v)
+            + square_a / (total_a - weight + v)
+            + square_b / (total_b + weight - v)
         )
         if gain > least:
-            least, found = gain, s
-    return least, found
+            least, best_slot = gain, s
+    return least, best_slot

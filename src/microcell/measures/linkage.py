@@ -9,7 +9,8 @@ from math import comb, sqrt
 import numpy as np
 
 from microcell.errors import DataError
-from microcell.kernels.linkage import count_links, distinct_rows
+from microcell.kernels.arrays import distinct_rows
+from microcell.kernels.linkage import count_links
 from microcell.kernels.trees import MOST_TREE_DIMENSIONS
 from microcell.measures.pairs import centre, read_categories, read_numbers, read_points, read_ranks
 from microcell.model import Column, Floats, Integers, Measure, Schema, Table

@@ -1,4 +1,4 @@
-"""From points to cells of k or more: the registered methods behind one door."""
+"""Methods that group points into cells of at least k, behind one function, :func:`partition`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,17 +14,18 @@ from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels._jit import predicate
 from microcell.kernels.arrays import sum_of_squares, total_sum_of_squares
 from microcell.kernels.groups import Rule
-from microcell.methods.auto import Choice, carry_out, check_effort, choose_method
+from microcell.methods.auto import Choice, check_effort, choose_method, run_choice
 from microcell.methods.dependence import check_dependence, extend
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.methods.quantization import MOST_POWER_CELLS, Quantization, pcl, power_cells, unpin
-from microcell.methods.registry import METHODS, Method, select
+from microcell.methods.registry import METHODS, REQUESTED, Method, select
 from microcell.methods.search import ROUNDS, refine_labels
 from microcell.model import Floats, Integers, Partition
 
 __all__ = [
     "METHODS",
     "MOST_POWER_CELLS",
+    "REQUESTED",
     "Method",
     "Quantization",
     "add_batch",
@@ -42,9 +43,8 @@ __all__ = [
     "unpin",
 ]
 
-_MODULES = [  # every file here registers its methods: a new one needs no line elsewhere
-    import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)
-]
+# Importing a module registers its methods, so a new one needs no other line of code.
+_MODULES = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
 
 
 def partition(
@@ -57,19 +57,33 @@ def partition(
     refine: bool = False,
     **options: Any,
 ) -> Partition:
-    """The cells of k or more that ``method`` makes of the rows of ``X``, a matrix of floats used as it is.
+    """Group the rows of a matrix into cells of at least k.
 
-    ``weights``, one positive number a row, weigh means. ``refine`` lets local search improve what the method made.
-    ``options`` are the method's own (``microcell methods`` lists them); that of "auto" is ``effort``: "fast",
-    "balanced" (the default), "best", or a number of seconds. The same seed gives the same labels, whatever the number
-    of threads, unless the time was limited.
+    Parameters
+    ----------
+    X
+        Points, one per row, used without further scaling.
+    k
+        Minimum number of records per cell.
+    method
+        "auto" or a registered method (``microcell methods`` lists them).
+    weights
+        One positive number per row, for weighted means.
+    seed
+        Random seed. The same seed gives the same labels, whatever the number of threads, unless
+        the time was limited.
+    refine
+        Improve the result by local search.
+    options
+        Options of the method. "auto" has one, ``effort``: "fast", "balanced" (the default), "best",
+        or a number of seconds.
 
     Examples
     --------
-    >>> p = partition([[2, 1], [3, 2], [3, 2], [20, 19], [21, 20]], k=2, method="mdav")
-    >>> p.labels
+    >>> cells = partition([[2, 1], [3, 2], [3, 2], [20, 19], [21, 20]], k=2, method="mdav")
+    >>> cells.labels
     array([1, 1, 1, 0, 0])
-    >>> p.sizes
+    >>> cells.sizes
     array([2, 3])
     """
     return partition_within(
@@ -88,45 +102,51 @@ def partition_within(
     refine: bool = False,
     **options: Any,
 ) -> Partition:
-    """The cells that :func:`partition` makes within each stratum (0, 1, ...), numbered through; efforts are shared.
+    """Do the same as :func:`partition` within each stratum (0, 1, ...); cells are numbered through.
 
-    The method and the reason told are those of the largest stratum.
+    Strata share the effort. The reported method and reason are those of the largest stratum.
     """
     check_k(k)
     check_method(method, {**options, "refine": refine})
     points = as_points(X)
     each = as_weights(weights, len(points))
     parts = _split(strata, len(points))
-    if min(map(len, parts)) < k:
+    smallest = min(map(len, parts))
+    if smallest < k:
         raise TooFewRecordsError(
-            f"{min(map(len, parts))} records cannot make a cell of k = {k}. Lower k, or add records; nothing was "
-            "released."
+            f"{smallest} records are too few for a cell of k = {k}. Lower k or add records; "
+            "nothing was released.",
+            code="guarantee.too_few_records",
+            k=int(k),
+            records=smallest,
         )
-    labels, done, told, most = (
-        np.empty(len(points), dtype=np.int64),
-        0,
-        Choice(method, "asked for"),
-        0,
-    )
+    labels = np.empty(len(points), dtype=np.int64)
+    n_cells = most = 0
+    reported = Choice(method, REQUESTED)
     for rows in parts:
-        own = varying(points if len(parts) == 1 else points[rows])
-        choice = choose_method(own, int(k), method, options, len(points))
-        if refine and choice.method != "univariate":  # which cannot be improved
+        part = varying(points if len(parts) == 1 else points[rows])
+        choice = choose_method(part, int(k), method, options, len(points))
+        if refine and choice.method != "univariate":  # which is optimal already
             choice = replace(choice, rounds=ROUNDS)
-        made, used = carry_out(own, int(k), choice, None if each is None else each[rows], seed)
-        labels[rows] = done + made
-        done += int(made.max()) + 1
+        part_weights = None if each is None else each[rows]
+        part_labels, used = run_choice(part, int(k), choice, part_weights, seed)
+        labels[rows] = n_cells + part_labels
+        n_cells += int(part_labels.max()) + 1
         if len(rows) > most:
-            told, most = used, len(rows)
-    return Partition(labels, int(k), method=told.method, reason=told.why)
+            reported, most = used, len(rows)
+    return Partition(labels, int(k), method=reported.method, reason=reported.reason)
 
 
 def _split(strata: Integers | None, n: int) -> list[Integers]:
-    """The rows of each stratum."""
+    """Return the rows of each stratum."""
     if strata is None:
         return [np.arange(n)]
     if len(strata) != n:
-        raise OptionError(f"strata must be {n} numbers, one a row, not {len(strata)}.")
+        raise OptionError(
+            f"strata must have one number per row ({n}), not {len(strata)}.",
+            code="option.invalid",
+            option="strata",
+        )
     return np.split(np.argsort(strata, kind="stable"), np.cumsum(np.bincount(strata))[:-1])
 
 
@@ -140,10 +160,11 @@ def refine(
     traits: ArrayLike | None = None,
     allowed: Callable[[Floats], bool] | None = None,
 ) -> Partition:
-    """The partition improved by local search: never more distortion, cells of k to 2k-1.
+    """Improve a partition by local search; the distortion never rises.
 
-    ``allowed`` is a further condition on cells: a function of the members' rows of ``traits``, a matrix of numbers,
-    that numba can compile. The cells given must keep it; every change does, and sizes are then limited from below only.
+    Cells end with k to 2k-1 records. ``allowed`` is an additional condition on cells: a function of
+    the members' rows of ``traits``, a numeric matrix, that numba can compile. The initial cells
+    must satisfy it, every change preserves it, and cells then have no maximum size.
 
     Examples
     --------
@@ -158,38 +179,53 @@ def refine(
     start = Partition(np.asarray(labels), int(k))
     if len(start.labels) != len(points):
         raise OptionError(
-            f"labels must be {len(points)} cell numbers, one a row, not {len(start.labels)}."
+            f"labels must have one cell number per row ({len(points)}), not {len(start.labels)}.",
+            code="option.invalid",
+            option="labels",
         )
     each, rule = as_weights(weights, len(points)), _as_rule(traits, allowed, start.labels)
-    found = refine_labels(points, start.labels, int(k), weights=each, seed=seed, rule=rule)
-    return Partition(found, int(k), method="refine", reason="requested")
+    refined = refine_labels(points, start.labels, int(k), weights=each, seed=seed, rule=rule)
+    return Partition(refined, int(k), method="refine", reason=REQUESTED)
 
 
 def _as_rule(
     traits: ArrayLike | None, allowed: Callable[[Floats], bool] | None, labels: Integers
 ) -> Rule | None:
-    """The rule, refused if it cannot be compiled or if the cells given break it."""
+    """Compile the rule, and check that the initial cells satisfy it."""
     if traits is None and allowed is None:
         return None
     if traits is None or allowed is None:
         raise OptionError(
-            "traits and allowed go together: allowed is a function of the traits of a cell's members."
+            "traits and allowed must be given together: allowed is a function of the traits of a "
+            "cell's members.",
+            code="option.conflict",
+            option="traits",
         )
     values = np.ascontiguousarray(
-        as_reals(traits, "traits must be a matrix of numbers, one row a record.")
+        as_reals(traits, "traits must be a matrix of numbers with a row per record.")
     )
     if values.ndim != 2 or len(values) != len(labels) or values.shape[1] == 0:
-        raise OptionError(f"traits must be a matrix of {len(labels)} rows, one a record.")
+        raise OptionError(
+            f"traits must be a matrix with a row per record ({len(labels)}).",
+            code="option.invalid",
+            option="traits",
+        )
     try:
         rule = Rule(values, predicate(allowed))
     except Exception as error:
         raise OptionError(
-            f"numba cannot compile the function allowed: {type(error).__name__}."
+            f"numba cannot compile the function allowed: {type(error).__name__}.",
+            code="option.invalid",
+            option="allowed",
         ) from error
     broken = sum(not allowed(values[labels == cell]) for cell in np.unique(labels))
     if broken:
         raise OptionError(
-            f"{broken} of the cells given break the rule. Refinement keeps a rule; it cannot mend it."
+            f"{broken} of the initial cells violate the rule. Refinement can preserve a rule but "
+            "not establish it.",
+            code="option.invalid",
+            option="allowed",
+            cells=broken,
         )
     return rule
 
@@ -197,10 +233,10 @@ def _as_rule(
 def distortion(
     X: ArrayLike, labels: ArrayLike | Partition, *, weights: ArrayLike | None = None
 ) -> float:
-    """D = SSE / SST of the rows of ``X`` as given: 0 if cells hold equal records, 1 if one cell holds all.
+    """Return D = SSE / SST: 0 if the records of each cell are equal, 1 for a single cell.
 
-    ``labels`` is a partition, or a cell number for each row. Where all records are equal nothing can be lost, and D is
-    0. Time O(n m + n log n).
+    ``labels`` is a partition, or a cell number per row of ``X``, which is used without further
+    scaling. D is 0 if all records are equal. Time O(n m + n log n).
 
     Examples
     --------
@@ -211,40 +247,54 @@ def distortion(
     cells = _as_cell_numbers(
         labels.labels if isinstance(labels, Partition) else labels, len(points)
     )
-    given = as_weights(weights, len(points))
-    each = np.ones(len(points)) if given is None else given
+    checked = as_weights(weights, len(points))
+    each = np.ones(len(points)) if checked is None else checked
     total = total_sum_of_squares(points, each)
     return 0.0 if total == 0 else sum_of_squares(points, cells, each) / total
 
 
 def _as_cell_numbers(labels: ArrayLike, n: int) -> Integers:
-    """The cells of the rows, numbered 0, 1, 2, ... whatever the numbers given."""
-    wanted = f"labels must be {n} cell numbers of 0 or more, one a row."
+    """Renumber the cells of the rows to 0, 1, 2, ..."""
+    error = OptionError(
+        f"labels must have one cell number of at least 0 per row ({n}).",
+        code="option.invalid",
+        option="labels",
+    )
     try:
-        given = np.asarray(labels)
-        values = given if given.dtype.kind in "iu" else as_reals(labels, wanted)
-    except ValueError:  # words, or rows of different lengths
-        raise OptionError(wanted) from None
-    if (
-        values.shape != (n,)
-        or not (np.isfinite(values) & (values >= 0) & (values == np.floor(values))).all()
-    ):
-        raise OptionError(wanted)
+        array = np.asarray(labels)
+        values = array if array.dtype.kind in "iu" else as_reals(labels, str(error))
+    except ValueError:  # text, or rows of different lengths
+        raise error from None
+    if values.shape != (n,):
+        raise error
+    if not (np.isfinite(values) & (values >= 0) & (values == np.floor(values))).all():
+        raise error
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def check_method(method: str, options: Mapping[str, Any]) -> None:
-    """Refuse a method that is not registered, and options that it does not have."""
+    """Raise OptionError for an unknown method, or for options that it does not have."""
     if not isinstance(method, str):
-        raise OptionError(f"method must be the name of one, not {type(method).__name__}.")
-    own = {name: value for name, value in options.items() if name != "refine"}
+        raise OptionError(
+            f"method must be the name of a method, not {type(method).__name__}.",
+            code="option.wrong_type",
+            option="method",
+        )
+    if not isinstance(options.get("refine", False), bool):
+        raise OptionError(
+            "refine must be true or false.", code="option.wrong_type", option="refine"
+        )
+    own_options = {name: value for name, value in options.items() if name != "refine"}
     if method != "auto":
-        select(method).check_options(own)
-    for name, value in own.items() if method == "auto" else ():
+        select(method).check_options(own_options)
+        return
+    for name, value in own_options.items():
         if name != "effort":
             raise OptionError(
-                f"Method 'auto' has no option {name!r}, only effort. Name the method that it is for."
+                f"Method 'auto' has no option {name!r}, only effort. Name the method that the "
+                "option is for.",
+                code="option.unsupported",
+                option=name,
+                method="auto",
             )
         check_effort(value)
-    if not isinstance(options.get("refine", False), bool):
-        raise OptionError("refine must be true or false.")

@@ -1,4 +1,4 @@
-"""Annealing: search for the least distortion by random exchanges that may also cost, ever less as the search cools."""
+"""Simulated annealing: random exchanges, at first also ones that raise the distortion."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,29 +19,29 @@ from microcell.model import Floats, Integers
 __all__ = [
     "COOL",
     "LARGE",
-    "Plan",
+    "Budget",
     "Pool",
     "anneal",
     "cool_down",
+    "default_steps",
     "search_copies",
-    "steps_in",
-    "usual_steps",
-    "warmth",
+    "start_temperature",
+    "steps_within",
 ]
 
 COOL = 0.055
-"""The temperature at the end, in units of the mean SSE per record at the start."""
+"""Final temperature, in units of the initial mean SSE per record."""
 
 _LEAST, _MOST = 150.0, 26_000.0
-"""Steps for each record of a usual search: with fewer, annealing is not worth its while."""
+"""Bounds of the default steps per record; annealing with fewer is not worthwhile."""
 
 _ANY_SIZE = 10_000.0
-"""Steps for each of a thousand records, however large cells are."""
+"""Steps per record for a thousand records, whatever the size of cells."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Steps for each record; if an end is given it comes then, however many steps that allows."""
+class Budget:
+    """Annealing steps per record, or an end time, which takes precedence."""
 
     steps: float
     end: float | None
@@ -51,41 +51,42 @@ class Plan:
         """Seconds until the end."""
         return np.inf if self.end is None else max(0.0, self.end - monotonic())
 
-    def part(self, share: float, of_left: float, copies: int) -> "Plan":
-        """The plan for a share of the steps, which so many copies have in common, and a share of the time left."""
+    def part(self, share: float, of_left: float, copies: int) -> "Budget":
+        """Return a share of the steps, divided among ``copies``, or a share of the time left."""
         end = None if self.end is None else monotonic() + of_left * self.left
-        return Plan(share * self.steps / copies, end)
+        return Budget(share * self.steps / copies, end)
 
 
-def usual_steps(n: int, k: int) -> float:
-    """Steps for each record that take a few seconds in all: more for small cells, of which there are many."""
+def default_steps(n: int, k: int) -> float:
+    """Return steps per record that take a few seconds in all: more for small, numerous cells."""
     return float(
         round(np.clip(max(1.1e5 / k, _ANY_SIZE) * (1000 / max(n, 1000)) ** 1.2, _LEAST, _MOST))
     )
 
 
-def warmth(steps: float) -> float:
-    """How warm a search begins: the more steps there are for each record, the warmer."""
+def start_temperature(steps: float) -> float:
+    """Return the initial temperature, which is higher for more steps per record."""
     return float(np.clip(0.25 * (steps / 300) ** 0.19, 0.15, 0.75))
 
 
 def cool_down(
     search: Search,
-    plan: Plan,
+    budget: Budget,
     warm: float | Floats,
     cool: float | Floats,
     *,
     keep_best: bool = True,
 ) -> None:
-    """Let the search cool as planned; it ends with the best found, even if interrupted.
+    """Anneal within the budget and end with the best partition, even if interrupted.
 
-    Temperatures are for all, or one for each copy. Without ``keep_best`` it ends where it then is.
+    Temperatures are for all copies or one per copy. Without ``keep_best`` the search keeps its last
+    state.
     """
     best, best_sse = search.labels, search.sse
     try:
-        for share, until, steps in _schedule(plan):
+        for share, until, steps in _schedule(budget):
             distortion = best_sse / max(search.total, 1e-300)
-            progress.report(f"searching, distortion {distortion:.6f}", int(1000 * share), 1000)
+            progress.report(f"annealing, distortion {distortion:.6f}", int(1000 * share), 1000)
             search.anneal(steps, *(warm * (cool / warm) ** passed for passed in (share, until)))
             if search.sse < best_sse:
                 best, best_sse = search.labels, search.sse
@@ -94,22 +95,23 @@ def cool_down(
             search.combine(best)
 
 
-def _schedule(plan: Plan) -> Iterator[tuple[float, float, float]]:
-    """For each round: the share of the search that is done, that after the round, and the steps for each record."""
-    steps = plan.steps
+def _schedule(budget: Budget) -> Iterator[tuple[float, float, float]]:
+    """Yield, for each round, the share done before and after it, and its steps per record."""
+    steps = budget.steps
     rounds = (
         max(1, int(np.ceil(min(40.0, steps / 50))), int(np.ceil(min(steps, 1e9) / 1000)))
         if steps
         else 0
     )
-    if plan.end is None:
+    if budget.end is None:
         for done in range(rounds):
             yield done / rounds, (done + 1) / rounds, steps / rounds
         return
-    begun, budget = monotonic(), max(plan.left, 1e-9)
+    begun = monotonic()
+    duration = max(budget.left, 1e-9)
     each = float(np.clip(steps / max(rounds, 1), 50, 1000))
     for done in count():
-        share = (monotonic() - begun) / budget
+        share = (monotonic() - begun) / duration
         if share >= 1:
             return
         yield share, min(1.0, share * (1 + 1 / done) if done else share), each
@@ -123,25 +125,25 @@ class Pool:
         self._costs: dict[bytes, float] = {}
 
     def add(self, labels: Integers) -> None:
-        """Take in the cells of a partition."""
+        """Add the cells of a partition."""
         costs = np.bincount(labels, weights=squared_residuals(self._X, labels, self._weights))
         self._costs.update(zip(_keys(labels), costs.tolist(), strict=True))
 
     def combine(self, labels: Integers, seconds: float = np.inf) -> Integers:
-        """The best partition found among those made of these cells and of those of ``labels``, which may be it.
+        """Return the best partition made of pooled cells and those of ``labels``.
 
-        With ``seconds`` the solver ends in time, and the result depends on the machine.
+        With a time limit the result depends on the machine.
         """
         self.add(labels)
-        own = set(_keys(labels))
-        known = np.flatnonzero([key in own for key in self._costs])
+        keys = set(_keys(labels))
+        incumbent = np.flatnonzero([key in keys for key in self._costs])
         costs = np.array(list(self._costs.values()))
-        total = costs[known].sum()
-        if total == 0 or len(known) == len(costs):
+        total = costs[incumbent].sum()
+        if total == 0 or len(incumbent) == len(costs):
             return labels
         cells = [np.frombuffer(key, dtype=np.int64) for key in self._costs]
-        chosen = cover_once(cells, costs / total, known, seconds)
-        if np.array_equal(chosen, known):
+        chosen = cover_once(cells, costs / total, incumbent, seconds)
+        if np.array_equal(chosen, incumbent):
             return labels
         combined = np.empty_like(labels)
         for cell, which in enumerate(chosen):
@@ -150,85 +152,96 @@ class Pool:
 
 
 def _keys(labels: Integers) -> list[bytes]:
-    """The records of each cell, in order, as a key."""
+    """Return the sorted records of each cell as a key."""
     members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
     return [rows.astype(np.int64).tobytes() for rows in members]
 
 
 EACH, MOST = 2500, 64
-"""Steps for each record of a copy, times k, and the most copies: larger cells take longer to settle."""
+"""Steps per record and k of each copy (larger cells take longer to settle), and the most copies."""
 
 FIRST = 0.1
-"""The most of the search that goes to a usual one, which comes first: a long one is not to end with more distortion."""
+"""Maximum share of the budget for the default search that comes first, so that a long search never
+ends with more distortion than a short one.
+"""
 
 MANY, FEW = 0.4, 0.5
-"""The share of the search for many copies; that for two, where the cells of many do not go together."""
+"""Share of the budget for many copies, and for two where the cells of many do not combine."""
 
 WHERE_FEW_END = 0.02
-"""How cool two copies become: nothing but themselves makes up for what they leave undone."""
+"""Final temperature of two copies, which nothing refines afterwards."""
 
 AGAIN, TURNS, EACH_TURN = 0.2, 3, 0.06
-"""How warm copies begin again at the best found, how often, and the share of the search for each time."""
+"""Restarts from the best: initial temperature, number, and share of the budget for each."""
 
 WARMEST = 2.5
-"""How much warmer the last of many copies begins than the first: copies that are too alike combine into nothing new."""
+"""Initial temperature of the last copy relative to the first; copies that are too similar combine
+into nothing new.
+"""
 
 FIRST_OF_TIME, COMBINING_OF_TIME, TURNS_OF_TIME = FIRST / 2, 1 / 6, 0.6
-"""Where there is a time to fill, shares of what is left of it: for the usual search, which is not to use up its share
-where steps are slow; for the first combination; and for all turns together, half of the rest going to combinations."""
+"""With a time limit, shares of the time left: for the default search, which must not use up its
+share where steps are slow; for the first combination; and for all restarts together, half of the
+rest going to combinations.
+"""
 
 _GAIN = 1e-5
-"""A gain below this share is none."""
+"""Relative gains below this count as none."""
 
 
-def search_copies(best: Search, X: Floats, weights: Floats | None, plan: Plan, seed: int) -> None:
-    """Search for less than the best, which becomes what is found.
+def search_copies(
+    best: Search, X: Floats, weights: Floats | None, budget: Budget, seed: int
+) -> None:
+    """Search for less distortion than ``best``, which becomes the result.
 
-    First comes a usual search. Then many copies are annealed for a short time, and the best partition made of any of
-    their cells is sought. If that finds none, as with larger cells, two are annealed for long. Then all begin again at
-    the best, less warm, a few times, and their cells go into the next combination; without a time to fill, that ends
-    when it brings nothing.
+    A default search comes first. Then many copies are annealed briefly, and the best partition made
+    of any of their cells is sought. If that gives nothing, as with larger cells, two copies are
+    annealed for long. Then all restart from the best at a lower temperature, a few times, and their
+    cells enter the next combination; without a time limit this ends when it gives nothing.
     """
     each = np.ones(len(X)) if weights is None else weights
     k, start = best.least, best.labels
-    first = plan.part(min(FIRST, usual_steps(len(X), k) / plan.steps), FIRST_OF_TIME, 1)
-    cool_down(best, first, warmth(first.steps), COOL)
+    first = budget.part(min(FIRST, default_steps(len(X), k) / budget.steps), FIRST_OF_TIME, 1)
+    cool_down(best, first, start_temperature(first.steps), COOL)
     pool = Pool(X, each)
-    many = int(np.clip(MANY * plan.steps / (EACH * k), 2, MOST))
+    many = int(np.clip(MANY * budget.steps / (EACH * k), 2, MOST))
     cool, apart = COOL, np.geomspace(1, WARMEST, many)
-    copies = _copies(X, start, k, each, many, seed)
-    part = plan.part(min(MANY, many * EACH * k / plan.steps), MANY, many)
-    _go_on(copies, part, warmth(part.steps) * apart, cool, best, pool)
-    together = _combine(best, pool, COMBINING_OF_TIME * plan.left)
-    if not together:
+    copies = _search_in_copies(X, start, k, each, many, seed)
+    part = budget.part(min(MANY, many * EACH * k / budget.steps), MANY, many)
+    _anneal_copies(copies, part, start_temperature(part.steps) * apart, cool, best, pool)
+    combines = _combine(best, pool, COMBINING_OF_TIME * budget.left)
+    if not combines:
         many = 2
         cool, apart = WHERE_FEW_END, np.ones(many)
-        copies = _copies(X, start, k, each, many, seed + 1)
-        part = plan.part(FEW, FEW / (1 - MANY), many)
-        _go_on(copies, part, warmth(part.steps) * apart, cool, best, pool)
+        copies = _search_in_copies(X, start, k, each, many, seed + 1)
+        part = budget.part(FEW, FEW / (1 - MANY), many)
+        _anneal_copies(copies, part, start_temperature(part.steps) * apart, cool, best, pool)
     for turns in range(TURNS, 0, -1):
         before = best.sse
         copies.begin_at(_repeat(best.labels, many))
-        _go_on(
+        _anneal_copies(
             copies,
-            plan.part(EACH_TURN, TURNS_OF_TIME / turns, many),
+            budget.part(EACH_TURN, TURNS_OF_TIME / turns, many),
             AGAIN * apart,
             cool,
             best,
             pool,
         )
-        _combine(best, pool, plan.left / (2 * turns))
-        if together and plan.end is None and best.sse >= (1 - _GAIN) * before:
+        _combine(best, pool, budget.left / (2 * turns))
+        if combines and budget.end is None and best.sse >= (1 - _GAIN) * before:
             break
 
 
-def _go_on(copies: Search, plan: Plan, warm: Floats, cool: float, best: Search, pool: Pool) -> None:
-    """Let the copies cool, and take in what they come to, even if interrupted.
+def _anneal_copies(
+    copies: Search, budget: Budget, warm: Floats, cool: float, best: Search, pool: Pool
+) -> None:
+    """Anneal the copies and pool their results, even if interrupted.
 
-    They need not keep the best they have seen: where that is what they began at, nothing new would come of them.
+    They do not keep the best they have seen: if that is where they started, nothing new would
+    result.
     """
     try:
-        cool_down(copies, plan, warm, cool, keep_best=False)
+        cool_down(copies, budget, warm, cool, keep_best=False)
     finally:
         for labels in map(compact, np.split(copies.labels, copies.copies)):
             pool.add(labels)
@@ -236,17 +249,17 @@ def _go_on(copies: Search, plan: Plan, warm: Floats, cool: float, best: Search, 
 
 
 def _combine(best: Search, pool: Pool, seconds: float) -> bool:
-    """Whether the cells of many go together into something better, which the best then is."""
-    progress.report(
-        f"combining what was found, distortion {best.sse / max(best.total, 1e-300):.6f}"
-    )
+    """Combine pooled cells into ``best``; return whether that lowers the SSE."""
+    progress.report(f"combining partitions, distortion {best.sse / max(best.total, 1e-300):.6f}")
     before = best.sse
     best.combine(pool.combine(best.labels, seconds))
     return best.sse < (1 - _GAIN) * before
 
 
-def _copies(X: Floats, labels: Integers, k: int, weights: Floats, copies: int, seed: int) -> Search:
-    """A search of so many copies of the table, each of which begins at these labels."""
+def _search_in_copies(
+    X: Floats, labels: Integers, k: int, weights: Floats, copies: int, seed: int
+) -> Search:
+    """Return a search over this many copies of the table, each starting at these labels."""
     return Search(
         np.tile(X, (copies, 1)),
         _repeat(labels, copies),
@@ -258,41 +271,42 @@ def _copies(X: Floats, labels: Integers, k: int, weights: Floats, copies: int, s
 
 
 def _repeat(labels: Integers, copies: int) -> Integers:
-    """The labels of so many copies."""
+    """Return the labels of this many copies."""
     return np.concatenate([labels + turn * (labels.max() + 1) for turn in range(copies)])
 
 
 LARGE, MACROCELL = 60_000, 8_000
-"""A larger table starts from MDAV within macrocells of so many records; the search mends what that cuts apart."""
+"""Larger tables start from MDAV in macrocells of this size; the search repairs their borders."""
 
 _LONG = 100_000
-"""Steps for each record that make a long search."""
+"""Steps per record from which on a search is long."""
 
 WHOLE = 1500
-"""A table of at most so many cells is then searched as a whole, in copies, rather than in regions."""
+"""Up to this many cells a long search treats the table as a whole, in copies, not in regions."""
 
 _LAST = 100.0
-"""Steps for each record without any heat, at the end."""
+"""Final steps per record without heat."""
 
 _ROUNDS = 3
-"""Of refinement after that, for tables that were searched in many regions."""
+"""Refinement rounds after that, for tables that were searched in many regions."""
 
 _REFINING = 0.85
-"""The share of a time budget after which the search ends and what it found is refined."""
+"""Share of a time limit after which annealing ends and refinement starts."""
 
 
-def steps_in(seconds: float, n: int) -> float:
-    """Steps for each record that so many seconds allow, roughly: it tells how warm a search should begin."""
+def steps_within(seconds: float, n: int) -> float:
+    """Estimate how many steps per record the seconds allow, to set the initial temperature."""
     return (6e6 if n <= LARGE else 2e6) * seconds / n
 
 
 @partitioner(
     "anneal",
-    summary="MDAV, then random exchanges between near cells, at first also worse ones: best for small cells",
+    summary="MDAV, then random exchanges between near cells, at first also worse ones: best for "
+    "small cells",
     sizes="k to 2k-1",
-    cost="n^2 / k distances (n beyond 60,000 records), then steps for each record",
-    source="simulated annealing, with a temperature of its own for each record",
-    chance=True,
+    cost="n^2 / k distances (n beyond 60,000 records), then the steps per record",
+    source="simulated annealing with a temperature per record",
+    randomized=True,
 )
 def anneal(
     X: Floats,
@@ -303,15 +317,16 @@ def anneal(
     steps: float = 10_000.0,
     seconds: float | None = None,
 ) -> Integers:
-    """Labels of the least distortion found by simulated annealing, from MDAV.
+    """Return labels of low distortion by simulated annealing, starting from MDAV.
 
-    A step picks a record and another near it, and lets the one move to the other's cell, or change places with a
-    member of it; now and then a cell dissolves or a new one arises. What costs is accepted with a probability that
-    falls as the search cools. ``steps`` is how many are tried for each record; with ``seconds`` all lasts that long
-    instead, and the result depends on the machine. Ctrl-C ends the search with the best found so far. The
-    cost of a step, O(m), does not depend on n.
+    A step picks a record and another one near it, and lets the first move to the other's cell or
+    swap with a member of it; occasionally a cell dissolves or a new one is created. Steps that
+    raise the SSE are accepted with a probability that falls as the search cools. ``steps`` is the
+    number of tries per record. With ``seconds`` the search lasts that long instead, and the result
+    depends on the machine. Ctrl-C ends the search with the best partition so far. A step costs
+    O(m), independent of n.
     """
-    _check(steps, seconds)
+    _check_limits(steps, seconds)
     started = monotonic()
     labels = mdav(
         X,
@@ -320,19 +335,22 @@ def anneal(
         seed=seed,
         macrocells=max(MACROCELL, 20 * k) if len(X) > LARGE else None,
     )
-    expected = steps if seconds is None else steps_in(seconds, len(X))
+    expected = steps if seconds is None else steps_within(seconds, len(X))
     search = Search(X, labels, k, weights, seed)
     if search.cells == 1 or search.sse == 0:
         return search.labels
     try:
         if len(X) // k <= WHOLE and expected >= _LONG:
-            search_copies(search, X, weights, Plan(expected, _end(started, seconds)), seed)
+            search_copies(search, X, weights, Budget(expected, _end_time(started, seconds)), seed)
         else:
             cool_down(
-                search, Plan(expected, _end(started, seconds, _REFINING)), warmth(expected), COOL
+                search,
+                Budget(expected, _end_time(started, seconds, _REFINING)),
+                start_temperature(expected),
+                COOL,
             )
     except KeyboardInterrupt:
-        progress.report("stopped: going on with the best found")
+        progress.report("interrupted: continuing with the best partition so far")
     if search.cells <= WHOLE:
         search.anneal(_LAST, 0.0, 0.0)
         return search.labels
@@ -342,13 +360,17 @@ def anneal(
     )
 
 
-def _end(started: float, seconds: float | None, share: float = 1.0) -> float | None:
+def _end_time(started: float, seconds: float | None, share: float = 1.0) -> float | None:
     return None if seconds is None else started + share * seconds
 
 
-def _check(steps: float, seconds: float | None) -> None:
+def _check_limits(steps: float, seconds: float | None) -> None:
     for name, value in (("steps", steps), ("seconds", seconds)):
         if value is not None and not (
             isinstance(value, (int, float, np.integer, np.floating)) and 0 <= value < np.inf
         ):
-            raise OptionError(f"{name} must be a number of 0 or more, not {value!r}.")
+            raise OptionError(
+                f"{name} must be a number of at least 0, not {value!r}.",
+                code="option.out_of_range",
+                option=name,
+            )

@@ -1,4 +1,4 @@
-"""Recursive splits: a quick start for tables of any size."""
+"""Recursive bisection: a fast start for tables of any size."""
 
 from itertools import pairwise
 
@@ -13,15 +13,16 @@ __all__ = ["bisect", "runs_as_labels", "split_large_cells"]
 
 @partitioner(
     "bisect",
-    summary="splits the table across its principal axis, and each part again, down to cells",
+    summary="splits the table along its principal axis, and each part again, down to cells",
     sizes="k to 2k-1",
     cost="n log n steps",
     source="recursive bisection",
 )
 def bisect(X: Floats, k: int, *, weights: Floats | None, seed: int) -> Integers:
-    """Labels by recursive splits at a multiple of k across the principal axis, down to cells of k to 2k-1.
+    """Return labels by recursive splits along the principal axis, down to cells of k to 2k-1.
 
-    A start rather than an end: cells are long. Time O(n m log n), memory O(n). ``weights`` do not matter to it.
+    Splits are at multiples of k. Cells are elongated, so this is a starting point rather than a
+    result. ``weights`` are ignored. Time O(n m log n), memory O(n).
     """
     rows = np.arange(len(X))
     starts = bisect_rows(X, rows, k, 2 * k - 1)
@@ -29,14 +30,14 @@ def bisect(X: Floats, k: int, *, weights: Floats | None, seed: int) -> Integers:
 
 
 def runs_as_labels(rows: Integers, starts: Integers) -> Integers:
-    """The number of the run that each row is in."""
+    """Return the number of the run that each row is in."""
     labels = np.empty(len(rows), dtype=np.int64)
     labels[rows] = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     return labels
 
 
 def split_large_cells(X: Floats, labels: Integers, k: int) -> Integers:
-    """The labels with every cell of 2k or more split by bisection, which never raises the distortion."""
+    """Bisect every cell of at least 2k records, which never raises the distortion."""
     sizes = np.bincount(labels)
     out, free = labels.copy(), len(sizes)
     large = np.flatnonzero((sizes >= 2 * k)[labels])

@@ -1,41 +1,49 @@
-"""Boxes for a survey on paper: recursive splitting under a limit on failures, at bounds that a person can read."""
+"""Boxes for a survey on paper: recursive splits under a failure limit, at readable bounds."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import count
 from math import ceil, floor, inf, isfinite, ldexp, log10, nextafter, sqrt
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import progress
-from microcell._validation import as_reals, as_weights, check_k, read_points
+from microcell._validation import as_weights, check_k, read_points
 from microcell.cells import BoxCells
 from microcell.cells.boxes import EXACT, THRESHOLDS, coordinate_of, positions_of
-from microcell.errors import DataError, GuaranteeError, OptionError, TooFewRecordsError
+from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels.arrays import centroids
 from microcell.kernels.participation import failures_along, failures_of_cells, gains_along
-from microcell.methods.candidates import size_for_participation
+from microcell.methods.candidates import (
+    check_failure,
+    check_participation,
+    size_for_participation,
+    too_few_candidates,
+)
 from microcell.model import EncodedColumn, Encoding, Floats, Integers
 
 __all__ = ["Cut", "Cutter", "make_boxes", "round_dates", "round_numbers", "round_wholes"]
 
 MOST = 400
-"""So many round numbers of one level are looked at, those in the middle."""
+"""Maximum number of round values of one level to examine, those in the middle."""
 
 _MONTHS = (120, 60, 12, 6, 3, 1)
 _SECONDS = (86_400, 43_200, 21_600, 3_600, 1_800, 900, 60, 1)
-_A_SECOND = {"D": 0, "s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_UNITS_PER_SECOND = {"D": 0, "s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def round_numbers(low: float, high: float) -> Iterator[list[float]]:
-    """Lists of round numbers from ``low`` to ``high``: multiples of 1, then 1/2, then 1/5 of ever smaller powers of 10.
+    """Yield lists of round numbers from ``low`` to ``high``, the roundest first.
+
+    They are multiples of 1, then 1/2, then 1/5 of smaller and smaller powers of 10.
 
     Examples
     --------
-    >>> [found for found in round_numbers(31.7, 36.2) if found][0]
+    >>> [numbers for numbers in round_numbers(31.7, 36.2) if numbers][0]
     [35.0]
     """
     if not (isfinite(low) and isfinite(high) and low <= high):
@@ -45,7 +53,7 @@ def round_numbers(low: float, high: float) -> Iterator[list[float]]:
         ceil(log10(largest)), floor(log10(max(high - low, largest * 1e-16, 1e-300))) - 3, -1
     ):
         for part in (10, 5, 2):
-            # Written out and read, so that 0.1 is 0.1 and not three times a third of it.
+            # Parsed from text, so that 0.1 is exactly the float 0.1.
             yield [
                 float(f"{count * part}e{power - 1}")
                 for count in _multiples(low, high, part * 10.0 ** (power - 1))
@@ -53,11 +61,11 @@ def round_numbers(low: float, high: float) -> Iterator[list[float]]:
 
 
 def round_wholes(low: int, high: int) -> Iterator[list[int]]:
-    """Lists of round whole numbers from ``low`` to ``high``.
+    """Yield lists of round integers from ``low`` to ``high``, the roundest first.
 
     Examples
     --------
-    >>> [found for found in round_wholes(12_340, 12_680) if found][0]
+    >>> [numbers for numbers in round_wholes(12_340, 12_680) if numbers][0]
     [12500]
     """
     power = 10 ** len(str(max(abs(low), abs(high), 1)))
@@ -69,13 +77,15 @@ def round_wholes(low: int, high: int) -> Iterator[list[int]]:
 
 
 def round_dates(column: EncodedColumn, low: int, high: int) -> Iterator[list[int]]:
-    """Lists of round dates or times between two counts of the column's unit: decades, years, months, days, hours, ...
+    """Yield lists of round dates or times between two counts of the column's unit.
+
+    Decades come first, then years, months, days, hours and so on.
 
     Examples
     --------
     >>> from datetime import date
     >>> birth = EncodedColumn("birth", "datetime", ("birth",), "date", "D")
-    >>> days = [found for found in round_dates(birth, -3000, -2000) if found][0]
+    >>> days = [days for days in round_dates(birth, -3000, -2000) if days][0]
     >>> [str(date.fromordinal(date(1970, 1, 1).toordinal() + day)) for day in days]
     ['1962-01-01', '1963-01-01', '1964-01-01']
     """
@@ -83,7 +93,7 @@ def round_dates(column: EncodedColumn, low: int, high: int) -> Iterator[list[int
     if column.storage in ("date", "datetime"):
         for step in _MONTHS:
             yield _first_days(low, high, step, unit)
-    seconds = _A_SECOND[unit]
+    seconds = _UNITS_PER_SECOND[unit]
     if not seconds:
         yield _steps(low, high, 1)
         return
@@ -93,11 +103,11 @@ def round_dates(column: EncodedColumn, low: int, high: int) -> Iterator[list[int
 
 
 def _first_days(low: int, high: int, step: int, unit: str) -> list[int]:
-    """The first moments of months that are multiples of ``step`` months from 1970."""
+    """Return the first moments of months that are multiples of ``step`` months from 1970."""
     ends: Any = np.array([low, high], dtype=f"M8[{unit}]").astype("M8[M]").astype(np.int64)
     months = np.arange(ends[0] // step * step, ends[1] + step, step)
-    found = months.astype("M8[M]").astype(f"M8[{unit}]").astype(np.int64)
-    return _middle(found[(found >= low) & (found <= high)].tolist())
+    moments = months.astype("M8[M]").astype(f"M8[{unit}]").astype(np.int64)
+    return _middle(moments[(moments >= low) & (moments <= high)].tolist())
 
 
 def _steps(low: int, high: int, step: int) -> list[int]:
@@ -116,24 +126,24 @@ def _multiples(low: float, high: float, step: float) -> range:
     return range(first, last + 1)
 
 
-def _middle(found: list[int]) -> list[int]:
-    spare = max(len(found) - MOST, 0) // 2
-    return found[spare : len(found) - spare]
+def _middle(values: list[int]) -> list[int]:
+    spare = max(len(values) - MOST, 0) // 2
+    return values[spare : len(values) - spare]
 
 
 _NEAR = 0.05
-"""A rounder bound may cost so much of what the best cut gains."""
+"""Share of the best cut's gain that a rounder bound may cost."""
 
 _MARGIN = 1e-10
-"""Failures are right to this share, in whichever order they are summed."""
+"""Relative accuracy of failures, in whichever order they are summed."""
 
 _TRIES = 20
-"""So many sets of categories are asked whether both sides meet the limit."""
+"""Maximum number of category sets whose sides are checked against the limit."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A box cut in two; ``below`` and ``above`` are rows."""
+    """A split of a box; ``below`` and ``above`` are rows."""
 
     gain: float
     place: int
@@ -145,7 +155,10 @@ class Cut:
 
 @dataclass(frozen=True, eq=False)
 class _Scan:
-    """A box along one column: rows in order, their coordinates, what cutting before each gains (-1 if it may not)."""
+    """A box along one column: sorted rows and coordinates, and the gain of cutting before each row.
+
+    The gain is -1 where a cut is not allowed.
+    """
 
     order: Integers
     x: Floats
@@ -157,46 +170,56 @@ class _Scan:
 
 
 class Cutter:
-    """Finds cuts that leave both sides within the failure limit."""
+    """Find cuts that leave both sides within the failure limit."""
 
     def __init__(
-        self, X: Floats, encoding: Encoding, k: int, chances: Floats, limit: float, weights: Floats
+        self,
+        X: Floats,
+        encoding: Encoding,
+        k: int,
+        probabilities: Floats,
+        limit: float,
+        weights: Floats,
     ) -> None:
         self._X, self._columns, self._k = X, encoding.columns, k
-        self._chances, self._aim, self._weights = chances, limit * (1 - _MARGIN), weights
-        self._even = bool(chances.min() == chances.max())
-        self._least = size_for_participation(k, float(chances[0]), limit) if self._even else k
+        self._probabilities, self._limit, self._weights = (
+            probabilities,
+            limit * (1 - _MARGIN),
+            weights,
+        )
+        self._equal = bool(probabilities.min() == probabilities.max())
+        self._least = (
+            size_for_participation(k, float(probabilities[0]), limit) if self._equal else k
+        )
         self._thresholds = [
             p for p, c in enumerate(self._columns) if c.kind in THRESHOLDS and not c.constant
         ]
         nominal = [p for p, c in enumerate(self._columns) if c.kind == "nominal" and _is_open(c)]
         self._codes = {place: positions_of(self._columns[place], X) for place in nominal}
-        self._known = {
+        self._values = {
             place: np.unique(X[:, self._columns[place].first])
             for place in self._thresholds
             if not isinstance(self._columns[place].origin, int)
         }
 
     def best(self, rows: Integers) -> Cut | None:
-        """The cut of these rows that gains most, but for rounding; None if there is none."""
+        """Return the cut of these rows with the largest gain, up to rounding of bounds."""
         if len(rows) < 2 * self._least:
             return None
-        found: list[tuple[float, int, _Scan | None]] = []
+        candidates: list[tuple[float, int, _Scan | None]] = []
         for place in self._thresholds:
             scan = self._scan(rows, place)
             if scan.gains[scan.best] > 0:
-                found.append((float(scan.gains[scan.best]), place, scan))
+                candidates.append((float(scan.gains[scan.best]), place, scan))
         groups = {
             place: group for place in self._codes if (group := self._group(rows, place)) is not None
         }
-        found += [(group.gain, place, None) for place, group in groups.items()]
-        for _, place, along in sorted(found, key=lambda item: (-item[0], item[1])):
+        candidates += [(group.gain, place, None) for place, group in groups.items()]
+        for _, place, along in sorted(candidates, key=lambda item: (-item[0], item[1])):
             cut = groups[place] if along is None else self._cut_at(place, along)
             if cut is not None:
                 return cut
         return None
-
-    # ------------------------------------------------------------------------------------------ along a number
 
     def _scan(self, rows: Integers, place: int) -> _Scan:
         x = self._X[rows, self._columns[place].first]
@@ -210,17 +233,20 @@ class Cutter:
         return _Scan(order, x, gains)
 
     def _allowed(self, order: Integers) -> Any:
-        """For each i, whether the first i of the rows, and the others, may be boxes."""
+        """Return, for each i, whether the first i rows and the others may both be boxes."""
         count = np.arange(len(order))
         out = (count >= self._least) & (len(order) - count >= self._least)
-        if not self._even and out.any():
-            chances = self._chances[order]
-            out &= failures_along(chances, self._k)[:-1] <= self._aim
-            out &= failures_along(np.ascontiguousarray(chances[::-1]), self._k)[:0:-1] <= self._aim
+        if not self._equal and out.any():
+            probabilities = self._probabilities[order]
+            out &= failures_along(probabilities, self._k)[:-1] <= self._limit
+            out &= (
+                failures_along(np.ascontiguousarray(probabilities[::-1]), self._k)[:0:-1]
+                <= self._limit
+            )
         return out
 
     def _cut_at(self, place: int, scan: _Scan) -> Cut | None:
-        """The cut at the roundest bound that gains nearly as much as the best; None if no bound lies there."""
+        """Return the cut at the roundest bound that gains nearly as much as the best, or None."""
         column, near = self._columns[place], (1 - _NEAR) * scan.gains[scan.best]
         for bounds in _bounds(column, scan, near):
             chosen = (near, -1, 0.0)
@@ -229,7 +255,7 @@ class Cutter:
                 at = int(np.searchsorted(scan.x, coordinate))
                 gain = float(scan.gains[at]) if 0 < at < len(scan.x) else -1.0
                 better = gain > chosen[0] or (gain == chosen[0] and chosen[1] < 0)
-                if better and not self._is_known(place, coordinate):
+                if better and not self._is_value(place, coordinate):
                     chosen = (gain, at, bound)
             gain, at, bound = chosen
             if at > 0:
@@ -238,33 +264,34 @@ class Cutter:
                 )
         return None
 
-    def _is_known(self, place: int, coordinate: float) -> bool:
-        """Whether that is the value of a candidate; whole numbers are cut midway between two, where there is none."""
-        known = self._known.get(place)
-        if known is None:
-            return False
-        at = int(np.searchsorted(known, coordinate))
-        return at < len(known) and known[at] == coordinate
+    def _is_value(self, place: int, coordinate: float) -> bool:
+        """Return whether the coordinate is a candidate's value.
 
-    # ------------------------------------------------------------------------------------------ between categories
+        Integer columns are cut midway between two values and never at one.
+        """
+        values = self._values.get(place)
+        if values is None:
+            return False
+        at = int(np.searchsorted(values, coordinate))
+        return at < len(values) and values[at] == coordinate
 
     def _group(self, rows: Integers, place: int) -> Cut | None:
-        """The best set of categories among those that come first along a direction, and single ones."""
+        """Return the best allowed cut of a nominal column, or None."""
         codes, column = self._codes[place][rows], self._columns[place]
         present = np.unique(codes)
         if len(present) < 2:
             return None
-        own = np.searchsorted(present, codes)
-        totals = np.bincount(own, weights=self._weights[rows]).astype(np.float64)
+        place_of = np.searchsorted(present, codes)
+        totals = np.bincount(place_of, weights=self._weights[rows]).astype(np.float64)
         centre = np.average(self._X[rows], axis=0, weights=self._weights[rows])
         sums: Floats = np.stack(
             [
-                np.bincount(own, weights=self._weights[rows] * (self._X[rows, j] - centre[j]))
+                np.bincount(place_of, weights=self._weights[rows] * (self._X[rows, j] - centre[j]))
                 for j in range(len(centre))
             ],
             axis=1,
         )
-        sizes = np.bincount(own)
+        sizes = np.bincount(place_of)
         options = []
         for chosen in _sets(sums, totals):
             part = totals[chosen].sum()
@@ -282,16 +309,18 @@ class Cutter:
             if min(size, len(rows) - size) < self._least:
                 continue
             tries += 1
-            inside = chosen[own]
+            inside = chosen[place_of]
             if self._meets(rows[inside]) and self._meets(rows[~inside]):
-                return _named(column, place, -negative, present, chosen, rows, inside)
+                return _named_cut(column, place, -negative, present, chosen, rows, inside)
         return None
 
     def _meets(self, rows: Integers) -> bool:
-        return self._even or bool(failures_along(self._chances[rows], self._k)[-1] <= self._aim)
+        return self._equal or bool(
+            failures_along(self._probabilities[rows], self._k)[-1] <= self._limit
+        )
 
 
-def _named(
+def _named_cut(
     column: EncodedColumn,
     place: int,
     gain: float,
@@ -300,26 +329,24 @@ def _named(
     rows: Integers,
     inside: Any,
 ) -> Cut:
-    """The cut by the categories of the side that is smaller, so that those without a name are on the larger one."""
-    if column.dimensions == 1:  # what is unknown is placed with the first of two
+    """Return the cut by the categories of the smaller side; unnamed ones are on the larger side."""
+    if column.dimensions == 1:  # unknown values are placed with the first of two categories
         turned = bool(present[chosen][0] == 0)
     else:
         turned = bool(2 * inside.sum() > len(rows))
-        if present[chosen if not turned else ~chosen][0] < 0:  # what has no name cannot be listed
+        if present[chosen if not turned else ~chosen][0] < 0:  # unnamed ones cannot be listed
             turned = not turned
     chosen, inside = (~chosen, ~inside) if turned else (chosen, inside)
     return Cut(gain, place, 0.0, tuple(present[chosen].tolist()), rows[inside], rows[~inside])
 
 
 def _is_open(column: EncodedColumn) -> bool:
-    """Whether a nominal column has categories to choose from: of two that share a dimension, both must have names."""
+    """Return whether a nominal column can be split: of two categories, both must have names."""
     return column.dimensions > 1 or (column.dimensions == 1 and None not in column.names)
 
 
 def _sets(sums: Floats, totals: Floats) -> Iterator[Any]:
-    """Sets of categories to try: the first ones by their means along the direction in which these differ most, and
-    each alone.
-    """
+    """Yield sets of categories: the first along the principal direction, and each alone."""
     count = len(totals)
     means = sums / totals[:, np.newaxis]
     spread = np.einsum("ci,cj,c->ij", means, means, totals)
@@ -332,7 +359,10 @@ def _sets(sums: Floats, totals: Floats) -> Iterator[Any]:
 
 
 def _bounds(column: EncodedColumn, scan: _Scan, near: float) -> Iterator[list[float]]:
-    """Lists of bounds, rounder ones first: where the gain is nearly the best, then in the very gap of the best."""
+    """Yield lists of bounds, rounder ones first.
+
+    They lie where the gain is nearly the best, then in the very gap of the best cut.
+    """
     if column.kind in ("ordinal", "code"):
         places = column.places
         yield ((places[:-1] + places[1:]) / 2).tolist()
@@ -349,7 +379,10 @@ def _bounds(column: EncodedColumn, scan: _Scan, near: float) -> Iterator[list[fl
 
 
 def _whole_bounds(column: EncodedColumn, low: float, high: float) -> Iterator[list[float]]:
-    """Bounds just before a round number or date: midway to the one before, or, of large ones, the float before."""
+    """Yield bounds just before round integers or dates.
+
+    A bound is midway to the previous integer or, for large ones, the float before.
+    """
     ends = [_whole_of(column, end) for end in (low, high)]
     levels = round_wholes(*ends) if column.unit is None else round_dates(column, *ends)
     for level in levels:
@@ -379,22 +412,26 @@ def make_boxes(
     most: int | None = None,
     seed: int = 0,
 ) -> BoxCells:
-    """Boxes of candidates, each with P{0 < K < k} <= ``failure``, K being how many of its candidates take part.
+    """Make boxes of candidates, each with P{0 < K < k} <= ``failure``.
 
-    Starting from one box, the cut that lowers the expected distortion (weighted by participation) most is made again
-    and again, among those that leave both sides within the limit, until there is none or there are ``most`` boxes.
-    Numbers and dates are cut at the roundest bound that gains at least 95 % of what the best cut of the box does, and
-    that is no candidate's value; nominal columns into the categories first along the direction in which they
-    differ most, or one category and the others. Locations are not cut. Bounds between names lie between those that
-    ``encoding.published(k)`` keeps: place ``X`` by that encoding where boxes are for people who answer by it.
+    K is the number of candidates of the box who take part. Starting from one box, the cut that
+    lowers the expected distortion (weighted by participation) most is made repeatedly, among those
+    that leave both sides within the limit, until there is none or there are ``most`` boxes. Numbers
+    and dates are cut at the roundest bound that gains at least 95 % of the best cut of the box and
+    is no candidate's value; nominal columns are cut into the first categories along the direction
+    of largest variance, or a single category and the others. Locations are not cut. Bounds between
+    names lie between those that ``encoding.published(k)`` keeps: use that encoding to place ``X``
+    if people answer by the boxes.
 
-    ``participation`` is one probability for all rows of ``X``, or one a row. The seed changes nothing: no chance is
-    involved. Time O(n (m + k) columns) a level of the tree, and sorting; every box is checked in the end.
+    ``participation`` is one probability for all rows of ``X``, or one per row. The method is
+    deterministic, so ``seed`` has no effect. Time O(n (m + k) columns) per level of the tree, plus
+    sorting; every box is checked in the end.
 
     Examples
     --------
     >>> from microcell.model import EncodedColumn
-    >>> age = EncodedColumn("age", "numeric", ("age",), "integer", origin=45, centre=np.zeros(1), scale=np.ones(1))
+    >>> age = EncodedColumn("age", "numeric", ("age",), "integer", origin=45,
+    ...     centre=np.zeros(1), scale=np.ones(1))
     >>> ages = np.repeat(np.arange(18, 90), 3)
     >>> boxes = make_boxes(ages[:, np.newaxis] - 45.0, Encoding((age,)), 3, 0.75, 1e-3, most=3)
     >>> boxes.bounds + 0.5  # under 50, 50 to 69, 70 and over
@@ -402,29 +439,31 @@ def make_boxes(
     """
     check_k(k)
     points = read_points(X, encoding.dimensions)
-    limit, chances = _as_failure(failure), _as_chances(participation, len(points))
-    given = as_weights(weights, len(points))
+    limit = check_failure(failure)
+    probabilities = check_participation(participation, len(points))
+    checked_weights = as_weights(weights, len(points))
     _check_most(most)
     zeros = np.zeros(len(points), dtype=np.int64)
-    if len(points) < k or failures_of_cells(zeros, np.sort(chances), int(k))[0] > limit:
-        raise TooFewRecordsError(
-            f"All {len(points)} candidates together are too few for a cell of k = {k} within the failure limit. Accept "
-            "more failures, lower k, or add candidates."
-        )
+    if len(points) < k or failures_of_cells(zeros, np.sort(probabilities), int(k))[0] > limit:
+        raise too_few_candidates(len(points), int(k))
     if encoding.published_for is not None and encoding.published_for < k:
         raise GuaranteeError(
-            f"The encoding names what {encoding.published_for} records have, fewer than k = {k}. Give the one that was "
-            "fitted, or publish it for this k."
+            f"The encoding names categories of {encoding.published_for} records, fewer than "
+            f"k = {k}. Pass the fitted encoding, or publish it for this k.",
+            code="guarantee.failed",
+            k=int(k),
         )
-    worth = chances if given is None else chances * given
+    worth = probabilities if checked_weights is None else probabilities * checked_weights
     published = encoding.published(int(k))
-    root = _cut_all(Cutter(points, published, int(k), chances, limit, worth), len(points), most)
-    return _as_cells(root, points, published, int(k), chances, limit, worth)
+    root = _cut_all(
+        Cutter(points, published, int(k), probabilities, limit, worth), len(points), most
+    )
+    return _as_cells(root, points, published, int(k), probabilities, limit, worth)
 
 
 @dataclass(eq=False)
 class _Box:
-    """A box, and what became of it."""
+    """A box, and its parts if it was cut."""
 
     rows: Integers
     cut: Cut | None = None
@@ -433,33 +472,39 @@ class _Box:
 
 
 def _cut_all(cutter: Cutter, rows: int, most: int | None) -> _Box:
-    """The tree of boxes, the cut of greatest gain always made first; of equal ones the earliest found."""
+    """Return the tree of boxes, always making the cut of largest gain first; ties go to the
+    earliest."""
     root = _Box(np.arange(rows))
     waiting: list[tuple[float, int, _Box, Cut]] = []
-    made, found = 1, 0
+    n_boxes = 1
+    order = count()
 
     def consider(box: _Box) -> None:
-        nonlocal found
         cut = cutter.best(box.rows)
         if cut is not None:
-            heappush(waiting, (-cut.gain, found, box, cut))
-            found += 1
+            heappush(waiting, (-cut.gain, next(order), box, cut))
 
     consider(root)
-    while waiting and (most is None or made < most):
+    while waiting and (most is None or n_boxes < most):
         _, _, box, cut = heappop(waiting)
         box.cut, box.below, box.above = cut, _Box(cut.below), _Box(cut.above)
-        made += 1
+        n_boxes += 1
         for part in (box.below, box.above):
             consider(part)
-        progress.report("cutting boxes", made, most or 0)
+        progress.report("cutting boxes", n_boxes, most or 0)
     return root
 
 
 def _as_cells(
-    root: _Box, X: Floats, encoding: Encoding, k: int, chances: Floats, limit: float, worth: Floats
+    root: _Box,
+    X: Floats,
+    encoding: Encoding,
+    k: int,
+    probabilities: Floats,
+    limit: float,
+    worth: Floats,
 ) -> BoxCells:
-    """The tree as cells, which are asked for every candidate's box; proves that all boxes are within the limit."""
+    """Return the tree as cells, and verify that all boxes are within the limit."""
     splits, leaves = _numbered(root)
     labels = np.empty(len(X), dtype=np.int64)
     for number, leaf in enumerate(leaves):
@@ -477,19 +522,20 @@ def _as_cells(
         lower=np.array([number_of[id(box.below)] for box in splits], dtype=np.int64),
         upper=np.array([number_of[id(box.above)] for box in splits], dtype=np.int64),
     )
-    order = np.lexsort(
-        (chances, labels)
-    )  # the order in which files state failures: sums may differ in the last digit
-    failures = failures_of_cells(labels[order], chances[order], k)
+    # Files state failures in this order; sums in another order may differ in the last digit.
+    order = np.lexsort((probabilities, labels))
+    failures = failures_of_cells(labels[order], probabilities[order], k)
     if not np.array_equal(cells.assign(X), labels) or (failures > limit).any():
         raise GuaranteeError(
-            "The boxes would miss the failure limit, so there are none. Please report this."
+            "The boxes would exceed the failure limit. Please report this as a bug.",
+            code="guarantee.failed",
+            k=k,
         )
     return cells
 
 
 def _numbered(root: _Box) -> tuple[list[_Box], list[_Box]]:
-    """The boxes that were cut, parents first, and those that were not, from left to right."""
+    """Return the boxes that were cut, parents first, and the others from left to right."""
     splits, leaves, waiting = [], [], [root]
     while waiting:
         box = waiting.pop()
@@ -501,27 +547,10 @@ def _numbered(root: _Box) -> tuple[list[_Box], list[_Box]]:
     return splits, leaves
 
 
-def _check_most(given: object) -> None:
-    if given is not None and (
-        isinstance(given, bool) or not isinstance(given, Integral) or int(given) < 1
+def _check_most(most: object) -> None:
+    if most is not None and (
+        isinstance(most, bool) or not isinstance(most, Integral) or int(most) < 1
     ):
-        raise OptionError("most must be a whole number of boxes, 1 or more.")
-
-
-def _as_failure(given: object) -> float:
-    if isinstance(given, bool) or not isinstance(given, Real) or not 1e-300 <= float(given) < 1:
-        raise OptionError("failure must be a probability of 1e-300 or more, and under 1.")
-    return float(given)
-
-
-def _as_chances(given: Any, rows: int) -> Floats:
-    """The probability of each row to take part, from one for all or one a row."""
-    message = f"participation must be a probability, or {rows} of them, one a row."
-    out = as_reals(given, message)
-    if np.asarray(given).dtype.kind not in "fiu" or out.shape not in ((), (rows,)):
-        raise DataError(message)
-    wrong = ~((out > 0) & (out <= 1))
-    if wrong.any():
-        where = f": row {int(np.argmax(wrong)) + 1} is not" if out.ndim else ""
-        raise DataError(f"participation must be over 0 and up to 1{where}.")
-    return np.full(rows, float(out)) if out.ndim == 0 else np.ascontiguousarray(out)
+        raise OptionError(
+            "most must be an integer of at least 1.", code="option.out_of_range", option="most"
+        )

@@ -1,4 +1,5 @@
-"""Cells of candidates who may not take part: large enough that k of them do, or nobody, but for a small probability."""
+"""Cells of candidates who may not take part: at least k of them do or nobody, with high
+probability."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -22,7 +23,7 @@ from microcell.kernels.within import exchange_within_limit
 from microcell.methods.mdav import Pace, mdav
 from microcell.methods.search import (
     NEAR_CELLS,
-    Found,
+    RegionResult,
     Search,
     centred,
     compact,
@@ -31,84 +32,95 @@ from microcell.methods.search import (
 )
 from microcell.model import Floats, Integers
 
-__all__ = ["expected_distortion", "participating_cells", "refine_within", "size_for_participation"]
+__all__ = [
+    "check_failure",
+    "check_participation",
+    "expected_distortion",
+    "participating_cells",
+    "refine_within",
+    "size_for_participation",
+    "too_few_candidates",
+]
 
 _ROUNDS, _PASSES = 12, 2
+"""Rounds over all regions, and passes over each of them."""
 _MANY_CELLS, _ROUNDS_OF_MANY, _PASSES_OF_MANY = 200_000, 4, 1
-"""How often to go over the regions, and over each of them; beyond so many records less often, so that it ends soon."""
+"""With more records than this there are fewer rounds and passes, so that refinement ends soon."""
 
 _ENOUGH = 2e-4
 """A round that lowers the SSE by less than this share is the last."""
 
 _FAILURE_MARGIN = 1e-9
-"""The search stays below the limit by this share of it: it sums in another order than the check in the end."""
+"""The search stays below the limit by this share, because the final check sums in another order."""
 
 
 def refine_within(
-    X: Floats, labels: Integers, k: int, chances: Floats, failure: float, *, seed: int
+    X: Floats, labels: Integers, k: int, probabilities: Floats, failure: float, *, seed: int
 ) -> Integers:
-    """The labels after local search between near cells, which keep P{0 < K < k} <= ``failure`` each.
+    """Improve the labels by local search that keeps P{0 < K < k} <= ``failure`` in each cell.
 
-    Never raises the expected distortion. Time O(n m size) a round, for each of the cells near.
+    The expected distortion never rises. Time O(n m size) per round, for each near cell.
     """
-    search = _Within(X, labels, k, chances, failure * (1 - _FAILURE_MARGIN), seed)
+    search = _Within(X, labels, k, probabilities, failure * (1 - _FAILURE_MARGIN), seed)
     rounds = _ROUNDS if len(X) <= _MANY_CELLS else _ROUNDS_OF_MANY
     for done in range(rounds):
         progress.report("refining", done, rounds)
         last = search.sse
         if search.exchange() == 0 or last - search.sse < _ENOUGH * last:
             break
-    return search.labels if search.sse <= sum_of_squares(X, labels, chances) else labels
+    return search.labels if search.sse <= sum_of_squares(X, labels, probabilities) else labels
 
 
 class _Within(Search):
-    """A search whose cells have a failure limit and no greatest size."""
+    """A search whose cells have a failure limit and no maximum size."""
 
     def __init__(
-        self, X: Floats, labels: Integers, k: int, chances: Floats, failure: float, seed: int
+        self, X: Floats, labels: Integers, k: int, probabilities: Floats, failure: float, seed: int
     ) -> None:
-        super().__init__(
-            X, labels, k, chances, seed, no_rule(len(X))
-        )  # with a rule sizes have no upper limit
+        # With a rule, sizes have no upper limit.
+        super().__init__(X, labels, k, probabilities, seed, no_rule(len(X)))
         self._failure = failure
         self._passes = _PASSES if len(X) <= _MANY_CELLS else _PASSES_OF_MANY
 
     def exchange(self) -> int:
-        """Make the allowed exchanges that help in every region once; how many were made."""
+        """Make the allowed exchanges that help, once in every region; return their number."""
         return self._round(min(13_000, max(350, self.cells // 4)), self._exchange)
 
-    def _exchange(self, rows: Integers, state: Seeds) -> Found:  # noqa: ARG002
+    def _exchange(self, rows: Integers, state: Seeds) -> RegionResult:  # noqa: ARG002
         labels = compact(self.labels[rows])
         sizes = np.bincount(labels)
-        # An odd large cell stays as it is: room for it would be room for all.
+        # Exceptionally large cells stay as they are: room for one would be reserved for all.
         cap = min(int(sizes.max()) + 4, int(2 * np.median(sizes)) + 8)
         small = sizes <= cap
         some = np.flatnonzero(small[labels])
-        own = (np.cumsum(small) - 1)[labels[some]]
+        members = (np.cumsum(small) - 1)[labels[some]]
         count, k = int(small.sum()), self._limits.least
         if count < 2:
-            return Found(labels, 0)
+            return RegionResult(labels, 0)
         points = centred(self._X[rows[some]])[0]
         blocks = empty_blocks(count, points.shape[1], cap)
-        fill_blocks(blocks, points, self._weights[rows[some]], own)
+        fill_blocks(blocks, points, self._weights[rows[some]], members)
         near = near_cells(blocks.sums, blocks.totals, NEAR_CELLS)
         changes = exchange_within_limit(
             blocks, near, Limits(k, cap), k, self._failure, self._passes
         )
         for cell in range(count):
             labels[some[blocks.members[cell, : blocks.sizes[cell]]]] = len(sizes) + cell
-        return Found(compact(labels), changes)
+        return RegionResult(compact(labels), changes)
 
+
+_SMALLEST = 1e-300
+"""Smallest probability that is distinguished from 0."""
 
 _MANY = 50_000
 _MACROCELL = 20_000
-"""Beyond so many candidates cells are made within macrocells of so many, unless the user says how many."""
+"""More candidates than ``_MANY`` are grouped within macrocells of this size by default."""
 
 _MARGIN = 1e-10
-"""Failures are right to this share."""
+"""Relative accuracy of failures."""
 
 _NEAR = 20
-"""So many near cells are asked whether they can take a record that is left over."""
+"""Number of near cells that are tried for a record that is left over."""
 
 
 def participating_cells(
@@ -121,19 +133,21 @@ def participating_cells(
     refine: bool = True,
     macrocells: int | None = None,
 ) -> Integers:
-    """Labels of cells of which each has P{0 < K < k} <= ``failure``, K being how many of its candidates take part.
+    """Return labels of cells with P{0 < K < k} <= ``failure`` each.
 
-    ``participation`` is one probability for all rows of ``X`` or one a row. If it is the same for all, MDAV makes
-    cells of :func:`size_for_participation`. Otherwise cells grow as MDAV's do, but each takes records in ascending
-    distance from its reference until it meets the limit. Those left over in the end join the nearest cell that then
-    still meets it. ``refine``: local search then lowers the expected distortion, and keeps every cell within the limit.
-    Means are weighted by participation. ``macrocells``: make cells within parts of at most so many records, as for
-    tables over 50,000 rows. Time O(n^2 m / size), O(n m) a macrocell and cell; every cell is checked in the end.
+    K is the number of candidates of the cell who take part. ``participation`` is one probability
+    for all rows of ``X``, or one per row. If it is the same for all, MDAV makes cells of
+    :func:`size_for_participation`. Otherwise cells grow as in MDAV, but each takes records in
+    ascending distance from its reference until it meets the limit, and records left over join the
+    nearest cell that still meets it. ``refine`` then lowers the expected distortion by local search
+    within the limit. Means are weighted by participation. ``macrocells`` makes cells within parts
+    of at most this many records, the default for tables of more than 50,000 rows. Time O(n^2 m /
+    size), O(n m) per macrocell and cell; every cell is checked in the end.
 
     Examples
     --------
-    >>> chance = np.random.default_rng(0)
-    >>> X, participation = chance.normal(size=(300, 2)), chance.uniform(0.3, 0.9, 300)
+    >>> rng = np.random.default_rng(0)
+    >>> X, participation = rng.normal(size=(300, 2)), rng.uniform(0.3, 0.9, 300)
     >>> labels = participating_cells(X, 3, participation, 0.01)
     >>> start = participating_cells(X, 3, participation, 0.01, refine=False)
     >>> expected_distortion(X, labels, participation) < expected_distortion(X, start, participation)
@@ -142,38 +156,40 @@ def participating_cells(
     check_k(k)
     k = int(k)
     points = as_points(X)
-    limit, chances = _as_failure(failure), _as_chances(participation, len(points))
+    limit = check_failure(failure)
+    probabilities = check_participation(participation, len(points))
     if len(points) < k:
-        raise TooFewRecordsError(
-            f"{len(points)} candidates cannot make a cell of k = {k}. Lower k, or add candidates."
-        )
+        raise too_few_candidates(len(points), k)
     points = varying(points)
-    most = _as_macrocells(macrocells, k, len(points))
+    most = _check_macrocells(macrocells, k, len(points))
     _check_seed(seed)
     if not isinstance(refine, bool):
-        raise OptionError("refine must be true or false.")
-    for aim in (
-        limit,
-        limit * (1 - _MARGIN),
-    ):  # again, where a sum in another order comes out just above the limit
-        labels = _cells_of_equal(points, k, chances, aim, int(seed), refine, most)
+        raise OptionError(
+            "refine must be true or false.", code="option.wrong_type", option="refine"
+        )
+    # The second try is for sums in another order that come out just above the limit.
+    for aim in (limit, limit * (1 - _MARGIN)):
+        labels = _cells_of_equal(points, k, probabilities, aim, int(seed), refine, most)
         if labels is None:
-            labels = _cells_of_uneven(points, k, chances, aim, most)
+            labels = _cells_of_uneven(points, k, probabilities, aim, most)
             if refine:
-                labels = refine_within(points, labels, k, chances, aim, seed=int(seed))
-        failing = int((failures_of_cells(labels, chances, k) > limit).sum())
+                labels = refine_within(points, labels, k, probabilities, aim, seed=int(seed))
+        failing = int((failures_of_cells(labels, probabilities, k) > limit).sum())
         if failing == 0 and np.bincount(labels).min() >= k:
             return labels
     raise GuaranteeError(
-        f"{failing} cells would miss the failure limit, so there are none. Please report this."
+        f"{failing} cells would exceed the failure limit. Please report this as a bug.",
+        code="guarantee.failed",
+        k=k,
     )
 
 
 def size_for_participation(k: int, participation: float, failure: float) -> int:
-    """The k to give any method so that all its cells have P{0 < K < k} <= ``failure``, at a common participation.
+    """Return the k to pass to any method so that its cells have P{0 < K < k} <= ``failure``.
 
-    The least size from which on every size meets the limit. It is that of the effective anonymity, except where small
-    cells meet the limit only because hardly anybody takes part, so that larger ones would not.
+    Participation is the same for all. The result is the smallest size from which on every size
+    meets the limit. It equals the effective anonymity, except where small cells meet the limit only
+    because hardly anybody takes part, so that larger ones would not.
 
     Examples
     --------
@@ -181,29 +197,35 @@ def size_for_participation(k: int, participation: float, failure: float) -> int:
     27
     """
     check_k(k)
-    chance = float(_as_chances(participation, 1)[0])
-    if chance < 1e-300:
-        raise OptionError("participation must be over 1e-300 for a size that can be counted.")
-    limit = _as_failure(failure)
-    size = steady_size(int(k), chance, limit)
-    if count(size, int(k), chance).failure > limit * (1 - _MARGIN) and not _is_summed_within(
-        size, int(k), chance, limit
+    probability = float(check_participation(participation, 1)[0])
+    if probability < _SMALLEST:
+        raise OptionError(
+            f"participation must be at least {_SMALLEST:g} for a finite size.",
+            code="option.out_of_range",
+            option="participation",
+        )
+    limit = check_failure(failure)
+    size = steady_size(int(k), probability, limit)
+    if count(size, int(k), probability).failure > limit * (1 - _MARGIN) and not _meets_exactly(
+        size, int(k), probability, limit
     ):
-        return steady_size(int(k), chance, limit * (1 - _MARGIN))
+        return steady_size(int(k), probability, limit * (1 - _MARGIN))
     return size
 
 
-def _is_summed_within(size: int, k: int, chance: float, limit: float) -> bool:
-    """Whether a cell of this size, just at the limit, meets it also as cells are checked, by another sum."""
+def _meets_exactly(size: int, k: int, probability: float, limit: float) -> bool:
+    """Return whether a cell at the limit also meets it by the sum that the final check uses."""
     if size > _MANY:
         return False
     return bool(
-        failures_of_cells(np.zeros(size, dtype=np.int64), np.full(size, chance), k)[0] <= limit
+        failures_of_cells(np.zeros(size, dtype=np.int64), np.full(size, probability), k)[0] <= limit
     )
 
 
 def expected_distortion(X: ArrayLike, labels: ArrayLike, participation: float | ArrayLike) -> float:
-    """D = sum q |x - c|^2 / (m sum q), c being the mean of the record's cell weighted by participation q. O(n m).
+    """Return D = sum q |x - c|^2 / (m sum q), with c the cell mean weighted by participation q.
+
+    Time O(n m).
 
     Examples
     --------
@@ -212,89 +234,124 @@ def expected_distortion(X: ArrayLike, labels: ArrayLike, participation: float | 
     """
     points = as_points(X)
     if points.size == 0:
-        raise DataError("Points must have at least one record and one column.")
-    chances, cells = _as_chances(participation, len(points)), np.asarray(labels)
+        raise DataError("Points must have at least one record and one column.", code="data.invalid")
+    probabilities, cells = check_participation(participation, len(points)), np.asarray(labels)
     if cells.dtype.kind not in "iu" or cells.shape != (len(points),) or cells.min() < 0:
-        raise OptionError(f"labels must be {len(points)} cell numbers of 0 or more, one a row.")
+        raise OptionError(
+            f"labels must have one cell number of at least 0 per row ({len(points)}).",
+            code="option.invalid",
+            option="labels",
+        )
     cells = np.unique(cells, return_inverse=True)[1]
     largest = float(np.abs(points).max())
     scale = float(np.abs(np.asarray(X, dtype=np.float64)).max()) / largest if largest > 0 else 1.0
     return float(
-        sum_of_squares(points, cells, chances) / (points.shape[1] * chances.sum()) * scale * scale
+        sum_of_squares(points, cells, probabilities)
+        / (points.shape[1] * probabilities.sum())
+        * scale
+        * scale
     )
 
 
-def _check_seed(given: object) -> None:
-    if isinstance(given, bool) or not isinstance(given, Integral) or int(given) < 0:
-        raise OptionError("seed must be a whole number of 0 or more.")
+def _check_seed(seed: object) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or int(seed) < 0:
+        raise OptionError(
+            "seed must be an integer of at least 0.", code="option.out_of_range", option="seed"
+        )
 
 
-def _as_failure(given: object) -> float:
-    if isinstance(given, bool) or not isinstance(given, Real) or not 1e-300 <= float(given) < 1:
-        raise OptionError("failure must be a probability of 1e-300 or more, and under 1.")
-    return float(given)
+def check_failure(failure: object) -> float:
+    """Return a failure probability; raise OptionError if it is not one."""
+    is_real = isinstance(failure, Real) and not isinstance(failure, bool)
+    if not is_real or not _SMALLEST <= float(failure) < 1:  # type: ignore[arg-type]
+        raise OptionError(
+            f"failure must be a probability of at least {_SMALLEST:g} and below 1.",
+            code="option.out_of_range",
+            option="failure",
+        )
+    return float(failure)  # type: ignore[arg-type]
 
 
-def _as_chances(given: object, rows: int) -> Floats:
-    """The probability of each row to take part, from one for all or one a row."""
-    message = f"participation must be a probability, or {rows} of them, one a row."
-    out = as_reals(given, message)  # type: ignore[arg-type]
-    if np.asarray(given).dtype.kind not in "fiu" or out.shape not in ((), (rows,)):
-        raise DataError(message)
+def check_participation(participation: object, rows: int) -> Floats:
+    """Return the participation probability of each row, from one for all or one per row."""
+    message = f"participation must be a probability, or one per row ({rows})."
+    out = as_reals(participation, message)  # type: ignore[arg-type]
+    if np.asarray(participation).dtype.kind not in "fiu" or out.shape not in ((), (rows,)):
+        raise DataError(message, code="data.invalid", option="participation")
     wrong = ~((out > 0) & (out <= 1))
     if out.ndim == 0 and wrong:
-        raise OptionError("participation must be over 0 and up to 1.")
+        raise OptionError(
+            "participation must be above 0 and at most 1.",
+            code="option.out_of_range",
+            option="participation",
+        )
     if wrong.any():
+        row = int(wrong.argmax()) + 1
         raise DataError(
-            f"participation must be over 0 and up to 1: row {int(wrong.argmax()) + 1} is not."
+            f"participation must be above 0 and at most 1: row {row} is not.",
+            code="data.invalid",
+            row=row,
         )
     return np.full(rows, float(out)) if out.ndim == 0 else np.ascontiguousarray(out)
 
 
-def _as_macrocells(given: object, k: int, rows: int) -> int:
-    if given is None:
+def _check_macrocells(macrocells: object, k: int, rows: int) -> int:
+    if macrocells is None:
         return _MACROCELL if rows > _MANY else rows
-    if isinstance(given, bool) or not isinstance(given, Integral) or int(given) < 2 * k:
-        raise OptionError(f"macrocells must be a whole number of 2k = {2 * k} or more.")
-    return int(given)
+    is_integer = isinstance(macrocells, Integral) and not isinstance(macrocells, bool)
+    if not is_integer or int(macrocells) < 2 * k:  # type: ignore[call-overload]
+        raise OptionError(
+            f"macrocells must be an integer of at least 2k = {2 * k}.",
+            code="option.out_of_range",
+            option="macrocells",
+        )
+    return int(macrocells)  # type: ignore[call-overload, no-any-return]
+
+
+def too_few_candidates(candidates: int, k: int) -> TooFewRecordsError:
+    """Return the error for candidates who cannot make up a single cell."""
+    return TooFewRecordsError(
+        f"All {candidates} candidates together are too few for a cell of k = {k} within the "
+        "failure limit. Raise the limit, lower k or add candidates.",
+        code="guarantee.too_few_records",
+        k=k,
+        records=candidates,
+    )
 
 
 def _cells_of_equal(
-    X: Floats, k: int, chances: Floats, limit: float, seed: int, refine: bool, most: int
+    X: Floats, k: int, probabilities: Floats, limit: float, seed: int, refine: bool, most: int
 ) -> Integers | None:
-    """The cells where participation is the same for all; None where it is not, or where such cells are too large."""
-    if chances.min() < chances.max():
+    """Make cells for equal participation; return None if it varies or cells would be too large."""
+    if probabilities.min() < probabilities.max():
         return None
-    all_in_one = count(len(X), k, float(chances[0]))
+    all_in_one = count(len(X), k, float(probabilities[0]))
     if all_in_one.failure > limit or not all_in_one.steady:
         return None
-    size = steady_size(k, float(chances[0]), limit)
+    size = steady_size(k, float(probabilities[0]), limit)
     within = max(most, 2 * size) if most < len(X) else None
     labels = mdav(X, size, weights=None, seed=seed, macrocells=within)
     return refine_labels(X, labels, size, seed=seed) if refine else labels
 
 
-def _cells_of_uneven(X: Floats, k: int, chances: Floats, limit: float, most: int) -> Integers:
-    """Cells grown within macrocells; what these leave over joins cells anywhere."""
+def _cells_of_uneven(X: Floats, k: int, probabilities: Floats, limit: float, most: int) -> Integers:
+    """Grow cells within macrocells; records left over join cells anywhere."""
     rows, labels, done = np.arange(len(X)), np.full(len(X), -1), 0
     for first, last in pairwise(bisect_rows(X, rows, k, most)):
-        own = np.sort(rows[first:last])
-        grown = _grow(X[own], k, chances[own], limit)
-        labels[own] = np.where(grown < 0, -1, grown + done)
-        done = max(done, int(labels[own].max()) + 1)
+        members = np.sort(rows[first:last])
+        grown = _grow(X[members], k, probabilities[members], limit)
+        labels[members] = np.where(grown < 0, -1, grown + done)
+        done = max(done, int(labels[members].max()) + 1)
         progress.report("grouping candidates", int(last), len(X))
     if done == 0:
-        raise TooFewRecordsError(
-            f"All {len(X)} candidates together are too few for a cell of k = {k} within the failure limit. Accept more "
-            "failures, lower k, or add candidates."
-        )
-    return _Joining(X, k, chances, limit, labels).labels()
+        raise too_few_candidates(len(X), k)
+    return _Joiner(X, k, probabilities, limit, labels).labels()
 
 
-def _grow(X: Floats, k: int, chances: Floats, limit: float) -> Integers:
-    """Labels of the cells that grow from references far from the mean; -1 for what is left over."""
+def _grow(X: Floats, k: int, probabilities: Floats, limit: float) -> Integers:
+    """Return labels of cells grown from references far from the mean; -1 for records left over."""
     points, labels, state = lay_out(X), np.full(len(X), -1), np.array([0, FIRST])
-    running, pace, stopped = make_running(X, chances), Pace(thread_count()), 0
+    running, pace, stopped = make_running(X, probabilities), Pace(thread_count()), 0
     reach = min(len(X), 4 * k)
     scratch = {threads: make_scratch(reach, threads) for threads in (1, thread_count())}
     while stopped != EXHAUSTED:
@@ -308,27 +365,29 @@ def _grow(X: Floats, k: int, chances: Floats, limit: float) -> Integers:
     return labels
 
 
-class _Joining:
-    """Records left over join cells, in ascending distance from the nearest mean; every cell meets its limit after."""
+class _Joiner:
+    """Let records left over join cells, nearest first, keeping every cell within its limit."""
 
-    def __init__(self, X: Floats, k: int, chances: Floats, limit: float, labels: Integers) -> None:
-        self._X, self._k, self._chances, self._limit = X, k, chances, limit
+    def __init__(
+        self, X: Floats, k: int, probabilities: Floats, limit: float, labels: Integers
+    ) -> None:
+        self._X, self._k, self._probabilities, self._limit = X, k, probabilities, limit
         self._rest = np.flatnonzero(labels < 0)
         self._labels = labels
         kept = labels >= 0
-        self._means = centroids(X[kept], labels[kept], chances[kept])
+        self._means = centroids(X[kept], labels[kept], probabilities[kept])
         order = np.argsort(labels, kind="stable")[len(self._rest) :]
         self._members = np.split(order, np.cumsum(np.bincount(labels[kept]))[:-1])
 
     def labels(self) -> Integers:
-        """The labels, numbered through, when all have joined."""
+        """Return the labels, numbered through, after all records have joined."""
         near, distance = self._nearest()
         for i in np.argsort(distance, kind="stable"):
             self._join(self._rest[i], near[i])
         return np.unique(self._labels, return_inverse=True)[1]
 
     def _nearest(self) -> tuple[list[Integers], Floats]:
-        """For each record left over the nearest cells, nearest first, and the distance of the first."""
+        """Return the nearest cells of each record left over, and the smallest distance."""
         near, distance = [], np.empty(len(self._rest))
         for i, row in enumerate(self._rest):
             distances = squared_distances(self._means, self._X[row])
@@ -341,44 +400,53 @@ class _Joining:
         return near, distance
 
     def _join(self, row: int, near: Integers) -> None:
-        """Add the record to the first of these cells that meets its limit with it; if none does, mend the first."""
-        alive = [cell for cell in near if len(self._members[cell])]
-        for cell in alive:
+        """Add the record to the first near cell that still meets its limit, or merge cells if none
+        does."""
+        remaining = [cell for cell in near if len(self._members[cell])]
+        for cell in remaining:
             joined = np.append(self._members[cell], row)
             if self._meets(joined):
                 self._members[cell] = joined
                 self._labels[row] = cell
                 return
-        cell = alive[0] if alive else self._nearest_alive(self._X[row], -1)
+        cell = remaining[0] if remaining else self._nearest_remaining(self._X[row], -1)
         self._members[cell] = np.append(self._members[cell], row)
-        self._mend(cell)
+        self._merge_until_met(cell)
 
     def _meets(self, members: Integers) -> bool:
-        found = failures_of_cells(
-            np.zeros(len(members), dtype=np.int64), self._chances[members], self._k
+        failures = failures_of_cells(
+            np.zeros(len(members), dtype=np.int64), self._probabilities[members], self._k
         )
-        return bool(found[0] <= self._limit)
+        return bool(failures[0] <= self._limit)
 
-    def _mend(self, cell: int) -> None:
+    def _merge_until_met(self, cell: int) -> None:
         """Merge the nearest cells into this one until it meets its limit."""
         while not self._meets(self._members[cell]):
-            own = self._members[cell]
-            mean = np.average(self._X[own], axis=0, weights=self._chances[own])
-            other = self._nearest_alive(mean, cell)
+            members = self._members[cell]
+            mean = np.average(self._X[members], axis=0, weights=self._probabilities[members])
+            other = self._nearest_remaining(mean, cell)
             if other < 0:
                 raise GuaranteeError(
-                    "The candidates left over fit no cell within the failure limit, and all together miss it. Accept "
-                    "more failures, lower k, or add candidates."
+                    "Some candidates fit into no cell within the failure limit, and all of them "
+                    "together exceed it. Raise the limit, lower k or add candidates.",
+                    code="guarantee.failed",
+                    k=self._k,
                 )
-            self._members[cell] = np.append(own, self._members[other])
-            self._members[other] = own[:0]
+            self._members[cell] = np.append(members, self._members[other])
+            self._members[other] = members[:0]
         self._labels[self._members[cell]] = cell
 
-    def _nearest_alive(self, point: Floats, but: int) -> int:
-        """The cell with the nearest mean, as it was before any record joined; -1 if there is none."""
-        alive = np.array(
-            [cell for cell in range(len(self._members)) if cell != but and len(self._members[cell])]
+    def _nearest_remaining(self, point: Floats, excluded: int) -> int:
+        """Return the cell with the nearest initial mean, or -1 if there is none."""
+        remaining = np.array(
+            [
+                cell
+                for cell in range(len(self._members))
+                if cell != excluded and len(self._members[cell])
+            ]
         )
         return (
-            int(alive[squared_distances(self._means[alive], point).argmin()]) if len(alive) else -1
+            int(remaining[squared_distances(self._means[remaining], point).argmin()])
+            if len(remaining)
+            else -1
         )

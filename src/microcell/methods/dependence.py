@@ -1,4 +1,4 @@
-"""Points extended by what is confidential, so that cells preserve how the two depend on each other."""
+"""Points extended by confidential columns, so that cells preserve the association with them."""
 
 import numpy as np
 
@@ -10,23 +10,24 @@ __all__ = ["check_dependence", "extend"]
 
 
 def check_dependence(dependence: object) -> None:
-    """Refuse a weight of dependence that is no number from 0 to 1."""
-    number = isinstance(dependence, (int, float, np.integer, np.floating)) and not isinstance(
-        dependence, bool
-    )
-    if not number or not 0 <= dependence <= 1:  # type: ignore[operator]
+    """Raise OptionError unless the weight of dependence is a number from 0 to 1."""
+    is_number = isinstance(dependence, (int, float, np.integer, np.floating))
+    if not is_number or isinstance(dependence, bool) or not 0 <= dependence <= 1:  # type: ignore[operator]
         raise OptionError(
-            f"dependence must be a number from 0 (the quasi-identifiers alone) to 1 (the confidential columns alone), "
-            f"not {dependence!r}."
+            "dependence must be a number from 0 (only quasi-identifiers) to 1 (only confidential "
+            f"columns), not {dependence!r}.",
+            code="option.out_of_range",
+            option="dependence",
         )
 
 
 def extend(X: Floats, Y: Floats, dependence: float, weights: Floats | None = None) -> Floats:
-    """Points of which plain cells minimize (1 - lambda) D_X + lambda D_Y, lambda being ``dependence``.
+    """Return points whose plain cells minimize (1 - lambda) D_X + lambda D_Y.
 
-    They are (x, beta y) with beta^2 = lambda / (1 - lambda) SST_X / SST_Y, which for standardized columns is
-    lambda / (1 - lambda) m_X / m_Y: D of the extended points is then that very sum. At 0 and at 1, X or Y alone.
-    The confidential points ``Y`` must not all be equal, unless lambda is 0. Time and memory O(n m).
+    lambda is ``dependence``. The points are (x, beta y) with beta^2 = lambda / (1 - lambda) SST_X /
+    SST_Y, which for standardized columns is lambda / (1 - lambda) m_X / m_Y; the distortion of the
+    extended points is exactly that sum. For lambda 0 and 1 they are X or Y alone. The confidential
+    points ``Y`` must not all be equal, unless lambda is 0. Time and memory O(n m).
 
     Examples
     --------
@@ -46,7 +47,7 @@ def extend(X: Floats, Y: Floats, dependence: float, weights: Floats | None = Non
 
 
 def _variance(points: Floats, weights: Floats | None) -> float:
-    """SST over the sum of weights: the number of columns, exactly, if they are standardized."""
+    """Return SST over the sum of weights: the number of columns if they are standardized."""
     each = np.ones(len(points)) if weights is None else weights
     total = total_sum_of_squares(points, each) / each.sum()
     return float(f"{total:.12g}")

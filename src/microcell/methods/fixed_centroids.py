@@ -1,4 +1,4 @@
-"""Points to centres with a limited number of places, at the least sum of squared distances."""
+"""PCL with fixed centroids: assign points to centres of limited capacity at least total cost."""
 
 from dataclasses import dataclass
 from math import frexp
@@ -14,103 +14,118 @@ from microcell.model import Floats, Integers
 __all__ = ["Allocated", "allocate_points"]
 
 _LARGEST = 1e150
-"""The square of more overflows."""
+"""Squares of larger coordinates overflow."""
 
 
 @dataclass(frozen=True, eq=False)
 class Allocated:
-    """The centre of each point, and the cost of each centre: its price."""
+    """The centre of each point, and the price of each centre."""
 
     labels: Integers
-    """(n,): every point is where squared distance plus cost is least."""
+    """(n,): each point is at the centre of least squared distance plus cost."""
     costs: Floats
-    """(Q,): 0 or more; 0 for a centre that has places left."""
+    """(Q,): at least 0; 0 for a centre with places left."""
 
 
 def allocate_points(X: ArrayLike, centres: ArrayLike, places: ArrayLike) -> Allocated:
-    """The allocation of the least sum of squared distances of all that give no centre more points than places.
+    """Assign points to centres so that the sum of squared distances is least.
 
-    A transportation problem, solved exactly; the costs are its prices (dual variables). One more place at a centre
-    would lower the sum by its cost at most, one place fewer would raise it by its cost at least.
+    No centre gets more points than it has places. This is a transportation problem, solved
+    exactly; the costs are its dual variables (prices). One more place at a centre lowers the sum by
+    at most its cost; one place fewer raises it by at least its cost.
 
     Parameters
     ----------
     X : (n, m)
-        The points. They and the centres are used in the units given.
+        Points, in the same units as the centres.
     centres : (Q, m)
-        1,500 at most; several may be in one spot.
+        At most 1,500. Several may have the same coordinates.
     places : (Q,)
-        Whole numbers of 1 or more, n or more in all.
+        Integers of at least 1 that add up to at least n.
 
     Notes
     -----
-    O(n Q m) time, and a shortest path among the Q centres for each point that cannot go to its nearest one;
-    O(n m + Q^2) memory. Points that could go either way at the same sum are told apart by their order.
+    Time O(n Q m), plus a shortest path among the Q centres for each point that cannot go to its
+    nearest one; memory O(n m + Q^2). Ties between points are broken by their order.
 
     Examples
     --------
-    >>> found = allocate_points([[0.0], [1.0], [2.0], [9.0]], [[1.0], [8.0]], [2, 3])
-    >>> found.labels, found.costs
+    >>> result = allocate_points([[0.0], [1.0], [2.0], [9.0]], [[1.0], [8.0]], [2, 3])
+    >>> result.labels, result.costs
     (array([0, 0, 1, 1]), array([35.,  0.]))
     """
-    points, sites = _as_matrix(X, "point"), _as_matrix(centres, "centre")
+    points, sites = _check_coordinates(X, "point"), _check_coordinates(centres, "centre")
     if points.shape[1] != sites.shape[1]:
         raise DataError(
-            f"Points have {points.shape[1]} columns and centres {sites.shape[1]}. Give both the same columns."
+            f"Points have {points.shape[1]} columns but centres have {sites.shape[1]}. "
+            "Use the same columns for both.",
+            code="table.mismatch",
         )
     if len(sites) > MANY_CELLS:
         raise OptionError(
-            f"There are {len(sites):,} centres; {MANY_CELLS:,} are the most for an exact optimum. Allocate region by "
-            "region."
+            f"An exact optimum is limited to {MANY_CELLS:,} centres; there are {len(sites):,}. "
+            "Allocate each region separately.",
+            code="option.out_of_range",
+            option="centres",
         )
-    limits = _as_limits(places, len(points), len(sites))
+    limits = _check_places(places, len(points), len(sites))
     scale = _find_scale(points, sites)
     labels, costs = np.arange(len(points)) % len(sites), np.zeros(len(sites))
     adjust_exactly(points * scale, sites * scale, costs, limits, labels)
     return Allocated(labels, costs / scale / scale)
 
 
-def _as_matrix(given: ArrayLike, what: str) -> Floats:
-    """The rows in float64, one at least, all finite."""
-    matrix = as_reals(given, f"The coordinates of {what}s must be numbers.")
+def _check_coordinates(values: ArrayLike, noun: str) -> Floats:
+    matrix = as_reals(values, f"Coordinates of {noun}s must be numbers.")
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise DataError(
-            f"The coordinates of {what}s must be a matrix, one row a {what}, with one row and one column at least, not "
-            f"an array of the shape {matrix.shape}."
+            f"Coordinates of {noun}s must be a non-empty matrix with a row per {noun}, not an "
+            f"array of shape {matrix.shape}.",
+            code="data.invalid",
         )
     wrong = np.argwhere(~(np.abs(matrix) <= _LARGEST))
     if len(wrong):
+        row, column = (wrong[0] + 1).tolist()
         raise DataError(
-            f"The coordinates of {what}s must be finite, up to {_LARGEST:g}: row {wrong[0, 0] + 1}, column "
-            f"{wrong[0, 1] + 1} is not, the first of {len(wrong)} such entries. Correct or remove them."
+            f"Coordinates of {noun}s must be finite and at most {_LARGEST:g} in size: row {row}, "
+            f"column {column} is not (first of {len(wrong)}). Correct or remove them.",
+            code="data.not_finite",
+            row=row,
         )
     return matrix
 
 
-def _as_limits(places: ArrayLike, n: int, count: int) -> Integers:
-    """The places in int64; no more than all points could take, so that sums of them stay small."""
-    given = as_reals(places, "Places must be whole numbers of 1 or more, one a centre.")
-    if given.shape != (count,):
+def _check_places(places: ArrayLike, n: int, count: int) -> Integers:
+    """Return the places as integers, capped at n so that sums of them stay small."""
+    values = as_reals(places, "places must be integers of at least 1, one per centre.")
+    if values.shape != (count,):
         raise OptionError(
-            f"Places must be {count:,} numbers, one a centre, not an array of the shape {given.shape}."
+            f"places must have one number per centre ({count:,}), not the shape {values.shape}.",
+            code="option.invalid",
+            option="places",
         )
-    wrong = np.flatnonzero(~((given >= 1) & (given == np.floor(given)) & np.isfinite(given)))
+    wrong = np.flatnonzero(~((values >= 1) & (values == np.floor(values)) & (values <= 2**53)))
     if len(wrong):
         raise DataError(
-            f"Places must be whole numbers of 1 or more: row {wrong[0] + 1} has none such, the first of {len(wrong)}. "
-            "Leave out centres that take nobody."
+            f"places must be integers of at least 1: row {wrong[0] + 1} is not (first of "
+            f"{len(wrong)}). Leave out centres without places.",
+            code="data.invalid",
+            row=int(wrong[0]) + 1,
         )
-    limits = np.minimum(given, n).astype(np.int64)
-    short = n - int(limits.sum())
-    if short > 0:
+    limits = np.minimum(values, n).astype(np.int64)
+    total = int(limits.sum())
+    if total < n:
         raise DataError(
-            f"{n:,} points do not fit in {int(limits.sum()):,} places: {short:,} are short. Add places, or centres."
+            f"{n:,} points do not fit into {total:,} places; {n - total:,} more are needed. "
+            "Add places or centres.",
+            code="data.invalid",
+            missing=n - total,
         )
     return limits
 
 
 def _find_scale(points: Floats, sites: Floats) -> float:
-    """A power of two, which rounds nothing, to multiply by where squares would overflow or vanish; 1 elsewhere."""
+    """Return 1, or the power of two (which rounds nothing) that keeps squares representable."""
     largest = max(float(np.abs(points).max()), float(np.abs(sites).max()))
     if largest == 0 or 1e-100 < largest < 1e100:
         return 1.0

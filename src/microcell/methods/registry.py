@@ -1,7 +1,8 @@
-"""The registry of methods: a name, a function and its facts.
+"""The registry of methods: a name, a function and the facts that people choose by.
 
-A method is a function ``(X, k, *, weights, seed, **options) -> labels`` with ``@partitioner(...)`` above it; nothing
-else needs to know of it. Its options are read off its signature.
+A method is a function ``(X, k, *, weights, seed, **options) -> labels`` decorated with
+``@partitioner(...)``; nothing else needs to know about it. Its options are its further keyword-only
+parameters.
 """
 
 import inspect
@@ -12,14 +13,17 @@ from typing import Any
 from microcell.errors import OptionError
 from microcell.model import Integers
 
-__all__ = ["METHODS", "Method", "partitioner", "select"]
+__all__ = ["METHODS", "REQUESTED", "Method", "partitioner", "select"]
+
+REQUESTED = "requested"
+"""The reason for a method that the user named."""
 
 Partitioner = Callable[..., Integers]
 
 
 @dataclass(frozen=True)
 class Method:
-    """A registered method and the facts that people choose it by."""
+    """A registered method and the facts that people choose by."""
 
     name: str
     function: Partitioner
@@ -28,8 +32,8 @@ class Method:
     cost: str
     source: str
     dimensions: str = "any"
-    chance: bool = False
-    """True if the seed matters."""
+    randomized: bool = False
+    """Whether the random seed matters."""
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -41,13 +45,16 @@ class Method:
             if item.kind is inspect.Parameter.KEYWORD_ONLY and item.name not in ("weights", "seed")
         }
 
-    def check_options(self, given: Mapping[str, Any]) -> None:
-        """Refuse an option that the method does not have."""
-        for name in given:
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise OptionError for an option that the method does not have."""
+        for name in options:
             if name not in self.options:
-                known = ", ".join(self.options) or "none"
                 raise OptionError(
-                    f"Method {self.name!r} has no option {name!r}; its options: {known}."
+                    f"Method {self.name!r} has no option {name!r}. "
+                    f"Its options: {', '.join(self.options) or 'none'}.",
+                    code="option.unsupported",
+                    option=name,
+                    method=self.name,
                 )
 
 
@@ -62,21 +69,25 @@ def partitioner(
     cost: str,
     source: str,
     dimensions: str = "any",
-    chance: bool = False,
+    randomized: bool = False,
 ) -> Callable[[Partitioner], Partitioner]:
-    """Register the function below under ``name``."""
+    """Register the decorated function as a method."""
 
     def register(function: Partitioner) -> Partitioner:
         if name in METHODS:
             raise ValueError(f"Method {name!r} is registered twice.")
-        METHODS[name] = Method(name, function, summary, sizes, cost, source, dimensions, chance)
+        METHODS[name] = Method(name, function, summary, sizes, cost, source, dimensions, randomized)
         return function
 
     return register
 
 
 def select(name: str) -> Method:
-    """The method of that name."""
+    """Return the method with this name."""
     if name not in METHODS:
-        raise OptionError(f"No method {name!r}; choose one of auto, {', '.join(METHODS)}.")
+        raise OptionError(
+            f"Unknown method {name!r}. Choose one of auto, {', '.join(METHODS)}.",
+            code="option.unknown",
+            option="method",
+        )
     return METHODS[name]

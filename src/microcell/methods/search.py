@@ -1,4 +1,4 @@
-"""Refinement: local search that improves any partition."""
+"""Local search that improves any partition: regions, greedy exchanges and annealing rounds."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,30 +28,34 @@ from microcell.kernels.groups import Rule, empty_blocks, fill_blocks, make_group
 from microcell.methods.bisect import split_large_cells
 from microcell.model import Floats, Integers
 
-__all__ = ["ROUNDS", "Found", "Search", "centred", "compact", "near_cells", "refine_labels"]
+__all__ = ["ROUNDS", "RegionResult", "Search", "centred", "compact", "near_cells", "refine_labels"]
 
 MANY_CELLS = 20_000
-"""Beyond so many, regions are large, as small ones cut too many neighbours apart, and records choose among fewer."""
+"""With more cells, regions are larger, as small ones separate too many neighbours, and records
+choose among fewer others.
+"""
 
 NEAR_CELLS, NEAR_RECORDS = 20, 24
 RECORDS_AROUND, RECORDS_AROUND_OF_MANY = 400, 200
-"""So many records, of the cells around, a record's near ones are chosen from."""
+"""Number of records, in the surrounding cells, from which the nearest of a record are chosen."""
 
 PASSES = 2
-"""Exchanges that a first and a second look at a region leave undone are found in another region, next round."""
+"""Passes over a region. Exchanges that these leave undone are found in another region, next round.
+"""
 
 SPREAD = 0.6
-"""A record's heat grows with this power of the SSE per record in its cell at the start."""
+"""A record's heat grows with this power of the initial SSE per record in its cell."""
 
 COOLINGS = 5
-"""In how many steps the temperature falls within a round."""
+"""Number of temperatures within a round."""
 
 
 class Search:
-    """A partition under search, its sizes within [k, 2k-1]; ``labels`` and ``sse`` tell where it stands.
+    """A partition under search, with ``labels`` and ``sse`` describing its current state.
 
-    With a ``rule`` cells may have any size of k or more, the start must keep the rule, and every change does.
-    With ``copies`` the table is that many copies of one, each of which is annealed as a whole, on its own.
+    Cells have k to 2k-1 records. With a ``rule`` they may have any size of at least k; the start
+    must satisfy the rule, and every change preserves it. With ``copies`` the table consists of this
+    many copies of one table, each of which is annealed separately, as a whole.
     """
 
     def __init__(
@@ -68,7 +72,7 @@ class Search:
         self.copies, self.least = copies, k
         self._rule = rule
         self._weights = np.ones(len(X)) if weights is None else weights
-        self._chance = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(seed)
         self.labels = compact(labels if rule else split_large_cells(X, labels, k))
         self._limits = Limits(k, len(X) if rule else 2 * k - 1)
         self.sse = sum_of_squares(X, self.labels, self._weights)
@@ -76,38 +80,40 @@ class Search:
 
     @cached_property
     def total(self) -> float:
-        """The sum of squares about the mean of the table, or of a copy for each copy."""
+        """Sum of squares about the mean of the table, or the total of all copies."""
         rows = len(self._X) // self.copies
         return self.copies * total_sum_of_squares(self._X[:rows], self._weights[:rows])
 
     @property
     def cells(self) -> int:
-        """The number of cells."""
+        """Number of cells."""
         return int(self.labels.max()) + 1
 
     def exchange(self) -> int:
-        """Make the exchanges that help in every region once; how many were made. O(n m k) time."""
+        """Make the exchanges that help, once in every region; return their number. O(n m k)."""
         if self._rule:
             return self.anneal(10.0 * self._limits.least, 0.0, 0.0)
         return self._round(min(13_000, max(700, self.cells // 4)), self._exchange)
 
     def anneal(self, tries: float, warm: float | Floats, cool: float | Floats) -> int:
-        """Try ``tries`` random exchanges for each record while cooling from warm to cool; how many were made.
+        """Try ``tries`` random exchanges per record while cooling; return the number made.
 
-        Temperatures, for all or for each copy, are in units of the mean SSE per record at the first call.
+        Temperatures, one for all or one per copy, are in units of the mean SSE per record at the
+        first call.
         """
         if self._heat is None:
             self._heat = _heat(self._X, self.labels, self._weights)
         heats = [self._heat * self._for_each(t) for t in _cooling(warm, cool)]
 
-        def work(rows: Integers, state: Seeds) -> Found:
+        def work(rows: Integers, state: Seeds) -> RegionResult:
             return self._anneal(rows, [heat[rows] for heat in heats], tries, state)
 
+        # Largest region, in cells: tuned for speed and distortion.
         most = min(max(60, self.cells // 2), max(1300, min(9000, self.cells // 11)))
         return self._round(most, work, np.split(np.arange(len(self.labels)), self.copies))
 
     def _for_each(self, temperature: float | Floats) -> float | Floats:
-        """The temperature of each record."""
+        """Return the temperature of each record."""
         return (
             np.repeat(temperature, len(self._X) // self.copies)
             if np.ndim(temperature)
@@ -115,44 +121,48 @@ class Search:
         )
 
     def begin_at(self, labels: Integers) -> None:
-        """Go on from these cells, of sizes within the limits."""
-        self._settle(labels)
+        """Continue from these cells, whose sizes are within the limits."""
+        self._set_labels(labels)
 
     def combine(self, labels: Integers) -> None:
-        """Take over the cells of another partition wherever they hold the same records as cells here, at less SSE.
+        """Adopt cells of another partition where they hold the same records at less SSE.
 
-        Never raises the SSE above that of either partition. O(n m).
+        The result never has more SSE than either partition. O(n m).
         """
-        group = _connected(self.labels, labels)
+        group = _connected_groups(self.labels, labels)
         here, there = (
             squared_residuals(self._X, cells, self._weights) for cells in (self.labels, labels)
         )
         gain = np.bincount(group, weights=here) - np.bincount(group, weights=there)
-        self._settle(np.where(gain[group] > 0, labels + self.cells, self.labels))
+        self._set_labels(np.where(gain[group] > 0, labels + self.cells, self.labels))
 
     def _round(
-        self, most: int, work: Callable[[Integers, Seeds], "Found"], copies: Sequence[Integers] = ()
+        self,
+        most: int,
+        work: Callable[[Integers, Seeds], "RegionResult"],
+        copies: Sequence[Integers] = (),
     ) -> int:
-        """Let ``work`` search every copy, or every region of at most so many cells; how many exchanges were made."""
+        """Search every copy, or every region of at most ``most`` cells; return the number of
+        exchanges."""
         if len(copies) > 1:
             regions = list(copies)
         else:
             means = centroids(self._X, self.labels, self._weights)
-            regions = _regions(self.labels, _group(means, most, self._chance))
-        states = self._chance.integers(0, 2**63, size=(len(regions), 1), dtype=np.uint64)
-        found = _side_by_side(work, regions, states)
+            regions = _regions(self.labels, _group(means, most, self._rng))
+        states = self._rng.integers(0, 2**63, size=(len(regions), 1), dtype=np.uint64)
+        results = _in_parallel(work, regions, states)
         labels, first = np.empty_like(self.labels), 0
-        for rows, region in zip(regions, found, strict=True):
-            labels[rows] = first + region.labels
+        for rows, result in zip(regions, results, strict=True):
+            labels[rows] = first + result.labels
             first += len(rows)
-        self._settle(labels)
-        return sum(region.changes for region in found)
+        self._set_labels(labels)
+        return sum(result.changes for result in results)
 
-    def _settle(self, labels: Integers) -> None:
+    def _set_labels(self, labels: Integers) -> None:
         self.labels = compact(labels)
         self.sse = sum_of_squares(self._X, self.labels, self._weights)
 
-    def _exchange(self, rows: Integers, state: Seeds) -> "Found":  # noqa: ARG002
+    def _exchange(self, rows: Integers, state: Seeds) -> "RegionResult":  # noqa: ARG002
         points, labels = centred(self._X[rows])[0], compact(self.labels[rows])
         count = int(labels.max()) + 1
         blocks = empty_blocks(count, points.shape[1], self._limits.most)
@@ -161,15 +171,17 @@ class Search:
         changes = exchange_until_none_helps(blocks, near, self._limits, PASSES)
         for cell in range(count):
             labels[blocks.members[cell, : blocks.sizes[cell]]] = cell
-        return Found(labels, changes)
+        return RegionResult(labels, changes)
 
-    def _anneal(self, rows: Integers, heats: list[Floats], tries: float, state: Seeds) -> "Found":
+    def _anneal(
+        self, rows: Integers, heats: list[Floats], tries: float, state: Seeds
+    ) -> "RegionResult":
         (points, scale), labels = centred(self._X[rows]), compact(self.labels[rows])
         if labels.max() == 0:
-            return Found(labels, 0)
+            return RegionResult(labels, 0)
         least, largest = self._limits.least, int(np.bincount(labels).max())
         limits = Limits(least, min(self._limits.most, max(2 * least - 1, 2 * largest)))
-        count, cap = len(rows) // least + 1, limits.most  # one cell to spare
+        count, cap = len(rows) // least + 1, limits.most  # room for one more cell
         cells = make_grouping(points, self._weights[rows], labels, count, cap)
         near = np.zeros(
             (len(rows), min(max(NEAR_RECORDS, least + 8), len(rows) - 1)), dtype=np.int64
@@ -183,26 +195,26 @@ class Search:
         changes, each = 0, int(np.ceil(tries * len(rows) / len(heats)))
         for heat in heats:
             changes += exchange_at_random(cells, near, heat / scale**2, limits, rule, each, state)
-        return Found(cells.labels, changes)
+        return RegionResult(cells.labels, changes)
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What the search of a region came to."""
+class RegionResult:
+    """Labels of a region after a search, and the number of changes."""
 
     labels: Integers
     changes: int
 
 
 def _cooling(warm: float | Floats, cool: float | Floats) -> Floats:
-    """The temperatures of the steps of a round; one of 0 if there is no heat."""
+    """Return the temperatures of a round, or a single 0 if there is no heat."""
     return np.geomspace(warm, cool, COOLINGS) if np.all(warm) else np.zeros(1)
 
 
-def _side_by_side(
-    work: Callable[[Integers, Seeds], Found], regions: list[Integers], states: Seeds
-) -> list[Found]:
-    """What ``work`` finds in each region, on all threads: kernels let others run. Ctrl-C starts no further region."""
+def _in_parallel(
+    work: Callable[[Integers, Seeds], RegionResult], regions: list[Integers], states: Seeds
+) -> list[RegionResult]:
+    """Search the regions on all threads; Ctrl-C starts no further region."""
     with ThreadPoolExecutor(thread_count()) as pool:
         try:
             return list(pool.map(work, regions, states))
@@ -211,8 +223,8 @@ def _side_by_side(
             raise
 
 
-def _connected(one: Integers, other: Integers) -> Integers:
-    """The group of each record: those that share a cell in one partition or the other, directly or through others."""
+def _connected_groups(one: Integers, other: Integers) -> Integers:
+    """Group records that share a cell in either partition, directly or through other records."""
     group = one
     while True:
         last = group
@@ -225,7 +237,7 @@ def _connected(one: Integers, other: Integers) -> Integers:
 
 
 def _heat(X: Floats, labels: Integers, weights: Floats) -> Floats:
-    """The temperature of each record where that of the search is 1: its mean is the mean SSE per record."""
+    """Return the heat of each record at temperature 1; its mean is the mean SSE per record."""
     squares = squared_residuals(X, labels, weights)
     sizes = np.bincount(labels)
     spread = (np.bincount(labels, weights=squares) / sizes)[labels] ** SPREAD
@@ -233,16 +245,17 @@ def _heat(X: Floats, labels: Integers, weights: Floats) -> Floats:
     return np.maximum(spread, 1e-3 * mean) * (squares.mean() / mean) if mean > 0 else spread
 
 
-def near_cells(sums: Floats, totals: Floats, wanted: int) -> Integers:
-    near = np.empty((len(sums), max(1, min(wanted, len(sums) - 1))), dtype=np.int64)
+def near_cells(sums: Floats, totals: Floats, count: int) -> Integers:
+    """Return the nearest cells of each cell, at most ``count``."""
+    near = np.empty((len(sums), max(1, min(count, len(sums) - 1))), dtype=np.int64)
     find_near_cells(sums, totals, near)
     return near
 
 
 def centred(points: Floats) -> tuple[Floats, float]:
-    """The points about their medians, which no outlier moves, and scaled down to 1; and the scale.
+    """Return the points centred at their medians and scaled to at most 1, and the scale.
 
-    Single precision must hold squared distances, and sums must not be large for nothing.
+    Medians resist outliers. Squared distances must fit single precision, and sums must stay small.
     """
     points -= np.median(points, axis=0)
     scale = float(np.abs(points).max(initial=0.0)) or 1.0
@@ -251,27 +264,27 @@ def centred(points: Floats) -> tuple[Floats, float]:
 
 
 def compact(labels: Integers) -> Integers:
-    """The same cells, numbered 0, 1, 2, ..."""
+    """Renumber the cells to 0, 1, 2, ..."""
     used = np.zeros(int(labels.max()) + 1, dtype=np.int64)
     used[labels] = 1
     return (np.cumsum(used) - 1)[labels]
 
 
 def _regions(labels: Integers, region_of_cell: Integers) -> list[Integers]:
-    """The records of each region."""
+    """Return the records of each region."""
     region = region_of_cell[labels]
     return np.split(np.argsort(region, kind="stable"), np.cumsum(np.bincount(region))[:-1])
 
 
-def _group(means: Floats, most: int, chance: np.random.Generator) -> Integers:
-    """The region of each cell: groups of at most ``most``, split at the middle along random directions."""
+def _group(means: Floats, most: int, rng: np.random.Generator) -> Integers:
+    """Divide cells into regions of at most ``most``, by halving along random directions."""
     region, count = np.zeros(len(means), dtype=np.int64), 1
     waiting = [np.arange(len(means))]
     while waiting:
         cells = waiting.pop()
         if len(cells) <= most:
             continue
-        places = (means[cells] * chance.normal(size=means.shape[1])).sum(axis=1)
+        places = (means[cells] * rng.normal(size=means.shape[1])).sum(axis=1)
         order = np.argsort(places, kind="stable")
         right = cells[order[len(cells) // 2 :]]
         region[right] = count
@@ -285,7 +298,7 @@ _ENOUGH = 1e-4
 """A round that lowers the SSE by less than this share is the last."""
 
 _TRIES_TO_RECOUNT = 100.0
-"""So many tries for each record let the average cell try once whether it had better dissolve or another arise."""
+"""Tries per record after which the average cell has tried once to dissolve or to divide."""
 
 
 def refine_labels(
@@ -299,11 +312,12 @@ def refine_labels(
     deadline: float = np.inf,
     rule: Rule | None = None,
 ) -> Integers:
-    """The labels after local search: records move or change places between near cells; cells dissolve, or arise.
+    """Improve the labels by local search between near cells; the distortion never rises.
 
-    Up to ``rounds`` rounds, none begun that would end after the ``deadline`` (of :func:`time.monotonic`); one that
-    gains next to nothing is the last. Never raises the distortion. Cells of 2k or more are split, unless there is a
-    ``rule``, which every change keeps. Time O(n m k) a round, memory about twice the matrix.
+    Records move or swap; cells dissolve or are created. Makes up to ``rounds`` rounds, stops after
+    one that gains almost nothing, and starts none that would end after the ``deadline`` (of
+    :func:`time.monotonic`). Cells of at least 2k are split, unless there is a ``rule``, which every
+    change preserves. Time O(n m k) per round, memory about twice the matrix.
     """
     each = np.ones(len(X)) if weights is None else weights
     before = sum_of_squares(X, labels, each)

@@ -1,4 +1,4 @@
-"""The exact optimum for data on a line."""
+"""The exact optimum for one dimension."""
 
 import numpy as np
 
@@ -12,21 +12,25 @@ __all__ = ["univariate"]
 
 @partitioner(
     "univariate",
-    summary="the least distortion there is, for a single dimension",
+    summary="the exact optimum for a single dimension",
     sizes="k to 2k-1",
     cost="n k steps",
     source="Hansen and Mukherjee 2003",
     dimensions="1",
 )
 def univariate(X: Floats, k: int, *, weights: Floats | None, seed: int) -> Integers:
-    """Labels of least distortion for one dimension (Hansen and Mukherjee 2003), cells numbered from the left.
+    """Return labels of least distortion in one dimension (Hansen and Mukherjee 2003).
 
-    The best cells are runs of k to 2k-1 consecutive sorted values; dynamic programming finds them. With ``weights``
-    the result is the best of all partitions into runs. Time O(n log n + n k), memory O(n).
+    Cells are numbered from the left. The best cells are runs of k to 2k-1 consecutive sorted
+    values, found by dynamic programming. With ``weights`` the result is the best of all partitions
+    into runs. Time O(n log n + n k), memory O(n).
     """
     if X.shape[1] > 1:
         raise OptionError(
-            f"Method 'univariate' is for one dimension; there are {X.shape[1]}. Use 'mdav' or 'auto'."
+            f"Method 'univariate' supports one dimension, not {X.shape[1]}. Use 'auto' or 'mdav'.",
+            code="option.unsupported",
+            option="method",
+            method="univariate",
         )
     n = len(X)
     x = X[:, 0] if X.shape[1] else np.zeros(n)
@@ -38,7 +42,7 @@ def univariate(X: Floats, k: int, *, weights: Floats | None, seed: int) -> Integ
 
 
 def _first_of_cells(begin: Integers, n: int) -> Integers:
-    """1 where a sorted value is the first of its cell, found backwards from the end."""
+    """Mark the first sorted value of each cell with 1, tracing back from the end."""
     first = np.zeros(n, dtype=np.int64)
     end = n
     while end > 0:

@@ -130,7 +130,7 @@ def _size_for_common(
         size=n,
         enough=n == required,
         cell_failure=result.failure,
-        unprotected=result.given,
+        unprotected=result.conditional_mean,
         record_failure=record_failure,
         participant_failure=min(record_failure / probability, 1.0),
         steady=result.steady,
