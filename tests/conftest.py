@@ -1,4 +1,4 @@
-"""What several tests share: the classic data sets, where they are to be had."""
+"""Shared fixtures: the benchmark data sets, if they are available."""
 
 import os
 from pathlib import Path
@@ -13,13 +13,13 @@ DATA = Path(os.environ.get("MICROCELL_DATA", ROOT.parent / "shared" / "data"))
 @pytest.fixture(scope="session")
 def data_folder():
     if not DATA.is_dir():
-        pytest.skip("the classic data sets are not here: set MICROCELL_DATA to their folder")
+        pytest.skip("benchmark data sets not found: set MICROCELL_DATA to their folder")
     return DATA
 
 
 @pytest.fixture(scope="session")
 def load_standardized(data_folder):
-    """A function from the name of a data set to its standardized matrix."""
+    """A function that returns the standardized matrix of a data set."""
 
     def load(name):
         X = np.loadtxt(data_folder / f"{name}.csv", delimiter=",", skiprows=1)

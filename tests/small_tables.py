@@ -1,4 +1,4 @@
-"""Small tables built from plain lists, for tests."""
+"""Small tables built from lists."""
 
 import datetime
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from microcell.model import Table, Values
 
 def values(items: Sequence[Any]) -> Values:
     missing = np.array([item is None for item in items], dtype=bool)
-    known = [item for item in items if item is not None]
-    if not known:
+    present = [item for item in items if item is not None]
+    if not present:
         return Values("empty", np.zeros(len(items)), missing)
-    first = known[0]
+    first = present[0]
     if isinstance(first, (str, bool)):
-        categories = tuple(sorted({str(item) for item in known}))
+        categories = tuple(sorted({str(item) for item in present}))
         data = np.array([0 if item is None else categories.index(str(item)) for item in items])
         return Values(
             "text" if isinstance(first, str) else "boolean", data, missing, categories=categories
@@ -25,7 +25,7 @@ def values(items: Sequence[Any]) -> Values:
         return _times("datetime", items, missing, "us")
     if isinstance(first, datetime.date):
         return _times("date", items, missing, "D")
-    if any(isinstance(item, float) for item in known):
+    if any(isinstance(item, float) for item in present):
         return Values(
             "float",
             np.array([np.nan if item is None else item for item in items], dtype=float),
@@ -46,19 +46,19 @@ def _times(storage: Any, items: Sequence[Any], missing: Any, unit: str) -> Value
 
 
 def table(**columns: Sequence[Any] | np.ndarray | Values) -> Table:
-    made = {}
+    converted = {}
     for name, column in columns.items():
         plain = column.tolist() if isinstance(column, np.ndarray) else column
-        made[name] = plain if isinstance(plain, Values) else values(plain)
-    rows = len(next(iter(made.values()))) if made else 0
-    return Table(made, rows=rows, native=None)
+        converted[name] = plain if isinstance(plain, Values) else values(plain)
+    rows = len(next(iter(converted.values()))) if converted else 0
+    return Table(converted, rows=rows, native=None)
 
 
 def take(source: Table, rows: Any) -> Table:
-    """The table with these rows only, in this order."""
+    """Select rows, in this order."""
     rows = np.asarray(rows, dtype=np.int64)
-    made = {
+    taken = {
         name: Values(v.storage, v.data[rows], v.missing[rows], v.categories, v.ordered, v.unit)
         for name, v in source.columns.items()
     }
-    return Table(made, rows=len(rows), native=None)
+    return Table(taken, rows=len(rows), native=None)
