@@ -1,6 +1,7 @@
 """The audit's cases: a large table by part, and the measures of anonymity beside pyCANON's."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,14 @@ from benchmarks.apart import Row, not_run, run_apart
 from benchmarks.cases import Memory, best_of
 from microcell.auditing import audit
 from microcell.auditing.alignment import align
-from microcell.measures.disclosure import measure_disclosure
-from microcell.measures.linkage import link_records, read_linkage_points
-from microcell.measures.risk import class_labels, measure_risk
-from microcell.measures.utility import distort_columns
-from microcell.model import Column, Schema, Table, Values
+from microcell.measures.attacks import link_records, read_linkage_points
+from microcell.measures.classes import class_labels
+from microcell.measures.disclosure import ConfidentialColumn, confidential_columns
+from microcell.measures.evaluate import evaluate, evaluate_sizes
+from microcell.measures.pairs import ColumnPairs
+from microcell.measures.registry import measures
+from microcell.measures.utility import column_losses
+from microcell.model import Column, Measure, Schema, Table, Values
 
 NAMES = tuple(f"q{j}" for j in range(6))
 
@@ -65,21 +69,17 @@ def large_audit(n: int) -> Row:
         return found
 
     labels = timed("classes", lambda: class_labels(after, schema.keys))
-    timed("risk", lambda: measure_risk(np.bincount(labels)))
-    for column in schema.confidential:
-        nominal = column.kind == "nominal"
-        values = after.columns[column.name]
-        timed(
-            f"disclosure of {column.name}",
-            lambda column=column, values=values, nominal=nominal: measure_disclosure(
-                labels, values, column.name, ordered=not nominal
-            ),
-        )
+    timed("risk", lambda: evaluate_sizes(np.bincount(labels), before.rows))
+    for column in confidential_columns(after, schema, labels):
+        timed(f"disclosure of {column.name}", lambda column=column: _disclosure(column))
     pairs = timed("matching rows", lambda: align(before, after, schema)).pairs
-    timed("distortion", lambda: distort_columns(before, after, schema, pairs=pairs))
+    timed("distortion", lambda: column_losses(ColumnPairs(before, after, schema, pairs)))
     exact = sum(row["seconds"] for row in rows)
     timed(
-        "linkage", lambda: link_records(read_linkage_points(before, after, schema, pairs), labels)
+        "linkage",
+        lambda: link_records(
+            read_linkage_points(ColumnPairs(before, after, schema, pairs)), labels
+        ),
     )
     found = timed("whole audit", lambda: audit(before, after, schema))
     rows[-1] |= {"k": found["k"], "classes": found["classes"], "linkage": found["linkage"]}
@@ -128,12 +128,20 @@ def anonymity_by_microcell(n: int, k: int) -> Row:
     return {"status": "measured", "seconds": seconds, **memory.row(), "values": found}
 
 
+def _disclosure(column: ConfidentialColumn) -> dict[str, Measure]:
+    definitions = [
+        item for item in measures().values() if item.enforceable and item.scope != "table"
+    ]
+    return evaluate(SimpleNamespace(confidential=(column,)), definitions)
+
+
 def _measures(table: Table) -> Row:
     labels = class_labels(table, NAMES)
     found: Row = {"k": int(np.bincount(labels).min())}
     for name, ordered in (("illness", False), ("grade", True)):
-        measures = measure_disclosure(labels, table.columns[name], name, ordered=ordered)
-        values = {measure.name: measure.value for measure in measures}
+        kind = "numeric" if ordered else "nominal"
+        column = ConfidentialColumn(Column(name, kind=kind), table.columns[name], labels)
+        values = {name: item.value for name, item in _disclosure(column).items()}
         found |= {
             f"l of {name}": values[f"l_diversity.{name}"],
             f"t of {name}": values[f"t_closeness.{name}"],

@@ -1,6 +1,6 @@
-"""Draws docs/picture.svg: people of the bundled survey before and after, by age and body-mass index.
+"""Draw docs/picture.svg: age and body-mass index of the sample survey, before and after.
 
-Run as ``python docs/make_picture.py`` from the project's root.
+Run ``python docs/make_picture.py`` from the root of the project.
 """
 
 from io import BytesIO
@@ -18,32 +18,32 @@ CELLS = ["#1b6ca8", "#c1502e", "#4d8b31", "#7d4e9e", "#b8860b", "#00777a"]
 
 
 def main() -> None:
-    """Write the picture."""
     PICTURE.write_bytes(picture())
 
 
 def picture() -> bytes:
-    """150 people anonymized on two columns, and both tables drawn, as SVG."""
+    """Return an SVG of 150 people and of their release, 5-anonymous in two columns."""
     people = {name: mc.sample_survey(150, seed=3)[name] for name in ("age", "bmi")}
     release = mc.anonymize(people, mc.Schema(quasi=["age", "bmi"]), k=5, method="mdav")
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     before, after = figure.subplots(1, 2, sharex=True, sharey=True)
     before.scatter(people["age"], people["bmi"], s=14, color=INK)
-    before.set_title("150 people: each can be told apart", fontsize=11)
+    before.set_title("original: 150 distinct people", fontsize=11)
     draw_cells(after, people, release)
-    after.set_title("published: each looks like at least 4 others", fontsize=11)
+    after.set_title("published: each record equals at least 4 others", fontsize=11)
     for axes in (before, after):
         axes.set_xlabel("age")
         axes.spines[["top", "right"]].set_visible(False)
     before.set_ylabel("body-mass index")
-    page = BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "microcell"}):  # the same file for the same picture
-        figure.savefig(page, format="svg", metadata={"Date": None}, facecolor="white")
-    return page.getvalue()
+    file = BytesIO()
+    # Makes the ids, and so the file, reproducible.
+    with mpl.rc_context({"svg.hashsalt": "microcell"}):
+        figure.savefig(file, format="svg", metadata={"Date": None}, facecolor="white")
+    return file.getvalue()
 
 
 def draw_cells(axes: object, people: dict[str, np.ndarray], release: mc.Release) -> None:
-    """Thin lines from the people of a cell to the one point that is published for all of them."""
+    """Draw lines from the people of each cell to the point that is published for all of them."""
     for cell in range(len(release.partition)):
         members = np.flatnonzero(release.partition.labels == cell)
         colour = CELLS[cell % len(CELLS)]

@@ -12,12 +12,11 @@ from pathlib import Path
 from _commands import commands_page, commands_table
 from _fields import files_page, json_schemas, manifest_table
 from _pages import DOCS, fill, table, write_or_check
-from threadpoolctl import threadpool_limits
 
 import microcell as mc
 from microcell import sklearn as estimators
 from microcell.errors import CODES
-from microcell.measures.glossary import GLOSSARY, GROUPS
+from microcell.measures.registry import SECTIONS, measures
 from microcell.methods import METHODS
 
 PACKAGES: Mapping[str, tuple[str, ...]] = {
@@ -129,30 +128,13 @@ def methods_table() -> str:
 
 
 def measures_table() -> str:
-    """Return every measure with its unit, direction and meaning, by group."""
-    examples = example_measures()
+    """Return every measure with its unit, direction and meaning, by section."""
     rows = []
-    for group, heading in GROUPS.items():
-        for name, entry in GLOSSARY.items():
-            if entry.group == group:
-                measure = examples[name]
-                shown = f"`{name}`" + (f", `{name}.COLUMN`" if f"{name}." in examples else "")
-                better = "less" if measure.lower_is_better else "more"
-                rows.append([shown, measure.unit, better, f"{entry.definition}", heading])
-    return table(["measure", "unit", "better", "meaning", "group"], rows)
-
-
-def example_measures() -> dict[str, mc.Measure]:
-    """Return a measure of every name from a small audit; ``NAME.`` marks those of columns."""
-    people, schema = mc.sample_survey(60), mc.sample_schema()
-    release = mc.anonymize(people, schema, k=5, method="mdav")
-    options = {"manifest": release.manifest, "population": 1000, "target": "anti_tpo_grade"}
-    with threadpool_limits(1):  # threads slow down a task of sixty records
-        measures = mc.audit(people, release.table, schema, **options).measures
-    by_column = {
-        f"{name.partition('.')[0]}.": item for name, item in measures.items() if "." in name
-    }
-    return {**measures, **by_column}
+    for name, item in measures().items():
+        names = f"`{name}`" if item.scope == "table" else f"`{name}`, `{name}.COLUMN`"
+        better = "lower" if item.lower_is_better else "higher"
+        rows.append([names, item.label, item.unit, better, item.meaning, SECTIONS[item.section]])
+    return table(["measure", "label", "unit", "better", "meaning", "section"], rows)
 
 
 def errors_table() -> str:

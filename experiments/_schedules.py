@@ -50,7 +50,7 @@ def discriminant(sigma: float) -> float:
 def plan_for(sigma: float) -> mc.increments.Plan:
     """Plan for a collection time of sigma whole jobs."""
     return mc.increments.plan(
-        1_000_000, collection=sigma * HOUR, whole=HOUR, strategy="separate", least_gain=0.0
+        1_000_000, collection=sigma * HOUR, whole=HOUR, strategy="separate", min_gain=0.0
     )
 
 

@@ -1,4 +1,4 @@
-"""Small tables built from lists."""
+"""Small tables built from plain lists, for tests."""
 
 import datetime
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from microcell.model import Table, Values
 
 def values(items: Sequence[Any]) -> Values:
     missing = np.array([item is None for item in items], dtype=bool)
-    present = [item for item in items if item is not None]
-    if not present:
+    known = [item for item in items if item is not None]
+    if not known:
         return Values("empty", np.zeros(len(items)), missing)
-    first = present[0]
+    first = known[0]
     if isinstance(first, (str, bool)):
-        categories = tuple(sorted({str(item) for item in present}))
+        categories = tuple(sorted({str(item) for item in known}))
         data = np.array([0 if item is None else categories.index(str(item)) for item in items])
         return Values(
             "text" if isinstance(first, str) else "boolean", data, missing, categories=categories
@@ -25,7 +25,7 @@ def values(items: Sequence[Any]) -> Values:
         return _times("datetime", items, missing, "us")
     if isinstance(first, datetime.date):
         return _times("date", items, missing, "D")
-    if any(isinstance(item, float) for item in present):
+    if any(isinstance(item, float) for item in known):
         return Values(
             "float",
             np.array([np.nan if item is None else item for item in items], dtype=float),
@@ -46,19 +46,19 @@ def _times(storage: Any, items: Sequence[Any], missing: Any, unit: str) -> Value
 
 
 def table(**columns: Sequence[Any] | np.ndarray | Values) -> Table:
-    converted = {}
+    arrays = {}
     for name, column in columns.items():
-        plain = column.tolist() if isinstance(column, np.ndarray) else column
-        converted[name] = plain if isinstance(plain, Values) else values(plain)
-    rows = len(next(iter(converted.values()))) if converted else 0
-    return Table(converted, rows=rows, native=None)
+        items = column.tolist() if isinstance(column, np.ndarray) else column
+        arrays[name] = items if isinstance(items, Values) else values(items)
+    rows = len(next(iter(arrays.values()))) if arrays else 0
+    return Table(arrays, rows=rows, native=None)
 
 
 def take(source: Table, rows: Any) -> Table:
-    """Select rows, in this order."""
+    """Return these rows of the table, in this order."""
     rows = np.asarray(rows, dtype=np.int64)
-    taken = {
+    columns = {
         name: Values(v.storage, v.data[rows], v.missing[rows], v.categories, v.ordered, v.unit)
         for name, v in source.columns.items()
     }
-    return Table(taken, rows=len(rows), native=None)
+    return Table(columns, rows=len(rows), native=None)

@@ -8,7 +8,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src"
 
 LAYERS = [
-    {"errors", "progress", "kernels"},
+    {"_display", "errors", "progress", "kernels"},
     {"_atomic", "kinds"},
     {"model"},
     {"_validation"},
@@ -34,12 +34,14 @@ SAME_LAYER = {
 HOMES = {
     "numba": ("kernels._jit",),
     "narwhals": ("tables",),
-    "polars": ("tables",),
+    "pandas": ("model._frames",),
+    "polars": ("tables", "model._frames"),
     "pyreadstat": ("tables",),
     "fastexcel": ("tables",),
     "xlsxwriter": ("tables",),
     "jinja2": ("report", "surveys.forms"),
     "matplotlib": ("report",),
+    "fpdf": ("report.certificate",),
     "typer": ("cli",),
     "rich": ("cli",),
     "sklearn": ("sklearn", "measures.learning"),
@@ -60,7 +62,16 @@ HOMES = {
 }
 """The modules that may import each third-party package; NumPy may be imported anywhere."""
 
-EXTRAS = {"pyreadstat", "sklearn", "threadpoolctl", "pyarrow", "distributed", "dask"} | {
+EXTRAS = {
+    "pandas",
+    "polars",
+    "pyreadstat",
+    "sklearn",
+    "threadpoolctl",
+    "pyarrow",
+    "distributed",
+    "dask",
+} | {
     *("sqlalchemy", "cryptography", "fastapi", "starlette", "uvicorn", "prometheus_client", "httpx")
 }
 """Packages of optional extras, imported inside the functions that need them."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from microcell import auditing, encoding, methods, progress, tables
 from microcell._atomic import Staging, check_target
+from microcell._display import count, short_repr
 from microcell.cells import Cells, load_cells
 from microcell.errors import DataError, OptionError
 from microcell.model import Audit, Integers, Partition, Schema, Table
-from microcell.model._display import count, short_repr
 from microcell.model.manifest import (
     BlocksSection,
     CellsSection,
@@ -137,7 +137,7 @@ def anonymize(
     )
     request = partitioning.Request(k, method, seed, options, float(dependence))
     prepared = prepare.prepare(source, schema, k=k, missing=missing)
-    demands = enforce.read_demands(limits, prepared.table, prepared.schema, prepared.strata)
+    demands = enforce.resolve_limits(limits, prepared.table, prepared.schema, prepared.strata)
     grouping = partitioning.make_grouping(prepared, request, kind, blocks)
     merged = enforce.enforce(
         demands,
@@ -505,14 +505,14 @@ def _find_contradictions(
     contradictions = manifests.find_contradictions(manifest, before, after, schema)
     if not set(schema.keys) <= set(after.columns):
         return contradictions
-    unkept = enforce.find_unkept(after, schema, manifest.limits)
+    unkept = enforce.missed_manifest_limits(after, schema, manifest.limits)
     missed = (f"A limit in the manifest is not met: {item}" for item in unkept)
     return (*contradictions, *missed)
 
 
 def _match_rows(before: Table, after: Table, schema: Schema, manifest: Manifest) -> Integers | None:
     """Return the original row of each released row, if the manifest determines it."""
-    if manifest.row_order != "shuffled":
+    if manifest.row_order != "shuffled" or manifest.survey is not None:
         return None
     try:
         rows = prepare.released_rows(before, schema, manifest.missing or "error")

@@ -55,6 +55,7 @@ CODES: Mapping[str, str] = {
     "table.mismatch": "Two tables or files that belong together do not fit.",
     "table.unwritable": "A file cannot be written.",
     "table.exists": "An output file exists already, or an output would overwrite an input.",
+    "table.locked": "Another process is using the file or folder.",
     "table.format_limit": "The file format cannot hold this table without changing it.",
     # Values.
     "data.invalid": "The table contains values that cannot be used.",
@@ -72,11 +73,13 @@ CODES: Mapping[str, str] = {
     "option.conflict": "Two options cannot be combined.",
     "option.unsupported": "An option is not supported by this method, engine or kind of cells.",
     "option.missing": "A required option or argument is missing.",
+    "option.duplicate_batch": "A session already contains exactly the records of this batch.",
     "option.extra_missing": "A package of an optional extra is not installed.",
     # The guarantee.
     "guarantee.failed": "The guarantee cannot be given, so nothing is released.",
     "guarantee.too_few_records": "The table has fewer records than k.",
     "guarantee.stratum_too_small": "A stratum has fewer records than k.",
+    "guarantee.session_finished": "A session is finished, so nothing can be added to it.",
     "guarantee.requirement_not_met": "The release does not meet a requirement.",
     # Services.
     "service.unavailable": "The service cannot be reached or cannot answer now.",

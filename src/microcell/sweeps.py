@@ -19,9 +19,12 @@ import numpy as np
 
 from microcell import auditing, progress
 from microcell import methods as partitioning
+from microcell._display import record_repr
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
+from microcell.measures.attacks import linked_originals
+from microcell.measures.disclosure import average_diversity, confidential_columns
 from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, Schema
 from microcell.release import enforce, prepare
 from microcell.release import partition as groupings
@@ -227,6 +230,8 @@ class Trial:
     smallest: int | None = None
     seconds: float | None = None
 
+    __repr__ = record_repr
+
     @property
     def skipped(self) -> bool:
         """Whether the method does not support the table."""
@@ -364,6 +369,8 @@ class Point:
     measured_k: int | None = None
     measures: Mapping[str, Measure] = field(default_factory=dict)
     seconds: float | None = None
+
+    __repr__ = record_repr
 
     @property
     def skipped(self) -> bool:
@@ -631,6 +638,8 @@ class DependencePoint:
     joint_k: int
     seconds: float
 
+    __repr__ = record_repr
+
 
 @dataclass(frozen=True)
 class DependenceSweep:
@@ -732,11 +741,11 @@ def _as_dependence_point(prepared: prepare.Prepared, attempt: _Attempt) -> Depen
     blocks, weight = attempt.grouping.blocks, attempt.request.dependence
     distortion = groupings.quasi_identifier_loss(prepared, blocks)
     dependence_loss = groupings.confidential_loss(prepared, blocks)
-    measures = [
-        auditing.measure_dependence(prepared.table, prepared.schema, block.partition.labels)
+    columns = [
+        confidential_columns(prepared.table, prepared.schema, block.partition.labels)
         for block in blocks
     ]
-    linked = auditing.find_originals(
+    linked = linked_originals(
         prepared.encoded.matrix, _published(prepared, blocks), prepared.dimensions
     )
     return DependencePoint(
@@ -747,7 +756,7 @@ def _as_dependence_point(prepared: prepare.Prepared, attempt: _Attempt) -> Depen
         weighted=(1 - weight) * distortion + weight * dependence_loss,
         distortion_increment=0.0,
         loss_increment=0.0,
-        diversity=float(np.mean([_diversity(each) for each in measures])),
+        diversity=float(np.mean([average_diversity(each) or 0.0 for each in columns])),
         dld=float(linked.mean()),
         cells=sum(len(block.partition) for block in blocks),
         joint_k=attempt.grouping.partition.k,
@@ -765,10 +774,6 @@ def _published(prepared: prepare.Prepared, blocks: Sequence[groupings.Block]) ->
         for dimensions in (prepared.dimensions[place] for place in block.columns):
             published[:, dimensions] = centroids(matrix[:, dimensions], labels, each)[labels]
     return published
-
-
-def _diversity(measures: Iterable[Measure]) -> float:
-    return next(measure.value for measure in measures if measure.name == "diversity_average")
 
 
 def _with_increments(points: Sequence[DependencePoint]) -> tuple[DependencePoint, ...]:

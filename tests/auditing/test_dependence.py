@@ -3,6 +3,7 @@
 import datetime
 import math
 from collections import Counter, defaultdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microcell.errors import DataError
-from microcell.measures.disclosure import measure_dependence
+from microcell.measures.disclosure import confidential_columns
+from microcell.measures.evaluate import evaluate
+from microcell.measures.registry import measures
 from microcell.model import Column, Schema, Table, Values
+from tests.raising import raises
 from tests.small_tables import table, take
 
 
@@ -22,9 +26,15 @@ def schema_of(*columns):
 NUMERIC, NOMINAL = Column("y", kind="numeric"), Column("y", kind="nominal")
 
 
+def evaluate_dependence(released, schema, classes):
+    columns = confidential_columns(released, schema, np.asarray(classes, dtype=np.int64))
+    definitions = [measures()[name] for name in ("dependence_loss", "diversity_average")]
+    return evaluate(SimpleNamespace(confidential=columns), definitions)
+
+
 def measured(released, schema, classes):
-    found = measure_dependence(released, schema, np.asarray(classes, dtype=np.int64))
-    return {measure.name: measure.value for measure in found}
+    found = evaluate_dependence(released, schema, classes)
+    return {name: item.value for name, item in found.items()}
 
 
 def of_one(column, values, classes):
@@ -165,8 +175,8 @@ def test_the_least_diverse_column_counts_in_each_class():
 
 
 def test_directions():
-    found = measure_dependence(table(y=[1.0, 2.0]), schema_of(NUMERIC), np.array([0, 1]))
-    assert {measure.name: measure.lower_is_better for measure in found} == {
+    found = evaluate_dependence(table(y=[1.0, 2.0]), schema_of(NUMERIC), [0, 1])
+    assert {name: item.lower_is_better for name, item in found.items()} == {
         "dependence_loss": True,
         "dependence_loss.y": True,
         "diversity_average": False,
@@ -218,7 +228,7 @@ def test_numbers_released_as_text_count_as_categories():
 
 
 def test_a_category_outside_its_order_is_an_error_by_row():
-    with pytest.raises(DataError, match=r"'y'.*row 2") as caught:
+    with raises(DataError, "data.unknown_category", column="y", row=2) as caught:
         of_one(Column("y", kind="ordinal", order=("none",)), ["none", "secret"], [0, 0])
     assert "secret" not in str(caught.value)
 

@@ -3,28 +3,28 @@
 import datetime
 from collections import Counter
 from math import exp, log, log2
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from microcell.errors import OptionError
+from microcell.measures.classes import number_values
 from microcell.measures.disclosure import (
-    class_values,
-    list_homogeneous,
-    make_pairs,
-    measure_disclosure,
-    number_values,
+    ConfidentialColumn,
+    count_values,
+    recursive_diversity,
     tidy,
-    worst_of,
 )
-from microcell.model import Values
+from microcell.measures.evaluate import evaluate, summarize
+from microcell.measures.registry import measures
+from microcell.model import Column, Values
 from tests.small_tables import values
 
 NAMES = [
-    "p_sensitivity",
     "l_diversity",
+    "p_sensitivity",
     "l_entropy",
     "l_recursive",
     "t_closeness",
@@ -38,12 +38,23 @@ NUMBER = st.one_of(st.none(), st.integers(-3, 3), st.integers(-100, 100))
 ROWS = st.lists(st.tuples(st.integers(0, 4), NUMBER), min_size=1, max_size=40)
 
 
-def measure(classes, column, *, ordered=True, c=3, name="pay"):
+def confidential(classes, column, *, ordered=True, name="pay"):
     column = column if isinstance(column, Values) else values(column)
-    found = measure_disclosure(
-        np.array(classes, dtype=np.int64), column, name, ordered=ordered, c=c
-    )
-    return {item.name.removesuffix(f".{name}"): item.value for item in found}
+    kind = "numeric" if ordered else "nominal"
+    return ConfidentialColumn(Column(name, kind=kind), column, np.array(classes, dtype=np.int64))
+
+
+def evaluate_columns(*columns):
+    """The measures of disclosure, overall and by column."""
+    return evaluate(SimpleNamespace(confidential=columns), [measures()[name] for name in NAMES])
+
+
+def measure(classes, column, *, ordered=True, c=3):
+    column = confidential(classes, column, ordered=ordered)
+    found = {name: item.value for name, item in evaluate_columns(column).items() if "." not in name}
+    if c != 3:
+        found["l_recursive"] = int(recursive_diversity(column.counts, c).min())
+    return found
 
 
 # A plain account of each measure, class by class and value by value.
@@ -257,11 +268,9 @@ def test_classes_that_tell_all():
 
 
 def test_classes_that_lack_a_value_are_counted():
-    found = measure_disclosure(
-        np.array([0, 0, 1, 1]), values(["a", "b", "a", "a"]), "ill", ordered=False
-    )
-    meaning = next(item.meaning for item in found if item.name == "delta_disclosure.ill")
-    assert "1 of 2 classes lack some value" in meaning
+    column = confidential([0, 0, 1, 1], ["a", "b", "a", "a"], ordered=False, name="ill")
+    meaning = evaluate_columns(column)["delta_disclosure.ill"].meaning
+    assert "1 of 2 classes lack at least one value" in meaning
 
 
 def test_dates_are_ordered_and_categories_that_do_not_occur_are_no_steps():
@@ -280,53 +289,44 @@ def test_data_under_a_missing_mark_means_nothing():
 
 
 def test_homogeneous_classes_are_listed_by_size():
-    classes = np.array([4, 4, 4, 2, 2, 9, 0, 0])
-    assert list_homogeneous(classes, values([None, None, None, 1, 2, 5, 3, 3])).tolist() == [
-        2,
-        3,
-        1,
-    ]
-    assert list_homogeneous(np.array([], dtype=np.int64), values([])).tolist() == []
+    column = confidential([4, 4, 4, 2, 2, 9, 0, 0], [None, None, None, 1, 2, 5, 3, 3])
+    assert column.homogeneous_sizes.tolist() == [2, 3, 1]
 
 
-def test_no_records_no_measures():
-    assert measure_disclosure(np.array([], dtype=np.int64), values([]), "pay", ordered=True) == ()
-
-
-def test_a_constant_of_zero_is_refused():
-    with pytest.raises(OptionError, match="above 0, not 0"):
-        measure([0], [1], c=0)
-
-
-def test_names_and_sentences():
-    found = measure_disclosure(np.array([0, 0, 1]), values([1, 2, 3]), "a.{b}", ordered=True)
-    assert [item.name for item in found] == [f"{name}.a.{{b}}" for name in NAMES]
-    for item in found:
+def test_meanings_name_the_column():
+    found = evaluate_columns(confidential([0, 0, 1], [1, 2, 3], name="a.{b}"))
+    assert list(found) == [*NAMES, *(f"{name}.a.{{b}}" for name in NAMES)]
+    for item in found.values():
         assert item.meaning.endswith(".")
         assert "a.{b}" in item.meaning
         assert item.lower_is_better == (item.unit != "values")
 
 
 def test_the_worst_column_is_named():
-    classes = np.array([0, 0, 0, 1, 1, 1])
-    wide = measure_disclosure(classes, values([1, 2, 3, 1, 2, 3]), "wide", ordered=True)
-    low = measure_disclosure(classes, values([1, 1, 1, 2, 2, 2]), "my.low", ordered=True)
-    worst = worst_of([wide, low])
-    assert [item.name for item in worst] == NAMES
-    assert [item.value for item in worst] == [item.value for item in low]
-    assert all(item.meaning.endswith("; the worst column is my.low.") for item in worst)
-    assert [item.value for item in worst_of([low, wide])] == [item.value for item in low]
-    assert worst_of([wide, wide])[0].meaning.endswith("is wide.")
-    assert worst_of([]) == ()
+    classes = [0, 0, 0, 1, 1, 1]
+    wide = confidential(classes, [1, 2, 3, 1, 2, 3], name="wide")
+    low = confidential(classes, [1, 1, 1, 2, 2, 2], name="my.low")
+    for columns in ([wide, low], [low, wide]):
+        found = evaluate_columns(*columns)
+        for name in NAMES:
+            assert found[name].value == found[f"{name}.my.low"].value
+            assert found[name].meaning.endswith("Worst column: my.low.")
+    assert evaluate_columns() == {}
+
+
+def test_the_first_of_equally_bad_columns_is_named():
+    columns = [confidential([0, 0, 1, 1], [1, 2, 1, 2], name=name) for name in ("a", "b")]
+    assert evaluate_columns(*columns)["l_diversity"].meaning.endswith("Worst column: a.")
 
 
 def test_each_measure_has_its_own_worst_column():
-    classes = np.array([0, 0, 1, 1])
-    few = measure_disclosure(classes, values(["a", "a", "a", "a"]), "few", ordered=False)
-    told = measure_disclosure(classes, values(["a", "b", "c", "d"]), "told", ordered=False)
-    columns = {item.name: item.meaning.rpartition(" ")[2] for item in worst_of([few, told])}
-    assert columns["l_diversity"] == columns["homogeneous_records"] == "few."
-    assert columns["t_closeness"] == columns["disclosed_bits"] == "told."
+    classes = [0, 0, 1, 1]
+    few = confidential(classes, ["a", "a", "a", "a"], ordered=False, name="few")
+    distinct = confidential(classes, ["a", "b", "c", "d"], ordered=False, name="distinct")
+    found = evaluate_columns(few, distinct)
+    worst = {name: found[name].meaning.rpartition(" ")[2] for name in NAMES}
+    assert worst["l_diversity"] == worst["homogeneous_records"] == "few."
+    assert worst["t_closeness"] == worst["disclosed_bits"] == "distinct."
 
 
 def test_more_values_than_fit_a_matrix_of_classes():
@@ -340,13 +340,9 @@ def test_more_values_than_fit_a_matrix_of_classes():
 def test_what_each_class_has_is_what_it_would_have_as_the_worst(rows, ordered):
     """A class's own values, put together, are the measures; each is that of the plain account of the class alone."""
     classes, column = [row[0] for row in rows], [row[1] for row in rows]
-    pairs = make_pairs(np.array(classes), number_values(values(column)))
+    counts = count_values(np.array(classes), number_values(values(column)), ordered=ordered)
     found, support = measure(classes, column, ordered=ordered), sorted(set(column), key=rank)
-    each = {
-        name: class_values(name, pairs, ordered=ordered).tolist()
-        for name in NAMES
-        if name != "disclosed_bits"
-    }
+    each = {name: measures()[name].compute(counts) for name in NAMES if name != "disclosed_bits"}
     q, distance = shares(column, support), ordered_distance if ordered else nominal_distance
     for place, label in enumerate(sorted(set(classes))):
         group = [value for own, value in zip(classes, column, strict=True) if own == label]
@@ -358,8 +354,5 @@ def test_what_each_class_has_is_what_it_would_have_as_the_worst(rows, ordered):
             max(abs(log2(a / b)) for a, b in zip(p, q, strict=True) if a)
         )
         assert each["homogeneous_records"][place] == (len(group) if len(set(group)) == 1 else 0)
-    for name, own in each.items():
-        put = (
-            sum if name.startswith("homogeneous") else min if name.startswith(("l_", "p_")) else max
-        )
-        assert tidy(put(own)) == found[name]
+    for name, by_class in each.items():
+        assert summarize(measures()[name], by_class) == found[name] == tidy(found[name])

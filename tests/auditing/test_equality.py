@@ -1,4 +1,4 @@
-"""Values compared, whatever their storage, against plain counters."""
+"""Comparing values regardless of their storage, checked against plain counters."""
 
 import datetime
 from collections import Counter
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from microcell.auditing.alignment import are_mixed, match_rows, match_values
+from microcell.auditing.equality import are_mixed, match_rows, match_values
 from microcell.model import Values
 from tests.small_tables import values
 
@@ -42,7 +42,7 @@ def both(before, after):
 
 @pytest.mark.parametrize("items", ITEMS.values(), ids=ITEMS)
 @given(data=st.data())
-def test_counts_are_those_of_a_plain_counter(items, data):
+def test_counts_equal_those_of_a_plain_counter(items, data):
     before = data.draw(st.lists(items, max_size=12))
     after = data.draw(st.lists(items, min_size=len(before), max_size=len(before)))
     rows = np.array(data.draw(st.permutations(range(len(before)))), dtype=np.int64)
@@ -56,7 +56,7 @@ ROWS = st.lists(st.tuples(ITEMS["numbers"], ITEMS["texts"]), min_size=1, max_siz
 
 
 @given(ROWS, ROWS)
-def test_mixed_columns_are_those_with_new_combinations(before, after):
+def test_columns_are_mixed_if_a_combination_of_values_is_new(before, after):
     matches = [
         match_values(
             "x", values([row[place] for row in before]), values([row[place] for row in after])
@@ -81,7 +81,7 @@ def test_mixed_columns_are_those_with_new_combinations(before, after):
         ([float("inf"), 1.0], [float("inf"), 1.0]),
     ],
 )
-def test_values_count_and_not_storage(before, after):
+def test_equal_values_in_different_storages_are_equal(before, after):
     assert both(values(before), values(after)) == (0, 0)
 
 
@@ -101,25 +101,25 @@ def test_values_count_and_not_storage(before, after):
         ([datetime.date(2020, 1, 1)], ["2020-01-02"], 1),
     ],
 )
-def test_the_smallest_difference_counts(before, after, changed):
+def test_the_smallest_difference_is_a_change(before, after, changed):
     assert both(values(before), values(after)) == (changed, changed)
 
 
-def test_categories_in_another_order_or_unused():
-    known = np.zeros(2, dtype=bool)
-    before = Values("text", np.array([0, 1]), known, categories=("x", "y"))
-    after = Values("text", np.array([2, 0]), known, categories=("y", "w", "x"))
+def test_unused_or_reordered_categories_do_not_matter():
+    present = np.zeros(2, dtype=bool)
+    before = Values("text", np.array([0, 1]), present, categories=("x", "y"))
+    after = Values("text", np.array([2, 0]), present, categories=("y", "w", "x"))
     assert both(before, after) == (0, 0)
 
 
-def test_data_under_a_missing_mark_means_nothing():
+def test_data_of_missing_values_are_ignored():
     before = Values("float", np.array([1.0, np.nan]), np.array([False, True]))
     after = Values("float", np.array([1.0, 77.0]), np.array([False, True]))
     assert both(before, after) == (0, 0)
     assert both(replace(before, storage="integer", data=np.array([1, 5])), after) == (0, 0)
 
 
-def test_times_of_every_unit_meet():
+def test_times_in_different_units_are_equal():
     day = 19_000
     seconds = day * 86_400
     kinds = [("date", "D", day), ("datetime", "s", seconds), ("datetime", "us", seconds * 10**6)]
@@ -130,34 +130,34 @@ def test_times_of_every_unit_meet():
     assert both(far, times("datetime", "ns", [0])) == (1, 1)
 
 
-def test_a_duration_is_no_date():
+def test_a_duration_does_not_equal_a_date():
     assert both(times("date", "D", [5, 6]), times("duration", "D", [5, 6])) == (2, 2)
 
 
-def test_what_a_spreadsheet_keeps_of_a_number_is_that_number():
+def test_a_number_equals_what_a_spreadsheet_stores_for_it():
     numbers = [0.1 + 0.2, 1 / 3, 2.5, None]
     written = [None if number is None else float(f"{number:.16G}") for number in numbers]
     assert written[0] != numbers[0]
     assert both(values(numbers), values(written)) == (0, 0)
     assert both(values(numbers), values([*written[:2], 2.6, None])) == (1, 1)
-    # Fifteen digits are a rounding that no file asks for.
+    # No file format rounds to 15 digits.
     assert both(values(numbers), values([0.333333333333333, *written[1:]])) == (1, 1)
 
 
-def test_single_precision_written_as_text_is_the_same_number():
+def test_a_single_precision_number_equals_its_shortest_text():
     single = np.array([0.1, 2.7, 1e30], dtype=np.float32)
     before, after = values(single.astype(float).tolist()), values([0.1, 2.7, 1e30])
     assert both(before, after) == (0, 0)
     assert both(before, values([0.1, 2.7, 1.1e30])) == (1, 1)
-    # A number of double precision has no such second form.
+    # A double-precision number has no such second form.
     assert both(values([0.123456789]), values([float(str(np.float32(0.123456789)))])) == (1, 1)
 
 
-def test_times_rounded_to_the_unit_of_the_file_are_the_same():
+def test_times_equal_those_rounded_to_the_unit_of_a_file():
     before = times("datetime", "us", [1_500, 2_499, 3_000_000])
     assert both(before, times("datetime", "ms", [2, 2, 3_000])) == (0, 0)
     assert both(before, times("datetime", "ms", [1, 2, 3_000])) == (1, 1)
 
 
-def test_nothing_is_equal_to_nothing():
+def test_empty_columns_are_equal():
     assert both(values([]), values([])) == (0, 0)

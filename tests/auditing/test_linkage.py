@@ -1,6 +1,7 @@
 """Linkage: what an attacker finds again who knows the original quasi-identifiers."""
 
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,15 +10,19 @@ from hypothesis import strategies as st
 
 from microcell.errors import DataError
 from microcell.kernels.arrays import distinct_rows
-from microcell.measures import linkage
-from microcell.measures.linkage import (
-    ColumnPoints,
+from microcell.kinds.pairs import ColumnPoints
+from microcell.measures import attacks
+from microcell.measures.attacks import (
     LinkagePoints,
     link_records,
     read_linkage_points,
 )
-from microcell.measures.risk import class_labels
+from microcell.measures.classes import class_labels
+from microcell.measures.evaluate import evaluate
+from microcell.measures.pairs import ColumnPairs
+from microcell.measures.registry import measures
 from microcell.model import Column, Schema
+from tests.raising import raises
 from tests.small_tables import table
 
 
@@ -37,8 +42,13 @@ def linked(before, after, blocks=None, classes=None, unchanged=(), names=None, *
     return link_records(LinkagePoints(names, tuple(columns), tuple(unchanged)), classes, **options)
 
 
+def evaluate_links(links):
+    definitions = [item for item in measures().values() if item.section == "linkage"]
+    return evaluate(SimpleNamespace(links=links, pairs=()), definitions)
+
+
 def measured(*points, **options):
-    return {measure.name: measure for measure in linked(*points, **options).measures}
+    return evaluate_links(linked(*points, **options))
 
 
 def cells(n, dimensions, k, seed=0):
@@ -136,7 +146,7 @@ def test_interval_of_a_sample_covers_the_whole(dimensions):
     exact = measured(before, after, blocks)
     covered = 0
     for seed in range(20):
-        found = measured(before, after, blocks, seed=seed, most=500)
+        found = measured(before, after, blocks, seed=seed, max_records=500)
         low, high = found["linkage"].interval
         covered += low <= exact["linkage"].value <= high
         assert 0 <= low <= found["linkage"].value <= high <= 1
@@ -147,40 +157,40 @@ def test_interval_of_a_sample_covers_the_whole(dimensions):
 def test_a_sample_is_said_to_be_one():
     before, after = cells(4_000, 2, 2)
     assert "sample" not in measured(before, after)["linkage"].meaning
-    assert measured(before, after, most=500)["linkage"].meaning.endswith(
-        ", by a sample of 500 of them."
+    assert measured(before, after, max_records=500)["linkage"].meaning.endswith(
+        "Estimated from a sample of 500 records."
     )
 
 
 def test_no_set_of_columns_is_tried_twice(monkeypatch):
     tried = []
-    attempt = linkage._try
+    link = attacks._link_by_subset
     monkeypatch.setattr(
-        linkage,
-        "_try",
-        lambda attack, known, sets: tried.append(known) or attempt(attack, known, sets),
+        attacks,
+        "_link_by_subset",
+        lambda attack, subset, n: tried.append(subset) or link(attack, subset, n),
     )
     linked(*cells(60, 6, 3))
     assert len(tried) == len(set(tried))
-    assert all(known == tuple(sorted(known)) for known in tried)
+    assert all(subset == tuple(sorted(subset)) for subset in tried)
 
 
 def test_sets_whose_mean_is_taken_share_the_work_of_one(monkeypatch):
     """14 columns, of which 11 to 13 are drawn ten times each: together they may look at no more than all 14 do."""
     n, columns, most = 600, 14, 300
-    tried, attempt = [], linkage._try
+    tried, link = [], attacks._link_by_subset
 
-    def spy(attack, known, sets):
-        found = attempt(attack, known, sets)
-        tried.append((len(known), found.records))
-        return found
+    def spy(attack, subset, n_subsets):
+        estimate = link(attack, subset, n_subsets)
+        tried.append((len(subset), estimate.records))
+        return estimate
 
     before, after = cells(n, columns, 2)
     points = len(np.unique(after, axis=0))
-    monkeypatch.setattr(linkage, "_try", spy)
-    monkeypatch.setattr(linkage, "_MOST_SCANNED", points * columns * most)
-    monkeypatch.setattr(linkage, "_LEAST", 1)
-    monkeypatch.setattr(linkage, "_draw_any", lambda *_: [(0,)])
+    monkeypatch.setattr(attacks, "_link_by_subset", spy)
+    monkeypatch.setattr(attacks, "_MAX_COMPARISONS", points * columns * most)
+    monkeypatch.setattr(attacks, "_MIN_RECORDS", 1)
+    monkeypatch.setattr(attacks, "_draw_any_size", lambda *_: [(0,)])
     linked(before, after)
     work = dict.fromkeys(range(1, columns + 1), 0)
     for known, records in tried:
@@ -192,7 +202,9 @@ def test_sets_whose_mean_is_taken_share_the_work_of_one(monkeypatch):
 
 def test_the_same_seed_gives_the_same_measures():
     before, after = cells(600, 5, 3)
-    assert measured(before, after, seed=3, most=100) == measured(before, after, seed=3, most=100)
+    assert measured(before, after, seed=3, max_records=100) == measured(
+        before, after, seed=3, max_records=100
+    )
 
 
 def test_linkage_by_known_ends_in_linkage():
@@ -240,13 +252,13 @@ def test_interval_disclosure_leaves_out_what_is_meant_to_stay():
 
 def test_classes_that_do_not_fit_the_points_are_refused():
     before, after = cells(6, 1, 3)
-    with pytest.raises(DataError, match="one class have different published points"):
+    with raises(DataError, "data.invalid"):
         measured(before, after, classes=np.zeros(6, dtype=int))
 
 
 def test_nothing_of_no_records():
     nothing = np.zeros((0, 1))
-    assert linked(nothing, nothing).measures == ()
+    assert measured(nothing, nothing) == {}
     assert not len(linked(nothing, nothing).by_known)
 
 
@@ -283,7 +295,7 @@ def test_points_of_each_kind():
         Column("same", kind="numeric"),
     ]
     schema = Schema(quasi=quasi, strata=["state"])
-    points = read_linkage_points(original, released, schema, np.arange(5))
+    points = read_linkage_points(ColumnPairs(original, released, schema, np.arange(5)))
     assert points.names == ("age", "sex", "job", "grade", "zip", "place", "same", "state")
     assert [column.places.shape[1] for column in points.columns] == [1, 1, 3, 1, 1, 3, 0, 1]
     age, sex, job, grade, codes, place, _, state = (
@@ -303,8 +315,8 @@ def test_points_of_each_kind():
     np.testing.assert_array_equal(
         points.before(np.arange(5)), np.hstack([points.before(np.arange(5), range(8))])
     )
-    found = link_records(points, class_labels(released, schema.keys))
-    assert found.measures[0].value <= 5 / 5
+    links = link_records(points, class_labels(released, schema.keys))
+    assert links.all_columns.share <= 5 / 5
 
 
 def test_published_rows_in_another_order_give_the_same():
@@ -318,29 +330,29 @@ def test_published_rows_in_another_order_give_the_same():
     found = []
     for order in (np.arange(30), rng.permutation(30)):
         released = table(x=after[order, 0], job=jobs[order])
-        points = read_linkage_points(original, released, schema, order)
-        found.append(link_records(points, class_labels(released, schema.keys)).measures)
-    assert [m.value for m in found[0]] == pytest.approx([m.value for m in found[1]])
+        points = read_linkage_points(ColumnPairs(original, released, schema, order))
+        links = link_records(points, class_labels(released, schema.keys))
+        found.append({name: item.value for name, item in evaluate_links(links).items()})
+    assert found[0] == pytest.approx(found[1])
 
 
 def test_strata_are_never_mistaken():
     original = table(x=[0.0, 1.0, 0.1, 1.1], state=["a", "a", "b", "b"])
     released = table(x=[0.5, 0.5, 0.6, 0.6], state=["a", "a", "b", "b"])
     schema = Schema(quasi=[Column("x", kind="numeric")], strata=["state"])
-    points = read_linkage_points(original, released, schema, np.arange(4))
-    found = {
-        item.name: item.value
-        for item in link_records(points, class_labels(released, schema.keys)).measures
-    }
-    assert found["linkage"] == 0.5
-    assert found["linkage_one"] < 0.5 + 1e-12
+    points = read_linkage_points(ColumnPairs(original, released, schema, np.arange(4)))
+    links = link_records(points, class_labels(released, schema.keys))
+    assert links.all_columns.share == 0.5
+    assert links.one_column.share < 0.5 + 1e-12
 
 
 def test_more_categories_than_indicators():
     names = [f"c{at:03d}" for at in range(80)]
     original = table(job=[*names, *names[:70]])
     points = read_linkage_points(
-        original, original, Schema(quasi=[Column("job", kind="nominal")]), np.arange(150)
+        ColumnPairs(
+            original, original, Schema(quasi=[Column("job", kind="nominal")]), np.arange(150)
+        )
     )
     rows = np.arange(150)
     assert points.before(rows).shape == (150, 50)

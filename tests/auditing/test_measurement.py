@@ -5,7 +5,9 @@ import pytest
 
 from microcell.auditing import audit
 from microcell.errors import OptionError, RequirementError, SchemaError
+from microcell.measures.registry import measures
 from microcell.model import Column, Schema
+from tests.raising import raises
 from tests.small_tables import table, take
 
 SCHEMA = Schema(
@@ -53,13 +55,9 @@ def test_measures_in_their_order():
         "distortion.sex": 1.0,
     }
     assert {name: round(found[name], 6) for name in expected} == expected
-    assert list(found.measures)[:2] == ["k", "classes"]
-    assert list(found.measures)[5:9] == [
-        "identifiers_left",
-        "columns_missing",
-        "columns_unexpected",
-        "values_changed",
-    ]
+    overall = [name for name in found.measures if "." not in name]
+    assert overall == [name for name in measures() if name in found.measures]
+    assert list(found.measures)[: len(overall)] == overall
     lost = [name for name in found.measures if name.startswith("distortion")]
     assert lost == ["distortion", "distortion.age", "distortion.sex"]
     assert found.keys == ("age", "sex")
@@ -80,7 +78,7 @@ def test_identifiers_left_are_counted_and_named():
     found = audit(ORIGINAL, ORIGINAL, SCHEMA)
     assert found["identifiers_left"] == 2
     assert "'name', 'phone'" in " ".join(found.notes)
-    with pytest.raises(RequirementError, match="identifiers_left is 2"):
+    with raises(RequirementError, "guarantee.requirement_not_met", measures=["identifiers_left"]):
         found.require()
 
 
@@ -108,7 +106,7 @@ def test_unaligned_rows_leave_distortion_out_and_say_why():
     found = audit(ORIGINAL, take(RELEASED, [3, 2, 1, 0]), SCHEMA)
     assert "distortion" not in found.measures
     assert found["k"] == 2
-    assert "not measured" in found.notes[0]
+    assert "not computed" in found.notes[0]
     assert found.projection is None
     assert len(found.comparisons) == 2
 
@@ -128,15 +126,16 @@ def test_dropped_and_surplus_records():
     assert (fewer["records_dropped"], fewer["records_unaccounted"]) == (2, 0)
     more = audit(ORIGINAL, take(RELEASED, [0, 1, 2, 3, 3]), SCHEMA)
     assert (more["records_dropped"], more["records_unaccounted"]) == (0, 1)
-    with pytest.raises(RequirementError, match="records_unaccounted is 1"):
+    with raises(RequirementError, "guarantee.requirement_not_met") as caught:
         more.require()
+    assert "records_unaccounted" in caught.value.details["measures"]
 
 
 def test_an_empty_release_has_k_0():
     found = audit(ORIGINAL, take(RELEASED, []), SCHEMA)
     assert found["k"] == 0
     assert found["classes"] == 0
-    with pytest.raises(RequirementError):
+    with raises(RequirementError, "guarantee.requirement_not_met", measures=["k"]):
         found.require(k=1)
 
 
@@ -146,9 +145,9 @@ def test_two_empty_tables():
 
 
 def test_a_quasi_identifier_that_is_gone():
-    with pytest.raises(SchemaError, match="released table has no column 'sex'"):
+    with raises(SchemaError, "schema.unknown_column", columns=["sex"], table="released"):
         audit(ORIGINAL, table(age=[1, 2, 3, 4]), SCHEMA)
-    with pytest.raises(SchemaError, match="original table has no columns 'age', 'sex'"):
+    with raises(SchemaError, "schema.unknown_column", columns=["age", "sex"], table="original"):
         audit(table(x=[1]), RELEASED, SCHEMA)
 
 
@@ -163,7 +162,7 @@ def test_columns_absent_and_strange_are_counted_and_noted():
         0,
     )
     assert "not in the release: column 'tsh'" in notes
-    assert "without a role in the schema, and so not looked at: column 'extra'" in notes
+    assert "without a role in the schema, so not audited: column 'extra'" in notes
 
 
 def test_unreadable_values_are_noted_without_being_printed():
@@ -188,7 +187,6 @@ def test_contradictions_of_the_manifest_are_counted_and_told(contradictions):
     found = audit(ORIGINAL, RELEASED, SCHEMA, contradictions=contradictions)
     assert found["manifest_contradictions"] == len(contradictions)
     assert found.notes == tuple(contradictions)
-    assert list(found.measures)[9] == "manifest_contradictions"
     assert found.measures["manifest_contradictions"].lower_is_better
 
 
@@ -197,7 +195,7 @@ def test_without_a_manifest_nothing_is_said_of_contradictions():
 
 
 def test_a_brief_audit_learns_nothing_and_refuses_a_target():
-    with pytest.raises(OptionError, match="target"):
+    with raises(OptionError, "option.conflict", option="target"):
         audit(ORIGINAL, RELEASED, SCHEMA, brief=True, target="tsh")
 
 
@@ -218,5 +216,5 @@ def test_a_brief_audit_leaves_out_what_comes_of_comparing_records():
 
 @pytest.mark.parametrize("limit", ["5", None, True, [5]])
 def test_a_limit_that_is_no_number_is_refused(limit):
-    with pytest.raises(OptionError, match="The limit of k must be a number"):
+    with raises(OptionError, "option.wrong_type", option="k"):
         audit(ORIGINAL, RELEASED, SCHEMA).require(k=limit)

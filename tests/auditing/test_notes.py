@@ -2,7 +2,7 @@
 
 import pytest
 
-from microcell.auditing.run import naming_notes, repetition_notes
+from microcell.auditing.run import identifying_notes, repetition_notes
 from microcell.model import Column, Schema
 from tests.small_tables import table
 
@@ -11,14 +11,15 @@ NAMES = [f"person {number}" for number in range(10)]
 
 
 def notes(schema, **columns):
-    return list(naming_notes(table(**columns), schema))
+    return list(identifying_notes(table(**columns), schema))
 
 
 @pytest.mark.parametrize("role", ["keep", "confidential"])
 def test_text_that_nearly_always_differs(role):
     found = notes(Schema(quasi=AGE, **{role: ["x"]}), x=NAMES)
     assert found == [
-        "Column 'x' is published unchanged and nearly every value differs: it may name people."
+        "Column 'x' is published unchanged and nearly all of its values are distinct: it may "
+        "identify people."
     ]
 
 
@@ -42,9 +43,10 @@ def test_what_is_nearly_every_value(items, noted):
 def test_a_weight_that_tells_the_record():
     schema = Schema(quasi=AGE, weight="w")
     assert notes(schema, w=[1.5 + number for number in range(10)]) == [
-        "Column 'w' is published unchanged and nearly every value differs: an outsider who knows it finds the record."
+        "Column 'w' is published unchanged and nearly all of its values are distinct: an outsider "
+        "who knows the value finds the record."
     ]
-    assert "it may name people" in notes(schema, w=NAMES)[0]
+    assert "it may identify people" in notes(schema, w=NAMES)[0]
     assert notes(schema, w=[1.0, 2.0] * 10) == []
 
 
@@ -63,7 +65,8 @@ def test_identifiers_that_repeat_are_counted_and_not_shown():
     )
     (found,) = repetition_notes(made, Schema(identifiers=["id", "visit", "name"], quasi=AGE))
     assert found.startswith(
-        "Identifiers that repeat: 'id' (4 records with 2 values), 'name' (6 records with 5 values)."
+        "Identifiers with repeated values: 'id' (4 records, 2 distinct values), "
+        "'name' (6 records, 5 distinct values)."
     )
     assert "k counts records, not people" in found
     assert "Ada" not in found

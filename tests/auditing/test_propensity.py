@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from microcell.errors import DataError
 from microcell.measures import propensity
-from microcell.measures.pairs import read_quantities
-from microcell.measures.propensity import measure_propensity
+from microcell.measures.evidence import Evidence
+from microcell.measures.propensity import propensity_error
 from microcell.model import Column, Schema, Table, Values
+from tests.raising import raises
 from tests.small_tables import table, take
 
 
@@ -21,8 +22,8 @@ def numeric(*names):
 
 def of(original, released, schema, pairs=None, **options):
     pairs = np.arange(released.rows) if pairs is None else pairs
-    found = measure_propensity(original, released, schema, pairs=pairs, **options)
-    return found[0].value if found else None
+    result = propensity_error(Evidence(original, released, schema, pairs=pairs), **options)
+    return None if result is None else result.value
 
 
 def fit_plainly(before, after, ridge=1e-4, steps=200_000):
@@ -187,7 +188,7 @@ def test_nothing_to_tell_apart_gives_nothing():
 
 def test_infinite_quasi_identifiers_are_an_error():
     original = table(x=[1.0, math.inf])
-    with pytest.raises(DataError, match=r"'x'.*row 2"):
+    with raises(DataError, "data.not_finite", column="x", row=2):
         of(original, original, Schema(quasi=numeric("x")))
 
 
@@ -215,9 +216,9 @@ def test_terms_are_limited_to_those_that_differ_most(monkeypatch):
     Y = X * [1.0, 0.3, 0.9]
     schema = Schema(quasi=numeric("c0", "c1", "c2"))
     Z = [(side - X.mean(axis=0)) / X.std(axis=0) for side in (X, Y)]
-    monkeypatch.setattr(propensity, "_TERMS", 3)
+    monkeypatch.setattr(propensity, "_MAX_TERMS", 3)
     assert of(*as_tables(X, Y), schema) == pytest.approx(fit_plainly(*Z), rel=1e-4, abs=1e-9)
-    monkeypatch.setattr(propensity, "_TERMS", 4)
+    monkeypatch.setattr(propensity, "_MAX_TERMS", 4)
     with_square = [np.column_stack((side, side[:, 1] ** 2)) for side in Z]
     assert of(*as_tables(X, Y), schema) == pytest.approx(fit_plainly(*with_square), rel=1e-4)
 
@@ -229,7 +230,7 @@ def test_of_terms_that_differ_equally_the_name_decides_and_not_the_place(monkeyp
     after = {"a": [1.0, 1.0, 2.0, 2.0], "b": [1.0, 1.0, 1.0, 1.0]}
     alone = [of(table(**before), table(**after), Schema(quasi=numeric(name))) for name in "ab"]
     assert alone[0] != pytest.approx(alone[1], rel=1e-2)
-    monkeypatch.setattr(propensity, "_TERMS", 1)
+    monkeypatch.setattr(propensity, "_MAX_TERMS", 1)
     found = [
         of(table(**before), table(**after), Schema(quasi=numeric(*names))) for names in ("ab", "ba")
     ]
@@ -244,25 +245,22 @@ def test_many_columns_are_limited_too():
 
 
 def test_a_sample_has_an_interval(monkeypatch):
-    monkeypatch.setattr(propensity, "MOST", 400)
+    monkeypatch.setattr(propensity, "MAX_RECORDS", 400)
     rng = np.random.default_rng(2)
     x = rng.normal(size=3000)
     original, released = table(x=x), table(x=x * 0.7)
-    schema, pairs = Schema(quasi=numeric("x")), np.arange(3000)
-    sampled = measure_propensity(original, released, schema, pairs=pairs)[0]
-    assert sampled == measure_propensity(original, released, schema, pairs=pairs)[0]
+    schema = Schema(quasi=numeric("x"))
+
+    def estimate(published, **options):
+        evidence = Evidence(original, published, schema, pairs=np.arange(3000))
+        return propensity_error(evidence, **options)
+
+    sampled = estimate(released)
+    assert sampled == estimate(released)
     low, high = sampled.interval
     assert 0 <= low < sampled.value < high <= 1
-    other = measure_propensity(original, released, schema, pairs=pairs, seed=1)[0]
-    assert other.value != sampled.value
-    same = measure_propensity(original, original, schema, pairs=pairs)[0]
+    assert estimate(released, seed=1).value != sampled.value
+    same = estimate(original)
     assert (same.value, same.interval) == (0, (0, 0))
-    monkeypatch.setattr(propensity, "MOST", 3000)
-    assert measure_propensity(original, released, schema, pairs=pairs)[0].interval is None
-
-
-def test_quantities_read_before_give_the_same():
-    X, Y = random_pair(0)
-    original, released = as_tables(X, Y)
-    read = read_quantities(original, released, SCHEMA, pairs=np.arange(60))
-    assert of(original, released, SCHEMA, quantities=read) == of(original, released, SCHEMA)
+    monkeypatch.setattr(propensity, "MAX_RECORDS", 3000)
+    assert estimate(released).interval is None

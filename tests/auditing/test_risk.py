@@ -6,16 +6,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.errors import OptionError
-from microcell.measures.risk import measure_risk
+from microcell.measures.evaluate import evaluate
+from microcell.measures.evidence import ClassSizes
+from microcell.measures.registry import measures
+from microcell.measures.risk import check_population
+from tests.raising import raises
 
 SIZES = st.lists(st.integers(1, 30), min_size=1, max_size=40)
 
 
+NAMES = [
+    *("records_below_2k", "prosecutor_worst", "prosecutor_average", "marketer"),
+    *("journalist_worst", "journalist_average"),
+]
+
+
+def evaluate_risk(sizes, population=None):
+    evidence = ClassSizes(np.array(sizes, dtype=np.int64), sum(sizes), population)
+    return evaluate(evidence, [measures()[name] for name in NAMES])
+
+
 def risks(sizes, **options):
-    return {
-        measure.name: measure.value
-        for measure in measure_risk(np.array(sizes, dtype=np.int64), **options)
-    }
+    return {name: item.value for name, item in evaluate_risk(sizes, **options).items()}
 
 
 def test_a_release_by_hand():
@@ -29,8 +41,7 @@ def test_a_release_by_hand():
 
 def test_a_class_of_2k_is_not_below_2k():
     assert risks([3, 6])["records_below_2k"] == pytest.approx(1 / 3)
-    assert risks([3, 6], k_required=4)["records_below_2k"] == 1
-    assert risks([3, 6], k_required=1)["records_below_2k"] == 0
+    assert risks([3, 5])["records_below_2k"] == 1
 
 
 def test_a_sample_is_scaled_to_its_population():
@@ -49,34 +60,32 @@ def test_single_records_are_found_for_certain():
     assert set(risks([1, 1, 1], population=3).values()) == {1.0}
 
 
-def test_no_records_no_measures():
-    assert measure_risk(np.array([], dtype=np.int64), 3, 100) == ()
+def test_without_records_there_is_no_risk():
+    assert risks([], population=100) == {}
 
 
-def test_a_population_below_the_release_is_refused():
-    with pytest.raises(OptionError, match="at least the 10 records released, not 9"):
-        risks([5, 5], population=9)
+def test_a_population_smaller_than_the_release_is_rejected():
+    with raises(OptionError, "option.out_of_range", option="population"):
+        check_population(9, 10)
 
 
-def test_a_k_below_1_is_refused():
-    with pytest.raises(OptionError, match="1 or more, not 0"):
-        risks([5, 5], k_required=0)
+@pytest.mark.parametrize("population", [True, 10.0, "10"])
+def test_a_population_must_be_a_whole_number(population):
+    with raises(OptionError, "option.wrong_type", option="population"):
+        check_population(population, 5)
 
 
-def test_less_is_better_and_each_has_one_sentence():
-    for measure in measure_risk(np.array([2, 4]), population=60):
-        assert measure.lower_is_better
-        assert measure.unit in {"share", "probability"}
-        assert measure.meaning.endswith(".")
-        assert measure.meaning.count(". ") == 0
+def test_lower_risk_is_better():
+    for item in evaluate_risk([2, 4], population=60).values():
+        assert item.lower_is_better
+        assert item.unit in {"share", "probability"}
+        assert item.meaning.endswith(".")
 
 
-def test_the_assumption_on_the_population_is_said():
-    found = {
-        measure.name: measure.meaning for measure in measure_risk(np.array([2, 4]), population=60)
-    }
-    assert "if the release is a proportional sample of 60 people" in found["journalist_worst"]
-    assert "if the release is a proportional sample of 60 people" in found["journalist_average"]
+def test_the_sampling_assumption_is_stated():
+    found = evaluate_risk([2, 4], population=60)
+    for name in ("journalist_worst", "journalist_average"):
+        assert "proportional sample of 60 people" in found[name].meaning
 
 
 @given(SIZES, st.integers(1, 9), st.randoms(use_true_random=False))

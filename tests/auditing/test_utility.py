@@ -10,14 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from microcell.errors import DataError, SchemaError
-from microcell.measures.pairs import read_quantities
-from microcell.measures.utility import (
-    compare_correlations,
-    compare_quantiles,
-    measure_utility,
-    study_utility,
-)
+from microcell.measures.evaluate import evaluate
+from microcell.measures.evidence import Evidence
+from microcell.measures.pairs import ColumnPairs
+from microcell.measures.registry import measures
+from microcell.measures.utility import compare_correlations, compare_quantiles
 from microcell.model import Column, Schema, Table, Values
+from tests.raising import raises
 from tests.small_tables import table, take
 
 
@@ -25,12 +24,23 @@ def numeric(*names):
     return [Column(name, kind="numeric", publish="mean") for name in names]
 
 
-def measured(original, released, schema, pairs=None):
+NAMES = (
+    *("il1s", "mean_change", "deviation_change"),
+    *("correlation_change", "correlation_change_average", "eigenvalue_change"),
+)
+
+
+def evidence_of(original, released, schema, pairs=None):
     pairs = np.arange(released.rows) if pairs is None else pairs
-    return {
-        measure.name: measure.value
-        for measure in measure_utility(original, released, schema, pairs=pairs)
-    }
+    return Evidence(original, released, schema, pairs=pairs)
+
+
+def evaluate_utility(*tables, **options):
+    return evaluate(evidence_of(*tables, **options), [measures()[name] for name in NAMES])
+
+
+def measured(*tables, **options):
+    return {name: item.value for name, item in evaluate_utility(*tables, **options).items()}
 
 
 def of_one(before, after, column=None, **more):
@@ -186,12 +196,9 @@ def test_the_worst_column_and_pair_are_named():
     before = table(a=[1.0, 2, 3, 4], b=[1.0, 3, 2, 4], c=[1.0, 2, 4, 3])
     after = table(a=[1.0, 2, 3, 4], b=[2.5, 2.5, 2.5, 2.5], c=[1.0, 2, 4, 3])
     schema = Schema(quasi=numeric("a", "b", "c"))
-    found = {
-        measure.name: measure
-        for measure in measure_utility(before, after, schema, pairs=np.arange(4))
-    }
-    assert "b" in found["deviation_change"].meaning.split()[-1]
-    assert "a and b" in found["correlation_change"].meaning
+    found = evaluate_utility(before, after, schema)
+    assert found["deviation_change"].meaning.endswith("Worst column: b.")
+    assert found["correlation_change"].meaning.endswith("Largest change: a and b.")
     assert all(measure.lower_is_better for measure in found.values())
 
 
@@ -257,7 +264,7 @@ def test_what_two_columns_share_may_hardly_vary():
     a, b = [1e12, 1.0, 2.0, 3.0, 5.0], [None, 2.0, 1.0, 4.0, 3.0]
     schema = Schema(quasi=numeric("a", "b"))
     original = table(a=a, b=b)
-    found = compare_correlations(read_quantities(original, original, schema, pairs=np.arange(5)))
+    found = compare_correlations(ColumnPairs(original, original, schema, np.arange(5)).quantities)
     assert found.before[0, 1] == pytest.approx(correlation(a, b, [1] * 5), rel=1e-9)
 
 
@@ -276,8 +283,8 @@ def test_a_single_record_and_no_record_have_no_measures():
     assert of_one([1.0], [1.0]) == {}
     empty = Table({"x": Values("float", np.zeros(0), np.zeros(0, dtype=bool))}, rows=0, native=None)
     assert measured(empty, empty, Schema(quasi=numeric("x"))) == {}
-    studied = study_utility(empty, empty, Schema(quasi=numeric("x")), pairs=np.arange(0))
-    assert (studied.measures, studied.correlations, studied.quantiles) == ((), None, ())
+    evidence = evidence_of(empty, empty, Schema(quasi=numeric("x")))
+    assert (evidence.correlations, evidence.quantiles) == (None, ())
 
 
 def test_a_column_that_is_not_published_counts_as_its_mean():
@@ -312,20 +319,20 @@ def test_all_weights_0_give_no_measures():
 @pytest.mark.parametrize("weight", [-1.0, None, math.inf])
 def test_a_wrong_weight_is_an_error_by_row(weight):
     original = table(a=[1.0, 2.0], w=[1.0, weight])
-    with pytest.raises(DataError, match=r"'w'.*row 2"):
+    with raises(DataError, "data.bad_weight", column="w", row=2):
         measured(original, original, Schema(quasi=numeric("a"), weight="w"))
 
 
 def test_infinities_are_an_error_in_quasi_identifiers_and_missing_in_confidential_columns():
     original = table(a=[1.0, 2.0, math.inf], c=[1.0, 2.0, 3.0])
-    with pytest.raises(DataError, match=r"'a' of the original.*row 3"):
+    with raises(DataError, "data.not_finite", column="a", row=3, table="original"):
         measured(original, original, Schema(quasi=numeric("a")))
     swapped = Schema(quasi=numeric("c"), confidential=numeric_confidential("a"))
     assert measured(original, original, swapped)["correlation_change"] == 0
 
 
 def test_storages_that_cannot_be_compared_are_an_error():
-    with pytest.raises(SchemaError, match="'x'"):
+    with raises(SchemaError, "schema.wrong_kind", column="x"):
         of_one([1.0, 2.0], [datetime.date(2020, 1, 1)] * 2)
 
 
@@ -389,7 +396,7 @@ def test_fewer_published_rows_are_compared_with_their_own():
 
 
 def read(original, released, schema):
-    return read_quantities(original, released, schema, pairs=np.arange(released.rows))
+    return ColumnPairs(original, released, schema, np.arange(released.rows)).quantities
 
 
 def test_correlations_hold_the_varying_columns():
@@ -450,13 +457,8 @@ def test_quantiles_are_of_quasi_identifiers_that_have_values_on_both_sides():
     assert found[0].before[0] == found[0].before[-1] == 1
 
 
-def test_a_study_holds_the_measures():
+def test_the_correlations_of_the_evidence_are_those_measured():
     before, after, schema = random_release(1)
-    original, released, pairs = table(**before), table(**after), np.arange(40)
-    studied = study_utility(original, released, schema, pairs=pairs)
-    assert studied.measures == measure_utility(original, released, schema, pairs=pairs)
-    change = np.abs(studied.correlations.before - studied.correlations.after).max()
-    assert (
-        change
-        == {measure.name: measure.value for measure in studied.measures}["correlation_change"]
-    )
+    evidence = evidence_of(table(**before), table(**after), schema)
+    change = np.abs(evidence.correlations.before - evidence.correlations.after).max()
+    assert change == measured(table(**before), table(**after), schema)["correlation_change"]

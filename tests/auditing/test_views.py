@@ -1,4 +1,4 @@
-"""Comparisons and the projection."""
+"""Distributions of columns and the projection of records."""
 
 import datetime
 
@@ -12,25 +12,25 @@ from tests.small_tables import table
 
 
 def compare(column, before, after):
-    found = compare_columns(ColumnPairs(table(x=before), table(x=after), Schema(quasi=[column])))
-    assert len(found) <= 1
-    return found[0] if found else None
+    result = compare_columns(ColumnPairs(table(x=before), table(x=after), Schema(quasi=[column])))
+    assert len(result) <= 1
+    return result[0] if result else None
 
 
 def test_every_number_is_counted_once():
     rng = np.random.default_rng(0)
     x = rng.normal(size=500)
-    found = compare(Column("x", kind="numeric"), x, np.full(500, x.mean()))
-    assert len(found.before) == len(found.edges) - 1 == 20
-    assert found.before.sum() == found.after.sum() == 500
-    assert found.before.tolist() == np.histogram(x, 20)[0].tolist()
+    result = compare(Column("x", kind="numeric"), x, np.full(500, x.mean()))
+    assert len(result.before) == len(result.edges) - 1 == 20
+    assert result.before.sum() == result.after.sum() == 500
+    assert result.before.tolist() == np.histogram(x, 20)[0].tolist()
 
 
-def test_whole_numbers_get_intervals_that_begin_at_whole_numbers():
-    found = compare(Column("x", kind="numeric"), list(range(18, 90)), ["18-53"] * 72)
-    assert found.edges[0] == 18
-    assert set(np.diff(found.edges)) == {4}
-    assert found.after.tolist().index(72) == (35 - 18) // 4
+def test_intervals_of_whole_numbers_start_at_whole_numbers():
+    result = compare(Column("x", kind="numeric"), list(range(18, 90)), ["18-53"] * 72)
+    assert result.edges[0] == 18
+    assert set(np.diff(result.edges)) == {4}
+    assert result.after.tolist().index(72) == (35 - 18) // 4
     few = compare(Column("x", kind="numeric"), [1, 2, 2, 4], [2, 2, 2, None])
     assert few.before.tolist() == [1, 2, 0, 1]
     assert few.after.tolist() == [0, 3, 0, 0]
@@ -40,66 +40,66 @@ def test_whole_numbers_get_intervals_that_begin_at_whole_numbers():
     "before",
     [[5.0, 5.0], [-1.7e308, 1.7e308], [1.7e9, 1.7e9 + 1], [1e300, 1e300], [2**62 - 1, -(2**62)]],
 )
-def test_odd_numbers_are_counted(before):
-    found = compare(Column("x", kind="numeric"), before, before)
-    assert found.before.sum() == found.after.sum() == 2
-    assert np.isfinite(found.edges).all()
+def test_extreme_numbers_are_counted(before):
+    result = compare(Column("x", kind="numeric"), before, before)
+    assert result.before.sum() == result.after.sum() == 2
+    assert np.isfinite(result.edges).all()
 
 
 def test_dates_keep_their_unit():
     days = [datetime.date(2020, 1, 1), datetime.date(2020, 12, 31)]
-    found = compare(Column("x", kind="datetime"), days, days)
-    assert found.unit == "D"
-    assert found.edges[0] == np.datetime64("2020-01-01").astype(int)
+    result = compare(Column("x", kind="datetime"), days, days)
+    assert result.unit == "D"
+    assert result.edges[0] == np.datetime64("2020-01-01").astype(int)
 
 
 def test_times_of_day_are_in_seconds():
     noon = Values("time", np.array([43_200_000_000_000, 0]), np.zeros(2, dtype=bool), unit="ns")
-    found = compare(Column("x", kind="datetime"), noon, noon)
-    assert found.unit == "seconds"
-    assert found.edges[0] == 0
-    assert found.edges[-1] >= 43_200
+    result = compare(Column("x", kind="datetime"), noon, noon)
+    assert result.unit == "seconds"
+    assert result.edges[0] == 0
+    assert result.edges[-1] >= 43_200
 
 
-def test_categories_most_frequent_first_with_others_and_missing():
+def test_categories_are_sorted_by_frequency_with_others_and_missing_last():
     before = [
         letter for place, letter in enumerate("abcdefghijklmnop") for _ in range(20 - place)
     ] + [None]
-    found = compare(Column("x", kind="nominal"), before, ["b"] * len(before))
-    assert found.labels[:3] == ("a", "b", "c")
-    assert found.labels[-2:] == ("other", "(missing)")
-    assert len(found.labels) == 14
-    assert found.before.sum() == found.after.sum() == len(before)
+    result = compare(Column("x", kind="nominal"), before, ["b"] * len(before))
+    assert result.labels[:3] == ("a", "b", "c")
+    assert result.labels[-2:] == ("other", "(missing)")
+    assert len(result.labels) == 14
+    assert result.before.sum() == result.after.sum() == len(before)
 
 
 def test_ordered_categories_stay_in_order():
     column = Column("x", kind="ordinal", order=("low", "mid", "high"))
-    found = compare(column, ["high", "high", "low", "mid"], ["high", "high", "mid", "mid"])
-    assert found.labels == ("low", "mid", "high")
-    assert found.after.tolist() == [0, 2, 2]
+    result = compare(column, ["high", "high", "low", "mid"], ["high", "high", "mid", "mid"])
+    assert result.labels == ("low", "mid", "high")
+    assert result.after.tolist() == [0, 2, 2]
 
 
-def test_codes_are_compared_by_their_first_characters():
+def test_codes_are_counted_by_their_first_characters():
     before = [f"08{number:03d}" for number in range(40)]
-    found = compare(Column("x", kind="code"), before, ["080**"] * 40)
-    assert dict(zip(found.labels, found.before.tolist(), strict=True)) == {
+    result = compare(Column("x", kind="code"), before, ["080**"] * 40)
+    assert dict(zip(result.labels, result.before.tolist(), strict=True)) == {
         "0800*": 10, "0801*": 10, "0802*": 10, "0803*": 10, "080**": 0
     }  # fmt: skip
-    assert found.after.sum() == 40
-    assert found.labels == tuple(sorted(found.labels))
+    assert result.after.sum() == 40
+    assert result.labels == tuple(sorted(result.labels))
     missing = compare(Column("x", kind="code"), ["94110", None], [None, "94110"])
     assert missing.labels == ("94110", "(missing)")
 
 
-def test_columns_without_values_are_left_out_and_locations_are_two():
+def test_columns_without_values_are_omitted_and_locations_have_two_distributions():
     schema = Schema(
         quasi=[
             Column("e", kind="numeric"),
             Column("home", kind="location", latitude="lat", longitude="lon"),
         ]
     )
-    made = table(e=[None, None], lat=[1.0, 2.0], lon=[3, 4])
-    assert [item.name for item in compare_columns(ColumnPairs(made, made, schema))] == [
+    source = table(e=[None, None], lat=[1.0, 2.0], lon=[3, 4])
+    assert [item.name for item in compare_columns(ColumnPairs(source, source, schema))] == [
         "lat",
         "lon",
     ]
@@ -129,41 +129,44 @@ def mixed(rows):
     )
 
 
-def test_a_projection_of_an_unchanged_table_does_not_move():
-    made = mixed(50)
-    found = project(ColumnPairs(made, made, MIXED, np.arange(50)), np.arange(50))
-    np.testing.assert_allclose(found.before, found.after)
-    assert found.before.shape == (50, 2)
-    assert found.records == 50
-    assert 1 >= found.explained[0] >= found.explained[1] > 0
+def test_unchanged_records_are_projected_to_the_same_points():
+    source = mixed(50)
+    result = project(ColumnPairs(source, source, MIXED, np.arange(50)), np.arange(50))
+    np.testing.assert_allclose(result.before, result.after)
+    assert result.before.shape == (50, 2)
+    assert result.records == 50
+    assert 1 >= result.explained[0] >= result.explained[1] > 0
 
 
-def test_a_projection_of_numbers_is_that_of_principal_components():
+def test_numbers_are_projected_on_their_principal_components():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 3))
-    made = table(a=X[:, 0], b=X[:, 1], c=X[:, 2])
+    source = table(a=X[:, 0], b=X[:, 1], c=X[:, 2])
     schema = Schema(quasi=[Column(name, kind="numeric") for name in "abc"])
-    found = project(ColumnPairs(made, made, schema, np.arange(300)), np.zeros(300, dtype=np.int64))
+    result = project(
+        ColumnPairs(source, source, schema, np.arange(300)), np.zeros(300, dtype=np.int64)
+    )
     U, S, _ = np.linalg.svd((X - X.mean(axis=0)) / X.std(axis=0), full_matrices=False)
-    np.testing.assert_allclose(np.abs(found.before), np.abs(U[:, :2] * S[:2]), atol=1e-9)
-    np.testing.assert_allclose(found.explained, (S**2 / (S**2).sum())[:2])
+    np.testing.assert_allclose(np.abs(result.before), np.abs(U[:, :2] * S[:2]), atol=1e-9)
+    np.testing.assert_allclose(result.explained, (S**2 / (S**2).sum())[:2])
 
 
 def test_at_most_2000_records_are_shown():
-    made = table(a=np.arange(45_000.0))
+    source = table(a=np.arange(45_000.0))
     schema = Schema(quasi=[Column("a", kind="numeric")])
-    found = project(ColumnPairs(made, made, schema, np.arange(45_000)), np.arange(45_000))
-    assert found.before.shape == (2000, 2)
-    assert (found.before[:, 1] == 0).all()
-    assert found.explained == (1.0, 0.0)
-    assert found.records == 45_000
-    assert found.classes[0] == 0
-    assert found.classes[-1] == 44_999
+    result = project(ColumnPairs(source, source, schema, np.arange(45_000)), np.arange(45_000))
+    assert result.before.shape == (2000, 2)
+    assert (result.before[:, 1] == 0).all()
+    assert result.explained == (1.0, 0.0)
+    assert result.records == 45_000
+    assert result.classes[0] == 0
+    assert result.classes[-1] == 44_999
 
 
-def test_records_all_alike_have_no_projection():
-    made = table(a=[1, 1], b=["x", "x"])
+def test_identical_records_have_no_projection():
+    source = table(a=[1, 1], b=["x", "x"])
     schema = Schema(quasi=[Column("a", kind="numeric"), Column("b", kind="nominal")])
     assert (
-        project(ColumnPairs(made, made, schema, np.arange(2)), np.zeros(2, dtype=np.int64)) is None
+        project(ColumnPairs(source, source, schema, np.arange(2)), np.zeros(2, dtype=np.int64))
+        is None
     )

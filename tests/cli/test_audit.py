@@ -12,7 +12,7 @@ BASE = ("audit", "people.csv", "out.csv", "-s", "schema.toml")
 
 @pytest.fixture
 def released(folder, run):
-    """The folder, with a release of k = 5 in it."""
+    """Folder with a release of k = 5."""
     assert (
         run(
             "anonymize",
@@ -36,7 +36,7 @@ def alter(path, change):
     path.write_text("\n".join([lines[0], *change(lines[1:])]) + "\n", encoding="utf-8")
 
 
-def test_prints_what_it_finds(released, run):
+def test_prints_the_audit(released, run):
     outcome = run(*BASE)
     assert (outcome.code, outcome.stderr) == (0, "")
     assert "5-anonymous" in outcome.stdout
@@ -44,7 +44,7 @@ def test_prints_what_it_finds(released, run):
     assert "row_order" not in outcome.stdout
 
 
-def test_json_of_the_audit(released, run):
+def test_json_output(released, run):
     outcome = run(*BASE, "--json")
     found = json.loads(outcome.stdout)
     assert found["measures"]["k"]["value"] == 5
@@ -52,7 +52,7 @@ def test_json_of_the_audit(released, run):
     assert found["manifest"]["k"] == 5
 
 
-def test_finds_the_manifest_beside_the_release_or_where_it_is_said_to_be(released, run):
+def test_the_manifest_is_found_next_to_the_release_or_by_its_flag(released, run):
     (released / "out.csv.manifest.json").rename(released / "elsewhere.json")
     lost = json.loads(run(*BASE, "--json").stdout)
     assert "distortion" not in lost["measures"]
@@ -61,7 +61,7 @@ def test_finds_the_manifest_beside_the_release_or_where_it_is_said_to_be(release
     assert 0 < found["measures"]["distortion"]["value"] < 1
 
 
-def test_an_original_that_was_read_otherwise_is_hinted_at(folder, run):
+def test_changed_values_suggest_the_reading_options(folder, run):
     schema = '[columns.age]\nrole = "quasi"\n[columns.illness]\nrole = "confidential"\n'
     (folder / "own.toml").write_text("schema_version = 1\n" + schema, encoding="utf-8")
     (folder / "own.csv").write_text(
@@ -87,14 +87,14 @@ def test_an_original_that_was_read_otherwise_is_hinted_at(folder, run):
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "{", "\xff", "null"])
-def test_a_manifest_that_is_none_is_refused(released, run, text):
+def test_an_invalid_manifest_is_rejected(released, run, text):
     (released / "out.csv.manifest.json").write_bytes(text.encode("latin-1"))
     outcome = run(*BASE)
     assert outcome.code == 2
-    assert "not a manifest" in outcome.stderr
+    assert "error[table.malformed]" in outcome.stderr
 
 
-def test_a_manifest_that_is_not_there_is_refused(released, run):
+def test_a_missing_manifest_is_rejected(released, run):
     assert run(*BASE, "--manifest", "nowhere.json").code == 2
 
 
@@ -108,16 +108,16 @@ def test_a_manifest_that_is_not_there_is_refused(released, run):
         ("k=2.5",),
     ],
 )
-def test_limits_that_are_met(released, run, limits):
+def test_limits_can_be_met(released, run, limits):
     outcome = run(*BASE, *(word for limit in limits for word in ("--require", limit)))
     assert (outcome.code, outcome.stderr) == (0, "")
 
 
-def test_limits_that_are_missed_are_all_named(released, run):
+def test_all_missed_limits_are_named(released, run):
     outcome = run(*BASE, "--require", "k=6", "--require", "distortion<=0.00001", "--json")
     assert outcome.code == 1
-    assert "k is 5, required at least 6" in outcome.stderr
-    assert "distortion is" in outcome.stderr
+    assert "error[guarantee.requirement_not_met]" in outcome.stderr
+    assert {"k", "distortion"} <= set(outcome.stderr.split())
     assert json.loads(outcome.stdout)["measures"]["k"]["value"] == 5
 
 
@@ -137,26 +137,25 @@ def test_limits_that_are_missed_are_all_named(released, run):
         ("nonsense=5", "distortion"),
     ],
 )
-def test_limits_that_make_no_sense_are_wrong_use(released, run, limit, words):
+def test_invalid_limits_are_rejected(released, run, limit, words):
     outcome = run(*BASE, "--require", limit)
     assert outcome.code == 2
     assert words in outcome.stderr
 
 
-def test_two_limits_for_one_measure_are_wrong_use(released, run):
+def test_two_limits_for_one_measure_are_rejected(released, run):
     assert run(*BASE, "--require", "k=5", "--require", "k=3").code == 2
 
 
-def test_a_release_that_breaks_its_promise_fails(released, run):
+def test_a_release_below_the_k_of_its_manifest_fails(released, run):
     alter(released / "out.csv", lambda rows: rows[1:])
     outcome = run(*BASE)
     assert outcome.code == 1
-    assert "k is 4, required at least 5" in outcome.stderr
-    outcome = run(*BASE, "--require", "k=4")
+    assert "error[guarantee.requirement_not_met]" in outcome.stderr
+    outcome = run(*BASE, "--require", "k=4", "--json")
     assert outcome.code == 1
-    assert (
-        "manifest_contradictions is 3" in outcome.stderr
-    )  # the file, the number of its records, and k
+    # The manifest contradicts the file's digest, its number of records, and k.
+    assert json.loads(outcome.stdout)["measures"]["manifest_contradictions"]["value"] == 3
     (released / "out.csv.manifest.json").unlink()
     assert run(*BASE, "--require", "k=4").code == 0
 
@@ -168,37 +167,37 @@ TAMPERING = {
     "a confidential column changed": lambda t: t.with_columns(tsh=pl.lit("1.0")),
     "a column deleted": lambda t: t.drop("tsh"),
     "a column added": lambda t: t.with_row_index("ssn"),
-    "rows turned round": lambda t: t.reverse(),
+    "rows reversed": lambda t: t.reverse(),
     "a row twice": lambda t: pl.concat([t, t.tail(1)]),
 }
 
 
 @pytest.mark.parametrize("what", TAMPERING)
-def test_tampering_fails(released, run, what):
+def test_tampering_is_detected(released, run, what):
     path = released / "out.csv"
     TAMPERING[what](pl.read_csv(path, infer_schema=False)).write_csv(path)
     assert run(*BASE).code == 1
     (released / "out.csv.manifest.json").unlink()
-    expected = 0 if what == "rows turned round" else 1  # without a manifest any order is as good
+    expected = 0 if what == "rows reversed" else 1  # without a manifest, any order is valid
     assert run(*BASE).code == expected
 
 
-def test_a_record_alone_fails_without_a_manifest_too(released, run):
+def test_a_unique_record_fails_without_a_manifest(released, run):
     (released / "out.csv.manifest.json").unlink()
     alter(released / "out.csv", lambda rows: rows[:1])
     outcome = run(*BASE)
     assert outcome.code == 1
-    assert "required at least 2" in outcome.stderr
+    assert "error[guarantee.requirement_not_met]" in outcome.stderr
 
 
-def test_identifiers_left_fail(released, run):
+def test_remaining_identifiers_fail(released, run):
     outcome = run("audit", "people.csv", "people.csv", "-s", "schema.toml", "--require", "k=1")
     assert outcome.code == 1
     assert "identifiers_left" in outcome.stderr
     assert "Not fit to publish" in outcome.stdout
 
 
-def test_the_report_is_written_also_when_a_limit_is_missed(released, run):
+def test_the_report_is_written_even_if_a_limit_is_missed(released, run):
     outcome = run(*BASE, "--require", "k=6", "--report", "audit.html")
     assert outcome.code == 1
     assert "<svg" in (released / "audit.html").read_text(encoding="utf-8")
@@ -208,14 +207,14 @@ def test_the_report_is_written_also_when_a_limit_is_missed(released, run):
 @pytest.mark.parametrize(
     "name", ["people.csv", "out.csv", "schema.toml", "out.csv.manifest.json", "nowhere/a.html"]
 )
-def test_a_report_that_cannot_be_written_is_refused(released, run, name):
+def test_an_invalid_report_path_is_rejected(released, run, name):
     before = {path.name: path.read_bytes() for path in released.iterdir()}
     assert run(*BASE, "--report", name).code == 2
     assert {path.name: path.read_bytes() for path in released.iterdir()} == before
 
 
 def with_key(released, change=lambda table: table):
-    """People with different names, and their release as it is before these are removed, but for the change."""
+    """Write people with distinct names, and their release with the names still in it, changed."""
     people = pl.read_csv(released / "people.csv", infer_schema=False).with_row_index("row")
     people = people.with_columns(name=pl.format("{} {}", "name", "row")).drop("row")
     people.write_csv(released / "people.csv")
@@ -225,7 +224,7 @@ def with_key(released, change=lambda table: table):
     change(table.cast(pl.String).with_columns(people["name"])).write_csv(released / "keyed.csv")
 
 
-def test_a_key_matches_rows_in_any_order_and_is_an_identifier_all_the_same(released, run):
+def test_a_key_matches_rows_in_any_order_and_still_counts_as_identifier(released, run):
     with_key(released, lambda table: table.reverse())
     outcome = run(
         "audit", "people.csv", "keyed.csv", "-s", "schema.toml", "--key", "name", "--json"
@@ -234,33 +233,28 @@ def test_a_key_matches_rows_in_any_order_and_is_an_identifier_all_the_same(relea
     assert 0 < found["distortion"]["value"] < 1
     assert found["values_changed"]["value"] == 0
     assert outcome.code == 1
-    assert "identifiers_left is 1" in outcome.stderr
+    assert "identifiers_left" in outcome.stderr
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    "change",
     [
-        (lambda table: table.drop("name"), "no column 'name'"),
-        (
-            lambda table: table.with_columns(name=pl.lit("Nobody")),
-            "repeats the value of an earlier row",
-        ),
-        (lambda table: table.with_columns(name=pl.lit(None)), "missing"),
-        (
-            lambda table: table.with_columns(name="Nobody " + pl.col("name")),
-            "original does not have",
-        ),
+        lambda table: table.drop("name"),
+        lambda table: table.with_columns(name=pl.lit("Nobody")),
+        lambda table: table.with_columns(name=pl.lit(None)),
+        lambda table: table.with_columns(name="Nobody " + pl.col("name")),
     ],
+    ids=["absent", "repeated", "missing", "unmatched"],
 )
-def test_a_key_that_does_not_match_is_wrong_use(released, run, change, words):
+def test_an_invalid_key_is_rejected(released, run, change):
     with_key(released, change)
     outcome = run("audit", "people.csv", "keyed.csv", "-s", "schema.toml", "--key", "name")
     assert outcome.code == 2
-    assert words in outcome.stderr
+    assert "'name'" in outcome.stderr
     assert "Nobody" not in outcome.stderr
 
 
-def test_a_population_tells_of_journalists(released, run):
+def test_a_population_gives_the_journalist_risk(released, run):
     found = json.loads(run(*BASE, "--population", 100_000, "--json").stdout)["measures"]
     assert 0 < found["journalist_worst"]["value"] < found["prosecutor_worst"]["value"]
     assert run(*BASE, "--population", 100_000, "--require", "journalist_worst<=0.5").code == 0
@@ -270,7 +264,7 @@ def test_a_population_tells_of_journalists(released, run):
     assert run(*BASE, "--population", "many").code == 2
 
 
-def test_reading_options_are_for_both_tables_as_they_were_written(folder, run):
+def test_reading_options_apply_to_both_tables(folder, run):
     text = (folder / "people.csv").read_text(encoding="utf-8").replace(",", "^").replace(".", ",")
     (folder / "odd.csv").write_bytes(text.replace("female", "§").encode("latin-1"))
     reading = ("--delimiter", "^", "--decimal", ",", "--encoding", "latin-1")
@@ -283,14 +277,15 @@ def test_reading_options_are_for_both_tables_as_they_were_written(folder, run):
     assert 0 < found["measures"]["distortion.sex"]["value"] < 1
 
 
-def test_the_report_has_the_verdict_on_the_limits_and_the_promise(released, run):
+def test_the_report_shows_which_limits_are_met(released, run):
     assert run(*BASE, "--require", "distortion<=0.00001", "--report", "audit.html").code == 1
     page = (released / "audit.html").read_text(encoding="utf-8")
-    assert "1 of 2 requirements is missed." in page
     assert "For internal use" in page
     text = run(*BASE, "--require", "distortion<=0.00001").stdout
-    assert "✓  k           is 5" in text
-    assert "✗  distortion" in text
+    assert "✓" in text
+    assert "✗" in text
+    assert "✓" in page
+    assert "✗" in page
 
 
 def test_a_report_for_the_public(released, run):
@@ -316,7 +311,7 @@ def test_a_certificate(released, run):
     assert not list(released.glob(".*partial*"))
 
 
-def test_a_certificate_is_written_also_when_a_limit_is_missed(released, run):
+def test_a_certificate_is_written_even_if_a_limit_is_missed(released, run):
     assert run(*BASE, "--require", "k=6", "--certificate", "audit.pdf").code == 1
     assert (released / "audit.pdf").exists()
 
@@ -324,13 +319,13 @@ def test_a_certificate_is_written_also_when_a_limit_is_missed(released, run):
 @pytest.mark.parametrize(
     "name", ["people.csv", "schema.toml", "out.csv.manifest.json", "nowhere/a.pdf", "both.html"]
 )
-def test_a_certificate_that_cannot_be_written_is_refused(released, run, name):
+def test_an_invalid_certificate_path_is_rejected(released, run, name):
     before = {path.name: path.read_bytes() for path in released.iterdir()}
     assert run(*BASE, "--report", "both.html", "--certificate", name).code == 2
     assert {path.name: path.read_bytes() for path in released.iterdir()} == before
 
 
-def test_a_task_is_learned_where_a_target_is_named(folder, run):
+def test_a_target_is_predicted(folder, run):
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     made = run(
         "anonymize",

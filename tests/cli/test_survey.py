@@ -190,7 +190,8 @@ def test_answer_warns_about_unfamiliar_values(folder, run):
 @pytest.mark.parametrize("below", ["suppress", "merge"])
 def test_collect_is_k_anonymous(below, folder, run):
     outcome = run(
-        "survey", "collect", "cells.json", "answers.csv", "-o", "out.csv", "--below", below, "--id", "token",
+        "survey", "collect", "cells.json", "answers.csv", "-o", "out.csv",
+        "--below", below, "--id", "token",
         "--report", "out.html",
     )  # fmt: skip
     assert outcome.code == 0, outcome.stderr
@@ -198,7 +199,7 @@ def test_collect_is_k_anonymous(below, folder, run):
     assert frame.columns == ["tsh", *KEYS]
     assert frame.group_by(KEYS).len()["len"].min() >= 3
     manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
-    assert manifest["answers"]["out"] == frame.height
+    assert manifest["records"]["released"] == frame.height
     assert "<html" in (folder / "out.html").read_text(encoding="utf-8")
 
 

@@ -1,8 +1,8 @@
-"""A process that does steps of a session in children of its own, each killed where it is told.
+"""Worker process that runs steps of a session in child processes and kills them.
 
-Reads a line of JSON for each step: the folder, the step, and either ``at``, the system call before which the child
-kills itself (-1: never), or ``after``, the seconds after which it is killed. Answers with how the child ended and how
-many of those calls it made.
+Reads one line of JSON per step: the folder, the step, and either ``at`` (the system call before
+which the child kills itself; -1 for never) or ``after`` (the seconds after which it is killed).
+Answers with how the child ended and how many of these calls it made.
 """
 
 import json
@@ -21,28 +21,28 @@ CALLS = ("open", "fsync", "replace", "unlink", "ftruncate")
 
 
 def warm_up():
-    """Load all modules, and kernels by way of arrays: no thread is left behind, so that forking is safe."""
+    """Load all modules and kernels without starting threads, so that forking is safe."""
     assert mc.increments.StoredSession
     assert mc.publish
     points = np.random.default_rng(0).normal(size=(60, 2))
     labels = mc.partition(points[:40], 3, method="mdav").labels
     for strategy in ("refined", "nearest"):
-        found = add_batch(points[:40], labels, points[40:], 3, strategy=strategy).labels
-    mc.distortion(points, found)
+        joined = add_batch(points[:40], labels, points[40:], 3, strategy=strategy).labels
+    mc.distortion(points, joined)
 
 
 def watch(at, pipe):
-    """Have this process kill itself before the call of that number; each call is told through the pipe."""
-    made = 0
+    """Make this process kill itself before call number ``at``; report calls through the pipe."""
+    n_calls = 0
 
     def watched(call):
-        def run(*given, **named):
-            nonlocal made
-            if made == at:
+        def run(*arguments, **options):
+            nonlocal n_calls
+            if n_calls == at:
                 os.kill(os.getpid(), signal.SIGKILL)
-            made += 1
+            n_calls += 1
             os.write(pipe, b".")
-            return call(*given, **named)
+            return call(*arguments, **options)
 
         return run
 
@@ -50,7 +50,7 @@ def watch(at, pipe):
         setattr(os, name, watched(getattr(os, name)))
 
 
-def do(step):
+def run_step(step):
     folder = Path(step["folder"])
     if step["step"] == "start":
         schema = mc.Schema(quasi=["x", "y"], keep=["id"])
@@ -66,18 +66,18 @@ def do(step):
         mc.publish(release, folder / "out.csv")
 
 
-def carry_out(step):
+def run_in_child(step):
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        ended = 1
+        code = 1
         try:
             watch(step.get("at", -1), writing)
-            do(step)
-            ended = 0
+            run_step(step)
+            code = 0
         finally:
-            os._exit(ended)
+            os._exit(code)
     os.close(writing)
     if "after" in step:
         time.sleep(step["after"])
@@ -97,4 +97,4 @@ def carry_out(step):
 if __name__ == "__main__":
     warm_up()
     for line in sys.stdin:
-        print(json.dumps(carry_out(json.loads(line))), flush=True)
+        print(json.dumps(run_in_child(json.loads(line))), flush=True)

@@ -1,10 +1,10 @@
-"""Slow plain versions of the ways to add a batch, written from the specification: what the fast ones must equal."""
+"""Slow references for the strategies of adding a batch, written from the specification."""
 
 from tests.reference import oracles
 
 
 def in_order(batch, weights):
-    """The rows of a batch by their coordinates, then by their weights."""
+    """Return the rows of a batch sorted by coordinates, then by weight."""
     return sorted(range(len(batch)), key=lambda row: (*batch[row], weights[row]))
 
 
@@ -21,7 +21,7 @@ def squared_distance(x, y):
 
 
 def join(X, labels, weights, new, *, inertial):
-    """All labels after the rows ``new`` have joined, in that order; labels of the others are given."""
+    """Return all labels after the rows ``new`` have joined the cells, in that order."""
     cells = max(labels) + 1
     members = [[i for i in range(len(labels)) if labels[i] == cell] for cell in range(cells)]
     centroids = [mean_of(X, weights, rows) for rows in members]
@@ -35,7 +35,7 @@ def join(X, labels, weights, new, *, inertial):
 
 
 def choose(X, weights, members, centroids, row, inertial):
-    """The cell with the least cost, the lowest of several."""
+    """Return the cell with the lowest cost, the first of equals."""
     costs = []
     for rows, centroid in zip(members, centroids, strict=True):
         total = sum(weights[i] for i in rows)
@@ -45,7 +45,7 @@ def choose(X, weights, members, centroids, row, inertial):
 
 
 def split(X, labels, k, split_one=oracles.mdav):
-    """Cells of 2k or more split; the first part keeps the number, the others get the next free ones."""
+    """Split cells of at least 2k; the first part keeps its number, others get the next free."""
     out, free = [*labels], max(labels) + 1
     for cell in range(max(labels) + 1):
         rows = [i for i in range(len(labels)) if labels[i] == cell]

@@ -1,4 +1,4 @@
-"""Processes killed at any moment: the state is always usable, and no record is lost or doubled."""
+"""Killed processes: the session stays usable, and no record is lost or duplicated."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ SEED = 20_240_501
 
 
 class Worker:
-    """Does a step in a process of its own, which may be killed."""
+    """Runs steps in a process that may be killed."""
 
     def __init__(self):
         script = Path(__file__).with_name("killing.py")
@@ -32,9 +32,10 @@ class Worker:
             encoding="utf-8",
         )
 
-    def __call__(self, folder, step, *, strategy="refined", **how):
+    def __call__(self, folder, step, *, strategy="refined", **options):
         self.process.stdin.write(
-            json.dumps({"folder": str(folder), "step": step, "strategy": strategy, **how}) + "\n"
+            json.dumps({"folder": str(folder), "step": step, "strategy": strategy, **options})
+            + "\n"
         )
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
@@ -54,7 +55,7 @@ def worker():
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory, worker):
-    """A folder with tables and a state, to be copied for each kill."""
+    """Return a folder with tables and a session, to be copied for each kill."""
     folder = tmp_path_factory.mktemp("prepared")
     points = np.random.default_rng(0).normal(size=(BASE + BATCH, 2))
     people = pl.DataFrame({"x": points[:, 0], "y": points[:, 1], "id": np.arange(BASE + BATCH)})
@@ -68,7 +69,7 @@ def prepared(tmp_path_factory, worker):
 
 @pytest.fixture(scope="module")
 def added(tmp_path_factory, worker, prepared):
-    """By strategy a folder in which the batch is in already, to be copied for each kill."""
+    """Return folders by strategy that already contain the batch, to be copied for each kill."""
     folders = {
         strategy: tmp_path_factory.mktemp("added") / "copy" for strategy in ("refined", "nearest")
     }
@@ -85,8 +86,8 @@ def copied(prepared, tmp_path):
     return target
 
 
-def check_and_go_on(folder, strategy="refined"):
-    """After a kill: the state is the one before or the one after, and the work can be brought to its end."""
+def check_and_continue(folder, strategy="refined"):
+    """Check that a killed step happened completely or not at all, and finish the session."""
     stored = mc.increments.StoredSession(folder / "state")
     status = stored.status()
     assert status.records in (BASE, BASE + BATCH)
@@ -96,7 +97,7 @@ def check_and_go_on(folder, strategy="refined"):
         try:
             stored.add(folder / "batch.parquet", strategy=strategy)
             assert not happened
-        except OptionError:  # these very records are in it already
+        except OptionError:  # The session already contains these records.
             assert happened
     assert stored.status().records == BASE + BATCH
     assert stored.records().native["id"].to_list() == list(range(BASE + BATCH))
@@ -104,8 +105,8 @@ def check_and_go_on(folder, strategy="refined"):
     published = pl.DataFrame(release.table)
     assert published["id"].to_list() == list(range(BASE + BATCH))
     assert min(Counter(published.select("x", "y").rows()).values()) >= 3
-    left = [path.name for path in (folder / "state").iterdir()]
-    assert sorted(name.partition("-")[0] for name in left) == [
+    files = [path.name for path in (folder / "state").iterdir()]
+    assert sorted(name.partition("-")[0] for name in files) == [
         "README.txt", "cells", "lock", "records", "records", "state.json",
     ]  # fmt: skip
     return release
@@ -115,7 +116,7 @@ def count_calls(worker, prepared, tmp_path, step):
     return worker(copied(prepared, tmp_path), step)["calls"]
 
 
-def test_an_add_killed_before_each_of_its_calls(worker, prepared, tmp_path):
+def test_add_killed_before_each_system_call(worker, prepared, tmp_path):
     calls = count_calls(worker, prepared, tmp_path, "add")
     assert calls > 12
     seen = set()
@@ -123,13 +124,11 @@ def test_an_add_killed_before_each_of_its_calls(worker, prepared, tmp_path):
         folder = copied(prepared, tmp_path)
         assert worker(folder, "add", at=at)["killed"]
         seen.add(mc.increments.StoredSession(folder / "state").status().records)
-        check_and_go_on(folder)
+        check_and_continue(folder)
     assert seen == {BASE, BASE + BATCH}
 
 
-def test_a_finish_killed_before_each_of_its_calls_can_be_finished_with_the_same_release(
-    worker, added, tmp_path
-):
+def test_finish_killed_before_each_system_call(worker, added, tmp_path):
     calls = count_calls(worker, added["nearest"], tmp_path, "finish")
     assert calls > 12
     seen = set()
@@ -138,11 +137,10 @@ def test_a_finish_killed_before_each_of_its_calls_can_be_finished_with_the_same_
         assert worker(folder, "finish", at=at)["killed"]
         finished = mc.increments.StoredSession(folder / "state").status().finished
         seen.add((finished is not None, (folder / "out.csv").exists()))
-        assert (
-            finished is not None or not (folder / "out.csv").exists()
-        )  # nothing is out while it can be added to
+        # No release may exist while records can still be added.
+        assert finished is not None or not (folder / "out.csv").exists()
         first = read_output(folder)
-        release = check_and_go_on(folder, "nearest")
+        release = check_and_continue(folder, "nearest")
         assert finished in (None, release.manifest.created)
         assert worker(folder, "finish")["code"] == 0
         again = read_output(folder)
@@ -156,7 +154,7 @@ def read_output(folder):
     return {path.name: path.read_bytes() for path in folder.glob("out.csv*")}
 
 
-def test_a_start_killed_before_each_of_its_calls_can_be_made_again(worker, prepared, tmp_path):
+def test_start_killed_before_each_system_call(worker, prepared, tmp_path):
     folder = copied(prepared, tmp_path)
     shutil.rmtree(folder / "state")
     calls = worker(folder, "start")["calls"]
@@ -167,20 +165,20 @@ def test_a_start_killed_before_each_of_its_calls_can_be_made_again(worker, prepa
             assert mc.increments.StoredSession(folder / "state").status().records == BASE
         except TableError:
             assert worker(folder, "start")["code"] == 0
-        check_and_go_on(folder)
+        check_and_continue(folder)
 
 
 def duration_of(worker, prepared, tmp_path, step):
-    """The seconds that a step takes if nobody kills it, so that kills fall into all of it."""
+    """Return how long a step takes if it is not killed."""
     folder = copied(prepared, tmp_path)
-    began = perf_counter()
+    started = perf_counter()
     assert worker(folder, step)["code"] == 0
-    return perf_counter() - began
+    return perf_counter() - started
 
 
 @pytest.mark.parametrize("step", ["add", "finish"])
 def test_kills_at_random_moments(worker, prepared, added, tmp_path, step):
-    random = np.random.default_rng(SEED)
+    rng = np.random.default_rng(SEED)
     longest = 1.2 * duration_of(
         worker, (added["refined"] if step == "finish" else prepared), tmp_path, step
     )
@@ -188,8 +186,8 @@ def test_kills_at_random_moments(worker, prepared, added, tmp_path, step):
     for number in range(50):
         strategy = ("refined", "nearest")[number % 2]
         folder = copied(added[strategy] if step == "finish" else prepared, tmp_path)
-        killed += worker(folder, step, strategy=strategy, after=float(random.uniform(0, longest)))[
+        killed += worker(folder, step, strategy=strategy, after=float(rng.uniform(0, longest)))[
             "killed"
         ]
-        check_and_go_on(folder, strategy)
+        check_and_continue(folder, strategy)
     assert killed > 0

@@ -1,4 +1,4 @@
-"""What a session was given stays as it was: files are not written over, and frames may change meanwhile."""
+"""Sources of a session: files are never overwritten, and data frames may change meanwhile."""
 
 import numpy as np
 import pandas as pd
@@ -7,14 +7,15 @@ import pytest
 
 import microcell as mc
 from microcell.errors import OptionError, TableError
-from microcell.increments import session as states
+from microcell.increments import session as session_module
+from tests.raising import raises
 
 SCHEMA = mc.Schema(quasi=["x", "y"])
 
 
 def make_people(n, seed=0):
-    random = np.random.default_rng(seed)
-    return {"x": random.normal(size=n), "y": random.normal(size=n)}
+    rng = np.random.default_rng(seed)
+    return {"x": rng.normal(size=n), "y": rng.normal(size=n)}
 
 
 @pytest.fixture
@@ -28,15 +29,13 @@ def stored(tmp_path):
     return stored
 
 
-def test_the_files_that_records_came_from_are_known_wherever_the_folder_is_used(
-    stored, tmp_path, monkeypatch
-):
+def test_sources_are_known_from_any_directory(stored, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path.parent)
     again = mc.increments.StoredSession(tmp_path / "state")
     assert again.sources() == [(tmp_path / f"{name}.csv").resolve() for name in ("base", "batch")]
 
 
-def test_a_path_given_from_a_folder_is_that_file_from_any_other(tmp_path, monkeypatch):
+def test_relative_paths_are_resolved(tmp_path, monkeypatch):
     pl.DataFrame(make_people(30)).write_csv(tmp_path / "base.csv")
     monkeypatch.chdir(tmp_path)
     mc.increments.StoredSession.create("state", "base.csv", SCHEMA, 3, method="mdav")
@@ -46,14 +45,14 @@ def test_a_path_given_from_a_folder_is_that_file_from_any_other(tmp_path, monkey
     ]
 
 
-def test_records_of_a_frame_have_no_file(tmp_path):
+def test_data_frames_have_no_source(tmp_path):
     stored = mc.increments.StoredSession.create(
         tmp_path / "state", make_people(30), SCHEMA, 3, method="mdav"
     )
     assert stored.sources() == []
 
 
-def test_a_release_is_not_written_over_the_base(stored, tmp_path):
+def test_release_does_not_overwrite_the_base(stored, tmp_path):
     before = (tmp_path / "base.csv").read_bytes()
     with pytest.raises(TableError):
         mc.publish(stored.finish(), tmp_path / "base.csv")
@@ -74,33 +73,33 @@ def overwrite(table):
 
 @pytest.mark.parametrize("added", [False, True])
 @pytest.mark.parametrize("make", [make_people, make_frame])
-def test_what_becomes_of_a_frame_after_it_was_given_does_not_matter(make, added):
-    def release(spoil):
+def test_later_changes_of_a_data_frame_do_not_matter(make, added):
+    def release(overwritten):
         base, batch = make(30, 1), make(8, 2)
         session = mc.increments.start(base, SCHEMA, 3, method="mdav")
-        if spoil:
+        if overwritten:
             overwrite(base)
         if added:
             session.add(batch, strategy="nearest")
-        if spoil:
+        if overwritten:
             overwrite(batch)
         return session.finish().table
 
-    assert np.array_equal(pd.DataFrame(release(spoil=True)), pd.DataFrame(release(spoil=False)))
+    assert np.array_equal(
+        pd.DataFrame(release(overwritten=True)), pd.DataFrame(release(overwritten=False))
+    )
 
 
-def test_a_batch_that_is_in_already_is_refused_before_the_work(stored, tmp_path, monkeypatch):
-    monkeypatch.setattr(states, "join", None)
-    with pytest.raises(OptionError, match="as batch 1"):
+def test_duplicate_batches_are_rejected_before_the_work(stored, tmp_path, monkeypatch):
+    monkeypatch.setattr(session_module, "join", None)
+    with raises(OptionError, "option.duplicate_batch", batch=1):
         stored.add(tmp_path / "batch.csv")
-    with pytest.raises(OptionError, match="as the base"):
+    with raises(OptionError, "option.duplicate_batch", batch=0):
         stored.add(tmp_path / "base.csv")
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_the_manifest_names_the_method_that_made_cells_though_all_strata_had_to_wait(
-    tmp_path, on_disk
-):
+def test_manifest_names_the_method_if_all_strata_had_to_wait(tmp_path, on_disk):
     def part(each, seed):
         return {**make_people(4 * each, seed), "group": np.repeat(list("abcd"), each)}
 
@@ -111,9 +110,7 @@ def test_the_manifest_names_the_method_that_made_cells_though_all_strata_had_to_
         session = mc.increments.start(part(5, 0), schema, 10)
     session.add(part(8, 1))
     session.add(part(2, 2))
-    told = session.finish().manifest.method
-    assert (told["asked"], told["used"] == "auto", told["why"] == "requested") == (
-        "auto",
-        False,
-        False,
-    )
+    method = session.finish().manifest.method
+    assert method.requested == "auto"
+    assert method.used != "auto"
+    assert method.reason != "requested"

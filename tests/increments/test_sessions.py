@@ -1,4 +1,4 @@
-"""Sessions in memory: their cells against points worked out by hand, and what must hold after every step."""
+"""Sessions in memory: cells computed by hand, and what must hold after every step."""
 
 import json
 from collections import Counter
@@ -16,13 +16,14 @@ import microcell as mc
 from microcell.errors import DataError, GuaranteeError, TooFewRecordsError
 from microcell.methods import add_batch
 from microcell.methods.increments import STRATEGIES
+from tests.raising import raises
 
 SCHEMA = mc.Schema(quasi=["a", "b", "c"], keep=["id"])
-WAYS = [(strategy, inertial) for strategy in STRATEGIES for inertial in (False, True)]
+VARIANTS = [(strategy, inertial) for strategy in STRATEGIES for inertial in (False, True)]
 
 
 def make_people(n, seed=0, shift=0.0):
-    """Numbers on scales of their own, and an id that is published, by which rows can be followed."""
+    """Return numbers on different scales, and a published id to identify rows."""
     X = np.random.default_rng(seed).normal(size=(n, 3)) + shift
     return {"a": X[:, 0] * 100 + 7, "b": X[:, 1] * 0.001, "c": X[:, 2] * 3e5, "id": np.arange(n)}
 
@@ -40,26 +41,26 @@ def joined(*parts):
 
 
 def classes_of(release):
-    """Which ids are in one class, as a set of sets."""
+    """Return the ids of each class as a set of sets."""
     labels, ids = release.partition.labels, np.asarray(release.table["id"])
     return {frozenset(ids[labels == cell].tolist()) for cell in range(len(release.partition))}
 
 
-@pytest.mark.parametrize(("strategy", "inertial"), WAYS)
-def test_cells_are_those_of_the_points_in_the_scale_of_the_base(strategy, inertial):
+@pytest.mark.parametrize(("strategy", "inertial"), VARIANTS)
+def test_cells_are_computed_in_the_scale_of_the_base(strategy, inertial):
     base, batch = make_people(150), make_people(40, seed=1, shift=0.3)
     session = mc.increments.start(base, SCHEMA, 5, method="mdav")
     session.add(batch, strategy=strategy, inertial=inertial)
     mean, deviation = matrix_of(base).mean(axis=0), matrix_of(base).std(axis=0)
     old, new = ((matrix_of(part) - mean) / deviation for part in (base, batch))
-    own = {"method": "mdav"} if strategy == "separate" else {}
+    options = {"method": "mdav"} if strategy == "separate" else {}
     first = mc.partition(old, 5, method="mdav").labels
-    expected = add_batch(old, first, new, 5, strategy=strategy, inertial=inertial, **own).labels
+    expected = add_batch(old, first, new, 5, strategy=strategy, inertial=inertial, **options).labels
     np.testing.assert_allclose(session.state.points.matrix, np.vstack([old, new]), atol=1e-12)
     assert session.finish().partition.labels.tolist() == expected.tolist()
 
 
-def test_what_is_published_is_the_mean_of_each_cell_and_distortion_is_that_of_the_whole():
+def test_published_means_and_distortion_of_the_whole():
     base, batch = make_people(100), make_people(30, seed=1, shift=2.0)
     session = mc.increments.start(base, SCHEMA, 4)
     session.add(batch, strategy="split-late")
@@ -81,7 +82,7 @@ def test_what_is_published_is_the_mean_of_each_cell_and_distortion_is_that_of_th
     )
 
 
-def test_without_a_batch_it_is_what_anonymize_gives():
+def test_without_a_batch_the_release_equals_anonymize():
     people, schema = mc.sample_survey(150), mc.sample_schema()
     release, expected = (
         mc.increments.start(people, schema, 5, method="mdav").finish(),
@@ -93,13 +94,14 @@ def test_without_a_batch_it_is_what_anonymize_gives():
         for name, value in expected.manifest.as_dict().items()
         if name not in ("created", "seconds")
     }
-    assert {name: release.manifest[name] for name in same} == same
+    manifest = release.manifest.as_dict()
+    assert {name: manifest[name] for name in same} == same
     for name, column in expected.table.items():
         assert release.table[name].tolist() == column.tolist()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_several_batches_are_added_one_after_the_other(strategy):
+def test_several_batches(strategy):
     people = mc.sample_survey(160)
     cuts = (0, 100, 101, 130, 160)
     parts = [rows_of(people, slice(*cut)) for cut in pairwise(cuts)]
@@ -107,46 +109,44 @@ def test_several_batches_are_added_one_after_the_other(strategy):
     for part in parts[1:]:
         session.add(part, strategy=strategy)
     release = session.finish()
-    told = release.manifest.method
-    assert [batch["records"] for batch in (told["base"], *told["batches"])] == [100, 1, 29, 30]
-    assert {batch["strategy"] for batch in told["batches"]} == {strategy}
+    method = release.manifest.method
+    assert [batch.records for batch in (method.base, *method.batches)] == [100, 1, 29, 30]
+    assert {batch.strategy for batch in method.batches} == {strategy}
     assert release.manifest.input.rows == 160
-    assert release.manifest.records == {"in": 160, "out": 160, "dropped": 0}
+    records = release.manifest.records
+    assert (records.read, records.released, records.dropped) == (160, 160, 0)
     mc.audit(people, release.table, mc.sample_schema()).require(k=5)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("strata", [(), ("s",)], ids=["whole", "strata"])
-def test_the_order_of_a_batch_does_not_matter(strategy, strata):
+def test_order_of_a_batch_does_not_matter(strategy, strata):
     schema = mc.Schema(quasi=["a", "b", "c"], keep=["id"], strata=strata, rest="drop")
     base, batch = make_people(90), make_people(37, seed=5)
-    base["s"], batch["s"] = (
-        np.arange(90) % 2,
-        np.arange(37) % 3,
-    )  # the third is new, and waits for k records
+    base["s"] = np.arange(90) % 2
+    batch["s"] = np.arange(37) % 3  # The third stratum is new and waits for k records.
     batch["id"] = batch["id"] + 90
-    found = []
+    results = []
     for seed in range(3):
         session = mc.increments.start(base, schema, 5, method="anneal", steps=50)
         session.add(rows_of(batch, np.random.default_rng(seed).permutation(37)), strategy=strategy)
-        found.append(classes_of(session.finish()))
-    assert found[0] == found[1] == found[2]
+        results.append(classes_of(session.finish()))
+    assert results[0] == results[1] == results[2]
 
 
-def test_the_order_does_not_matter_either_where_a_stratum_gets_its_first_cells():
+def test_order_does_not_matter_for_the_first_cells_of_a_stratum():
     schema = mc.Schema(quasi=["a", "b", "c"], keep=["id"], strata=["s"])
     base, batch = (
         make_people(20) | {"s": np.zeros(20)},
         make_people(150, seed=2) | {"s": np.ones(150)},
     )
-    found = []
+    results = []
     for seed in range(3):
-        session = mc.increments.start(
-            base, schema, 5, method="anneal", steps=5
-        )  # too few for chance not to show
+        # With so few steps, the result would depend on the order of the records.
+        session = mc.increments.start(base, schema, 5, method="anneal", steps=5)
         session.add(rows_of(batch, np.random.default_rng(seed).permutation(150)))
-        found.append(classes_of(session.finish()))
-    assert found[0] == found[1] == found[2]
+        results.append(classes_of(session.finish()))
+    assert results[0] == results[1] == results[2]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -155,13 +155,13 @@ def test_k_holds_after_every_step(data):
     k = data.draw(st.integers(2, 5))
     sizes = [data.draw(st.integers(k, 30)), *data.draw(st.lists(st.integers(1, 15), max_size=4))]
     levels, groups = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4))
-    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     n = sum(sizes)
-    people = {  # few values: constants and equal records are among them
-        "x": random.integers(levels, size=n),
-        "y": random.normal(size=n).round(1),
-        "s": random.integers(groups, size=n),
-        "w": random.uniform(0.5, 2, size=n),
+    people = {  # With few values, some columns are constant and some records equal.
+        "x": rng.integers(levels, size=n),
+        "y": rng.normal(size=n).round(1),
+        "s": rng.integers(groups, size=n),
+        "w": rng.uniform(0.5, 2, size=n),
         "id": np.arange(n),
     }
     schema = mc.Schema(quasi=["x", "y"], strata=["s"], weight="w", keep=["id"])
@@ -173,23 +173,19 @@ def test_k_holds_after_every_step(data):
     )
     done = sizes[0]
     for size in sizes[1:]:
-        way = {
+        options = {
             "strategy": data.draw(st.sampled_from(list(STRATEGIES))),
             "inertial": data.draw(st.booleans()),
         }
         before = session.state.labels
-        session.add(rows_of(people, slice(done, done + size)), **way)
+        session.add(rows_of(people, slice(done, done + size)), **options)
         done += size
         check_step(session.state.labels, people["s"][:done], k)
-        assert (
-            session.state.labels[: len(before)][before >= 0] >= 0
-        ).all()  # who has a cell keeps having one
+        assert (session.state.labels[: len(before)][before >= 0] >= 0).all()
     counts = Counter(people["s"].tolist())
     if min(counts.values()) < k:
-        with pytest.raises(
-            TooFewRecordsError,
-            match=f"{sum(c < k for c in counts.values())} of {len(counts)} strata",
-        ):
+        n_small = sum(count < k for count in counts.values())
+        with raises(TooFewRecordsError, "guarantee.stratum_too_small", k=k, strata=n_small):
             session.finish()
         return
     release = session.finish()
@@ -201,7 +197,7 @@ def test_k_holds_after_every_step(data):
 
 
 def check_step(labels, strata, k):
-    """All cells have k records of one stratum, and only records of strata with fewer wait."""
+    """Check that cells have k records of one stratum, and only smaller strata wait."""
     cells = labels[labels >= 0]
     if len(cells):
         assert np.bincount(cells).min() >= k
@@ -217,7 +213,7 @@ FRAMES = {"dict": dict, "pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_the_release_is_in_the_kind_of_frame_that_came_in(kind):
+def test_release_has_the_type_of_the_source(kind):
     make = FRAMES[kind]
     people = mc.sample_survey(120)
     parts = [make(rows_of(people, slice(*cut))) for cut in ((0, 80), (80, 120))]
@@ -231,7 +227,7 @@ def test_the_release_is_in_the_kind_of_frame_that_came_in(kind):
     assert "name" not in release.published.names
 
 
-def test_files_are_read(tmp_path):
+def test_files_as_sources(tmp_path):
     people = make_people(60)
     for name, rows in (("base", slice(0, 40)), ("batch", slice(40, 60))):
         pl.DataFrame(rows_of(people, rows)).write_csv(tmp_path / f"{name}.csv")
@@ -240,9 +236,9 @@ def test_files_are_read(tmp_path):
     written = mc.publish(session.finish(), tmp_path / "out.csv")
     assert written.manifest.input.sha256_of == "contents"
     pl.DataFrame(people).write_parquet(tmp_path / "all.parquet")
-    found = mc.audit(tmp_path / "all.parquet", tmp_path / "out.csv", SCHEMA)
-    assert found.require(k=4)["distortion"] == pytest.approx(written.manifest.information_loss)
-    with pytest.raises(mc.errors.TableError, match="also an input"):
+    result = mc.audit(tmp_path / "all.parquet", tmp_path / "out.csv", SCHEMA)
+    assert result.require(k=4)["distortion"] == pytest.approx(written.manifest.information_loss)
+    with raises(mc.errors.TableError, "table.exists"):
         mc.publish(session.finish(), tmp_path / "base.csv")
 
 
@@ -252,26 +248,26 @@ def test_a_session_is_finished_once():
     release = session.finish()
     assert session.finish() is release
     assert session.finished
-    with pytest.raises(GuaranteeError, match=r"laid beside the first.*nothing can be added"):
+    with raises(GuaranteeError, "guarantee.session_finished"):
         session.add(make_people(10, seed=3))
     assert session.records == 40
 
 
-def test_a_release_that_cannot_be_made_yet_leaves_the_session_open():
+def test_a_failed_release_leaves_the_session_open():
     people = {"x": np.arange(30.0), "s": np.array(["north"] * 28 + ["south"] * 2)}
     schema = mc.Schema(quasi=["x"], strata=["s"])
     session = mc.increments.start(people, schema, 5)
     assert session.waiting == 2
-    with pytest.raises(TooFewRecordsError, match=r"1 of 2 strata .* the smallest has 2") as error:
+    with raises(TooFewRecordsError, "guarantee.stratum_too_small", k=5, strata=1) as caught:
         session.finish()
-    assert "south" not in str(error.value)
+    assert "south" not in str(caught.value)
     session.add({"x": [1.0, 2.0, 3.0], "s": ["south"] * 3}, strategy="nearest")
     assert session.waiting == 0
     assert len(session.finish().table["x"]) == 33
 
 
 @pytest.mark.parametrize(("missing", "out"), [("drop", 25), ("impute", 30)])
-def test_records_that_lack_a_quasi_identifier_are_handled_as_anonymize_does(missing, out):
+def test_missing_values_are_handled_like_in_anonymize(missing, out):
     people = {"x": [float(i) if i % 7 else None for i in range(35)], "id": list(range(35))}
     base, batch = (
         {name: column[cut] for name, column in people.items()}
@@ -285,17 +281,13 @@ def test_records_that_lack_a_quasi_identifier_are_handled_as_anonymize_does(miss
     assert np.asarray(release.table["id"]).tolist() == kept
     assert len(kept) == out
     assert (added.records, added.kept) == (10, sum(i >= 20 for i in kept))
-    gaps = {"imputed": 5} if missing == "impute" else {}
-    assert release.manifest.records == {
-        "in": 30,
-        "out": len(kept),
-        "dropped": 30 - len(kept),
-        **gaps,
-    }
+    records = release.manifest.records
+    assert (records.read, records.released, records.dropped) == (30, len(kept), 30 - len(kept))
+    assert records.imputed == (5 if missing == "impute" else None)
     mc.audit({n: c[:30] for n, c in people.items()}, release.table, schema).require(k=3)
 
 
-def test_a_batch_of_which_nothing_is_kept_changes_no_cell():
+def test_a_batch_without_kept_records_changes_no_cell():
     session = mc.increments.start({"x": np.arange(10.0)}, mc.Schema(quasi=["x"]), 3, missing="drop")
     before = session.state.labels.tolist()
     assert session.add({"x": [None, None]}).kept == 0
@@ -303,7 +295,7 @@ def test_a_batch_of_which_nothing_is_kept_changes_no_cell():
     assert session.finish().manifest.records.dropped == 2
 
 
-def test_weights_count():
+def test_means_are_weighted():
     people = make_people(80)
     weight = np.random.default_rng(3).uniform(0.1, 5, size=80)
     schema = mc.Schema(quasi=["a", "b", "c"], keep=["id"], weight="w")
@@ -318,17 +310,18 @@ def test_weights_count():
         np.testing.assert_allclose(release.table[name], means, rtol=1e-9)
 
 
-def test_a_weight_is_asked_of_records_that_are_released_only():
+def test_only_released_records_need_a_weight():
     schema = mc.Schema(quasi=["x"], weight="w")
     session = mc.increments.start({"x": np.arange(9.0), "w": np.ones(9)}, schema, 3, missing="drop")
     assert session.add({"x": [1.0, np.nan], "w": [1.0, np.nan]}).kept == 1
-    with pytest.raises(DataError, match="1 rows of the batch do not, the first is row 3"):
+    with raises(DataError, "data.bad_weight", column="w", row=3):
         session.add({"x": [1.0, np.nan, 2.0], "w": [1.0, np.nan, np.nan]})
-    assert session.finish().manifest.records == {"in": 11, "out": 10, "dropped": 1}
+    records = session.finish().manifest.records
+    assert (records.read, records.released, records.dropped) == (11, 10, 1)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_base_in_which_all_columns_are_constant(tmp_path, strategy):
+def test_constant_base(tmp_path, strategy):
     base, schema = {"x": [1.0] * 6, "sex": ["f"] * 6}, mc.Schema(quasi=["x", "sex"])
     batches = ({"x": [1.0], "sex": ["f"]}, {"x": [1.0, 5.0, 9.0, 2.0], "sex": ["f", "m", "m", "f"]})
     session, stored = (
@@ -344,11 +337,11 @@ def test_a_base_in_which_all_columns_are_constant(tmp_path, strategy):
     assert stored.finish().partition.labels.tolist() == release.partition.labels.tolist()
 
 
-def test_new_categories_are_placed_and_counted():
+def test_unknown_categories_are_placed_and_counted():
     base = {"x": np.arange(20.0), "colour": ["red", "blue"] * 10}
     session = mc.increments.start(base, mc.Schema(quasi=["x", "colour"]), 4)
     added = session.add({"x": [1.0, 2.0, 3.0], "colour": ["mauve", "red", "teal"]})
-    assert dict(added.strange) == {"colour": 2}
+    assert dict(added.unknown_categories) == {"colour": 2}
     release = session.finish()
     assert "mauve" not in json.dumps(release.manifest.as_dict())
     mc.audit(
@@ -361,7 +354,7 @@ def test_new_categories_are_placed_and_counted():
     ).require(k=4)
 
 
-def test_a_column_that_is_constant_in_the_base_has_no_part_in_distances():
+def test_columns_constant_in_the_base_are_ignored_in_distances():
     base = {"x": np.arange(20.0), "y": np.ones(20)}
     session = mc.increments.start(base, mc.Schema(quasi=["x", "y"]), 4)
     session.add({"x": np.arange(8.0), "y": np.arange(8.0)})
@@ -369,21 +362,21 @@ def test_a_column_that_is_constant_in_the_base_has_no_part_in_distances():
     assert min(Counter(session.finish().table["y"].tolist()).values()) >= 4
 
 
-def test_whole_numbers_and_others_go_together():
+def test_integers_and_floats_are_combined():
     session = mc.increments.start({"x": np.arange(12)}, mc.Schema(quasi=["x"]), 3)
     session.add({"x": [0.5, 1.5, 2.5]})
     assert session.finish().table["x"].dtype == np.float64
 
 
-def test_a_limit_of_seconds_is_shared_among_strata(monkeypatch):
+def test_time_limits_are_shared_among_strata(monkeypatch):
     efforts = []
     add = mc.increments.session.add_batch
 
-    def heard(*given, **options):
+    def recorded(*arguments, **options):
         efforts.append(options["effort"])
-        return add(*given, **{**options, "effort": "fast"})
+        return add(*arguments, **{**options, "effort": "fast"})
 
-    monkeypatch.setattr(mc.increments.session, "add_batch", heard)
+    monkeypatch.setattr(mc.increments.session, "add_batch", recorded)
     schema = mc.Schema(quasi=["x"], strata=["s"])
     session = mc.increments.start(
         {"x": np.arange(40.0), "s": np.arange(40) % 2}, schema, 4, effort=0.2
@@ -392,17 +385,35 @@ def test_a_limit_of_seconds_is_shared_among_strata(monkeypatch):
     assert efforts == pytest.approx([0.2 * 8 / 12, 0.2 * 4 / 12])
 
 
-def test_k_may_be_a_number_of_numpy(tmp_path):
+def test_k_as_a_numpy_integer(tmp_path):
     session = mc.increments.start(make_people(20), SCHEMA, np.int64(4), seed=np.int32(2))
     mc.publish(session.finish(), tmp_path / "out.csv")
     manifest = json.loads((tmp_path / "out.csv.manifest.json").read_text(encoding="utf-8"))
     assert (manifest["k"], manifest["seed"]) == (4, 2)
 
 
-def test_no_value_is_in_the_manifest():
+def test_manifest_and_repr_contain_no_value():
     people = {"town": ["Zqxwv"] * 6 + ["Plugh"] * 6, "x": [918273.5 + i for i in range(12)]}
     session = mc.increments.start(people, mc.Schema(quasi=["town", "x"]), 3)
     session.add({"town": ["Xyzzy"], "x": [918273.25]})
     text = json.dumps(session.finish().manifest.as_dict())
     assert not any(value in text for value in ("Zqxwv", "Plugh", "Xyzzy", "918273"))
-    assert session.batches[1].digest not in text  # of one record, it could be tried out
+    # The record of a small batch could be found by trying digests.
+    assert session.batches[1].digest not in text
+    text = repr(session) + repr(session.batches) + repr(session.state)
+    assert not any(value in text for value in ("Zqxwv", "Plugh", "Xyzzy", "918273"))
+    assert len(text) < 600
+
+
+def test_publish_writes_release_report_and_certificate(tmp_path):
+    session = mc.increments.start(make_people(40), SCHEMA, 4)
+    session.add(make_people(10, seed=2))
+    with raises(mc.errors.TableError, "table.exists"):
+        session.publish(tmp_path / "out.csv", report=tmp_path / "out.csv")
+    assert not session.finished
+    session.publish(
+        tmp_path / "out.csv", report=tmp_path / "out.html", certificate=tmp_path / "out.pdf"
+    )
+    assert session.finished
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"out.csv", "out.csv.manifest.json", "out.html", "out.pdf"}

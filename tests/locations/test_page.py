@@ -7,8 +7,6 @@ from importlib.resources import files
 
 import pytest
 
-from tests.report.browser import Browser, find_browser
-
 pytest.importorskip("fastapi", reason="the extra locations is not installed")
 
 from tests.locations.serving import OPERATOR, make_app, open_anonymizer, running, scatter
@@ -19,16 +17,6 @@ FILES = ("index.html", "style.css", "page.js", "map.js", "colours.js", "histogra
 
 def text_of(name):
     return files("microcell.locations").joinpath("page", name).read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    program = find_browser()
-    if program is None:
-        pytest.skip("no Chromium is installed to open the page in")
-    found = Browser(program, tmp_path_factory.mktemp("profile"))
-    yield found
-    found.close()
 
 
 @pytest.fixture(scope="module")
@@ -92,14 +80,10 @@ def enter(browser, token):
 def troubles(browser, *, url):
     """Return console messages and requests to other addresses."""
     browser.run("1")
-    said = [
-        event
-        for name in ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
-        for event in browser.happened(name)
+    assert browser.requests
+    return browser.problems, [
+        address for address in browser.requests if not address.startswith(f"{url}/")
     ]
-    asked = [event["request"]["url"] for event in browser.happened("Network.requestWillBeSent")]
-    assert asked
-    return said, [address for address in asked if not address.startswith(f"{url}/")]
 
 
 # -------------------------------------------------------------------------------- the files
@@ -189,7 +173,7 @@ def test_cell_details_with_mouse_and_keyboard(browser, service):
         " return [box.x, box.y, box.width, box.height]; })()"
     )
     middle = {"x": box[0] + box[2] / 2, "y": box[1] + box[3] / 2}
-    browser.ask("Input.dispatchMouseEvent", type="mouseMoved", **middle)
+    browser.page.mouse.move(**middle)
     wait_for(browser, "!document.getElementById('cell').hidden")
     assert re.search(r"Cell \d+\s+\d+ devices\s+radius", words(browser, "cell"))
     press(browser, "n")

@@ -1,4 +1,4 @@
-"""Representatives: the same for all of a cell, in the column's own precision and type."""
+"""Representatives: one value per cell, in the column's precision and type."""
 
 import datetime
 
@@ -15,10 +15,10 @@ from tests.small_tables import table, values
 
 
 def published(column, labels, items, weights=None, **more):
-    made = table(x=items)
-    schema = resolve(Schema(quasi=[Column("x", **column, **more)]), made)
+    source = table(x=items)
+    schema = resolve(Schema(quasi=[Column("x", **column, **more)]), source)
     return represent(
-        made, schema, np.array(labels), None if weights is None else np.array(weights)
+        source, schema, np.array(labels), None if weights is None else np.array(weights)
     )["x"]
 
 
@@ -28,7 +28,7 @@ def test_means_are_rounded_to_the_columns_decimals():
     assert published({}, [0, 0, 0], [1, 2, 2]).values.dtype == np.int64
 
 
-def test_full_precision_stays():
+def test_full_precision_is_kept():
     items = [0.1234567890123456, 0.9876543210987654]
     assert published({}, [0, 0], items).values[0] == pytest.approx(np.mean(items), rel=1e-15)
 
@@ -40,19 +40,19 @@ def test_large_whole_numbers_are_exact():
 
 
 def test_no_negative_zero():
-    found = published({}, [0, 0, 1, 1], [-0.1, 0.0, 0.5, 0.5]).values
-    assert found[0] == 0
-    assert not np.signbit(found[0])
+    result = published({}, [0, 0, 1, 1], [-0.1, 0.0, 0.5, 0.5]).values
+    assert result[0] == 0
+    assert not np.signbit(result[0])
 
 
 @pytest.mark.parametrize("outlier", [1e15, 1e17, 1e20, 1e300])
 @pytest.mark.parametrize("publish", ["mean", "median"])
-def test_an_outlier_leaves_other_cells_alone(outlier, publish):
+def test_an_outlier_does_not_affect_other_cells(outlier, publish):
     items = [1.0, 2.0, 3.0, outlier, outlier]
     assert published({"publish": publish}, [0, 0, 0, 1, 1], items).values.tolist() == [2.0, outlier]
 
 
-def test_weights_weigh_the_mean():
+def test_weighted_mean():
     assert published({}, [0, 0], [1.0, 5.0], weights=[3.0, 1.0]).values.tolist() == [2.0]
 
 
@@ -70,10 +70,10 @@ def test_weighted_median():
     ).values.tolist() == [9]
 
 
-def test_weighted_medians_of_cells_with_weights_of_any_size():
+def test_weighted_medians_with_weights_of_very_different_size():
     items, weights = [1, 2, 3, 4, 5, 100, 200, 300, 400, 500], [1e15] * 5 + [1e-3] * 5
-    found = published({"publish": "median"}, [0] * 5 + [1] * 5, items, weights=weights)
-    assert found.values.tolist() == [3, 300]
+    result = published({"publish": "median"}, [0] * 5 + [1] * 5, items, weights=weights)
+    assert result.values.tolist() == [3, 300]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(-50, 50)), min_size=1, max_size=40))
@@ -81,10 +81,10 @@ def test_medians_equal_numpy(pairs):
     labels = np.unique([label for label, _ in pairs], return_inverse=True)[1]
     items = [float(value) for _, value in pairs]
     items[0] += 0.5  # one decimal, so that the middle of two whole numbers can be published
-    found = published({"publish": "median"}, labels, items).values
+    result = published({"publish": "median"}, labels, items).values
     for cell in range(labels.max() + 1):
         exact = np.median(np.array(items)[labels == cell])
-        assert abs(found[cell] - exact) <= 0.05 + 1e-9
+        assert abs(result[cell] - exact) <= 0.05 + 1e-9
 
 
 @pytest.mark.parametrize(
@@ -99,26 +99,26 @@ def test_medians_equal_numpy(pairs):
     ],
 )
 def test_ranges(items, expected):
-    found = published({"publish": "range"}, [0] * len(items), items)
-    assert found.how == "text"
-    assert found.values.tolist() == [expected]
+    result = published({"publish": "range"}, [0] * len(items), items)
+    assert result.how == "text"
+    assert result.values.tolist() == [expected]
 
 
-def test_mode_is_a_row_of_the_most_frequent_value_and_ties_go_to_the_lowest():
-    found = published({}, [0, 0, 0, 1, 1], ["b", "a", "b", "z", "y"])
-    assert found.how == "row"
-    assert found.values.tolist() == [0, 4]
+def test_the_mode_is_a_row_with_the_most_frequent_value_and_ties_go_to_the_lowest():
+    result = published({}, [0, 0, 0, 1, 1], ["b", "a", "b", "z", "y"])
+    assert result.how == "row"
+    assert result.values.tolist() == [0, 4]
     assert published({}, [0, 0, 0], ["b", "a", "b"], weights=[1.0, 9.0, 1.0]).values.tolist() == [1]
 
 
-def test_ordinal_median_is_a_category_of_the_cell():
-    found = published(
+def test_the_ordinal_median_is_a_category_of_the_cell():
+    result = published(
         {"order": ["low", "middle", "high"]},
         [0, 0, 0, 1, 1],
         ["high", "low", "middle", "high", "low"],
     )
-    assert found.how == "row"
-    assert found.values.tolist() == [2, 4]  # of two, the lower
+    assert result.how == "row"
+    assert result.values.tolist() == [2, 4]  # of two, the lower
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_codes_publish_their_common_prefix(items, expected):
 
 
 @given(st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=8))
-def test_prefix_is_the_longest_common_one(items):
+def test_the_prefix_is_the_longest_common_one(items):
     text = published({"kind": "code"}, [0] * len(items), items).values[0]
     prefix = text.rstrip("*")
     assert all(item.startswith(prefix) for item in items)
@@ -163,10 +163,10 @@ def test_dates_keep_their_resolution():
 
 
 def location(latitudes, longitudes, labels):
-    made = table(lat=latitudes, lon=longitudes)
+    source = table(lat=latitudes, lon=longitudes)
     column = Column("home", kind="location", latitude="lat", longitude="lon")
-    found = represent(made, resolve(Schema(quasi=[column]), made), np.array(labels))
-    return found["lat"].values.tolist(), found["lon"].values.tolist()
+    result = represent(source, resolve(Schema(quasi=[column]), source), np.array(labels))
+    return result["lat"].values.tolist(), result["lon"].values.tolist()
 
 
 def test_locations_are_averaged_on_the_sphere():
@@ -176,14 +176,14 @@ def test_locations_are_averaged_on_the_sphere():
     assert (latitude, longitude) == ([15.0], [30.0])
 
 
-def test_missing_members_have_no_say_and_empty_cells_publish_missing():
+def test_missing_members_are_ignored_and_empty_cells_publish_missing():
     for items, column in (
         ([1.0, None, None], {}),
         (["a", None, None], {}),
         (["941", None, None], {"kind": "code"}),
     ):
-        found = published(column, [0, 0, 1], items)
-        assert found.missing.tolist() == [False, True]
+        result = published(column, [0, 0, 1], items)
+        assert result.missing.tolist() == [False, True]
     assert published({}, [0, 0, 0], [10, None, 20]).values.tolist() == [
         15
     ]  # not divided by all three
@@ -191,7 +191,7 @@ def test_missing_members_have_no_say_and_empty_cells_publish_missing():
     assert published({"publish": "range"}, [0, 0, 0], [10, None, 20]).values.tolist() == ["10-20"]
 
 
-def test_a_column_without_any_value_publishes_missing():
+def test_an_empty_column_publishes_missing():
     assert published({}, [0, 0], [None, None]).missing.tolist() == [True]
 
 
@@ -208,7 +208,7 @@ def test_decimals_of_single_precision():
     assert decimals(Values("float", x, np.zeros(3, dtype=bool))) == 2
 
 
-def test_numbers_near_the_end_of_the_range_make_no_warning():
+def test_the_largest_floats_do_not_cause_warnings():
     import microcell as mc
 
     table = {"x": np.array([1.5e308, 1.6e308, 1.7e308, 1.5, 2.5, 3.5])}

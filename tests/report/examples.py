@@ -1,9 +1,10 @@
-"""Audits to report on."""
+"""Example audits for the tests of reports."""
 
 from dataclasses import replace
 
 import numpy as np
 
+from microcell.measures.registry import measures
 from microcell.model import Audit, Comparison, Correlations, Measure, Projection, Quantiles
 
 MANIFEST = {
@@ -38,9 +39,16 @@ MANIFEST = {
     "manifest_version": 1,
 }
 
+NOTE = (
+    "The rows are assumed to be in the same order, which is a note long enough to be wrapped in a "
+    "text of a hundred characters."
+)
+
 
 def measure(name, value, unit="records", lower=True):
-    return Measure(name, value, unit, lower, f"What {name} means, in one sentence.")
+    zero = name in measures() and measures()[name].must_be_zero
+    meaning = f"What {name} means, in one sentence."
+    return Measure(name, value, unit, lower, meaning, must_be_zero=zero)
 
 
 def example(
@@ -48,18 +56,18 @@ def example(
     sizes=(5,) * 391 + (9,) * 5,
     keys=("sex", "age", "body-mass index", "home"),
     left=0,
-    strange=0,
+    unaccounted=0,
     faults=None,
     **more,
 ):
     sizes = np.array(sizes, dtype=np.int64)
     rows = int(sizes.sum())
-    measures = (
+    items = (
         measure("k", int(sizes.min(initial=rows)), lower=False),
         measure("classes", len(sizes), "classes", lower=False),
         measure("records", rows, lower=False),
         measure("records_dropped", 100),
-        measure("records_unaccounted", strange),
+        measure("records_unaccounted", unaccounted),
         measure("identifiers_left", left, "columns"),
         *(measure(name, value) for name, value in (faults or {}).items()),
         measure("distortion", 0.0625, "share"),
@@ -69,12 +77,11 @@ def example(
         keys=keys,
         rows_original=rows + 100,
         rows_released=rows,
-        measures={item.name: item for item in measures},
+        measures={item.name: item for item in items},
         class_sizes=sizes,
-        notes=more.pop("notes", ("Row order was taken on trust, which is a note long enough to be wrapped in a text "
-                                 "of a hundred characters.",)),
+        notes=more.pop("notes", (NOTE,)),
         **more,
-    )  # fmt: skip
+    )
 
 
 def pictured(label="female", name="sex", **more):
@@ -161,7 +168,7 @@ SINGLE = {
     "task_loss": (0.0333332334, "accuracy", True),
 }
 EXTREME = 987654.3125
-"""A value of the original alone, where a full audit has one."""
+"""A value that occurs only in the original; a full audit contains it."""
 
 
 def correlations(names, seed=3, change=0.1):
@@ -171,23 +178,23 @@ def correlations(names, seed=3, change=0.1):
     return Correlations(tuple(names), before, np.clip(after, -1, 1))
 
 
-def full(*, secret=EXTREME, odd="age", **more):
-    """An audit with everything that there can be; ``secret`` is where the original's extremes are."""
-    base = pictured(**{"notes": (f"A note that tells {secret}.",), **more})
-    found = {
+def full(*, secret=EXTREME, column="age", **more):
+    """Return an audit with everything it can have; ``secret`` is an extreme original value."""
+    base = pictured(**{"notes": (f"A note that contains {secret}.",), **more})
+    extra = {
         **{
-            name: Measure(name, *facts, f"What {name} means.")
-            for name, facts in {**WORST, **CHANGES}.items()
+            name: Measure(name, *fields, f"What {name} means.")
+            for name, fields in {**WORST, **CHANGES}.items()
         },
         **{
-            f"{name}.tsh": Measure(f"{name}.tsh", *facts, f"What {name} means.")
-            for name, facts in WORST.items()
+            f"{name}.tsh": Measure(f"{name}.tsh", *fields, f"What {name} means.")
+            for name, fields in WORST.items()
         },
         **{
-            f"{name}.age": Measure(f"{name}.age", *facts, f"What {name} means.")
-            for name, facts in CHANGES.items()
+            f"{name}.age": Measure(f"{name}.age", *fields, f"What {name} means.")
+            for name, fields in CHANGES.items()
         },
-        **{name: Measure(name, *facts, f"What {name} means.") for name, facts in SINGLE.items()},
+        **{name: Measure(name, *fields, f"What {name} means.") for name, fields in SINGLE.items()},
         "linkage": Measure(
             "linkage", 0.123456789, "share", True, "What linkage means.", (0.11111, 0.13333)
         ),
@@ -204,16 +211,19 @@ def full(*, secret=EXTREME, odd="age", **more):
     )
     return replace(
         base,
-        measures={**base.measures, **found},
+        measures={**base.measures, **extra},
         comparisons=(*base.comparisons, wide),
         quantiles=(
-            Quantiles(odd, shares, 20 + 70 * shares, 25 + 60 * shares),
+            Quantiles(column, shares, 20 + 70 * shares, 25 + 60 * shares),
             Quantiles("pay", shares, secret * shares**3, 0.8 * secret * shares**3),
             Quantiles("born", shares, days, days, unit="D"),
             Quantiles("wide", shares, 1.7e308 * (2 * shares - 1), np.zeros(101)),
             Quantiles("flat", shares, np.full(101, 5.0), np.full(101, 5.0)),
         ),
-        correlations=correlations([odd, "body-mass index", "born", "tsh", "pay"]),
+        correlations=correlations([column, "body-mass index", "born", "tsh", "pay"]),
         linkage_by_known=np.array([0.0034567, 0.0456789, 0.1234567, 0.1756789]),
-        homogeneous={"tsh": np.array([5, 5, 7]), f"remark{odd[3:]}": np.array([], dtype=np.int64)},
+        homogeneous={
+            "tsh": np.array([5, 5, 7]),
+            f"remark{column[3:]}": np.array([], dtype=np.int64),
+        },
     )

@@ -65,8 +65,11 @@ def test_short_cells_are_suppressed(cells):
         *((i, 80, "01") for i in (4, 5, 6, 7)),
     ]
     assert result.attained.tolist() == [2, 3, 0, 4]
-    assert result.manifest["answers"] == {"in": 9, "out": 7, "suppressed": 2}
-    assert result.manifest["cells"] == {"designed": 4, "empty": 1, "short": 1, "published": 2}
+    records = result.manifest.records
+    assert (records.read, records.released, records.dropped) == (9, 7, 2)
+    survey = result.manifest.survey
+    assert (survey.cells_designed, survey.cells_empty, survey.cells_short) == (4, 1, 1)
+    assert result.manifest.cells.count == 2
     assert result.audit["k"] == 3
 
 
@@ -79,7 +82,7 @@ def test_short_cells_are_merged_with_the_nearest(cells):
         (8, 20, "b"),
     ]
     assert result.audit["k"] == 4
-    assert result.manifest["answers"]["suppressed"] == 0
+    assert result.manifest.records.dropped == 0
 
 
 def test_representatives_instead_of_cell_numbers(cells):
@@ -127,7 +130,7 @@ def test_ids_and_dropped_columns_are_not_published(cells):
         cells, {**answers, "design": [cells.digest] * 4}, id="token", drop=["note"]
     )
     assert set(result.table) == {"income", "age", "town"}
-    assert "token" not in json.dumps(result.manifest)
+    assert "token" not in result.manifest.to_json()
 
 
 def test_publish_to_a_file(cells, tmp_path):
@@ -135,7 +138,7 @@ def test_publish_to_a_file(cells, tmp_path):
     result = mc.surveys.collect(cells, answers).publish(tmp_path / "out.csv")
     assert pl.read_csv(tmp_path / "out.csv", schema_overrides={"town": pl.String}).height == 6
     assert json.loads((tmp_path / "out.csv.manifest.json").read_text())["k"] == K
-    assert result.manifest["output"]["rows"] == 6
+    assert result.manifest.output.rows == 6
 
 
 def test_report_has_no_measures_that_need_an_original(cells):
@@ -198,7 +201,7 @@ def test_invalid_requests(answers, options, error, code, cells):
 def test_merging_all_cells(cells):
     result = mc.surveys.collect(cells, {"cell": [0, 1, 2, 3], "income": range(4)}, below="merge")
     assert result.audit["k"] == 4
-    assert result.manifest["cells"]["published"] == 1
+    assert result.manifest.cells.count == 1
 
 
 @settings(max_examples=60, deadline=None)

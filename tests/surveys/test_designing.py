@@ -68,14 +68,14 @@ def test_common_participation_determines_the_cell_size(designs):
     size = mc.surveys.effective_anonymity(K, 0.7, FAILURE).size
     for kind in ("power", "balls", "lookup"):
         assert designs[kind, "common"].cells.sizes.min() >= size
-        assert designs[kind, "common"].manifest["cells"]["least_size"] == size
+        assert designs[kind, "common"].manifest.cells.least_size == size
 
 
 def test_certain_participation_needs_only_k(people):
     design = mc.surveys.design(people, SCHEMA, K, 1.0, FAILURE, method="mdav")
-    assert design.manifest["cells"]["least_size"] == K
+    assert design.manifest.cells.least_size == K
     assert design.failures.table_failure == 0
-    assert design.manifest["certainty"]["ratio"] == pytest.approx(1.0)
+    assert design.manifest.certainty.ratio == pytest.approx(1.0)
 
 
 def test_a_column_of_equal_probabilities_counts_as_common(people):
@@ -88,24 +88,24 @@ def test_a_column_of_equal_probabilities_counts_as_common(people):
 
 def test_uncertainty_increases_distortion(designs):
     for design in designs.values():
-        assert design.manifest["certainty"]["ratio"] > 1
+        assert design.manifest.certainty.ratio > 1
 
 
 def test_comparison_with_certainty_uses_a_part_of_large_frames(people, monkeypatch):
     schema = mc.Schema(quasi=["age", "height"])
-    whole = mc.surveys.design(people, schema, K, 0.7, FAILURE, method="mdav").manifest["certainty"]
+    whole = mc.surveys.design(people, schema, K, 0.7, FAILURE, method="mdav").manifest.certainty
     monkeypatch.setattr("microcell.surveys.designs._MAX_COMPARED", 200)
     manifest = mc.surveys.design(people, schema, K, 0.7, FAILURE, method="mdav").manifest
-    some = manifest["certainty"]
-    assert (whole["candidates"], some["candidates"]) == (420, 200)
-    assert some["distortion"] == pytest.approx(manifest["distortion"] / some["ratio"])
-    assert 0.5 < some["ratio"] / whole["ratio"] < 2
+    some = manifest.certainty
+    assert (whole.candidates, some.candidates) == (420, 200)
+    assert some.information_loss == pytest.approx(manifest.expected_information_loss / some.ratio)
+    assert 0.5 < some.ratio / whole.ratio < 2
 
 
 def test_comparison_is_skipped_if_there_are_too_few_neighbours(people, monkeypatch):
     monkeypatch.setattr("microcell.surveys.designs._MAX_COMPARED", 4)
     design = mc.surveys.design(people, mc.Schema(quasi=["age"]), K, "probability", FAILURE)
-    assert design.manifest["certainty"] == {"distortion": None, "ratio": None, "candidates": 0}
+    assert design.manifest.certainty.model_dump(exclude_none=True) == {"candidates": 0}
     assert "<html" in design.render()
 
 
@@ -213,7 +213,7 @@ def test_files_contain_no_record(kind, participation, continuous, tmp_path):
 
 def test_rare_categories_are_not_in_the_file_or_the_manifest(designs):
     for (kind, _), design in designs.items():
-        text = json.dumps(design.manifest) + ("" if kind == "lookup" else design.cells.to_json())
+        text = design.manifest.to_json() + ("" if kind == "lookup" else design.cells.to_json())
         assert "Prats" not in text
         assert "Taradell" not in text
         assert "person" not in text
@@ -221,7 +221,7 @@ def test_rare_categories_are_not_in_the_file_or_the_manifest(designs):
 
 def test_manifest_is_json_with_digests(people, designs):
     for design in designs.values():
-        manifest = json.loads(json.dumps(design.manifest))
+        manifest = json.loads(design.manifest.to_json())
         assert manifest["cells_sha256"] == design.cells.digest
         assert len(manifest["frame"]["sha256"]) == 64
 
@@ -331,7 +331,7 @@ def test_missing_values_are_an_error_dropped_or_imputed(people):
         mc.surveys.design(incomplete, SCHEMA, K, 0.7, FAILURE, method="mdav")
     for missing, designed in (("drop", 415), ("impute", 420)):
         design = mc.surveys.design(incomplete, SCHEMA, K, "probability", FAILURE, missing=missing)
-        assert design.manifest["candidates"] == {"in": 420, "designed": designed}
+        assert design.manifest.candidates.model_dump() == {"read": 420, "designed": designed}
         assert mc.surveys.check(
             design.cells, incomplete, missing=missing, participation="probability"
         ).holds
@@ -360,7 +360,7 @@ def test_limit_equal_to_an_attained_failure(kind):
             for value in (limit, limit * (1 + 1e-9))
         )
         assert exact.failures.worst <= limit
-        assert exact.manifest["cells"]["least_size"] - looser.manifest["cells"]["least_size"] in (
+        assert exact.manifest.cells.least_size - looser.manifest.cells.least_size in (
             0,
             1,
         )

@@ -18,7 +18,7 @@ def test_publish_writes_cells_manifest_and_report(kind, designs, tmp_path):
     design.publish(tmp_path / "cells.json", report=tmp_path / "page.html")
     assert sorted(os.listdir(tmp_path)) == ["cells.design.json", "cells.json", "page.html"]
     assert json.loads((tmp_path / "cells.design.json").read_text()) == json.loads(
-        json.dumps(design.manifest)
+        design.manifest.to_json()
     )
     assert mc.surveys.check(tmp_path / "cells.json").holds
 

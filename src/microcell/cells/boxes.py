@@ -14,15 +14,13 @@ from microcell.cells.base import Cells
 from microcell.errors import DataError
 from microcell.model import EncodedColumn, Encoding, Floats, Integers
 
-__all__ = ["EXACT", "THRESHOLDS", "BoxCells", "Side", "coordinate_of", "positions_of"]
+__all__ = ["EXACT", "THRESHOLD_LAYOUTS", "BoxCells", "Side", "coordinate_of", "positions_of"]
 
 EXACT = 2**51
 """Below this, floats represent the midpoint between two integers exactly."""
 
-THRESHOLDS = ("numeric", "datetime", "ordinal", "code")
-"""Kinds of columns that are split at a bound. Nominal columns are split into sets of categories,
-and locations are not split.
-"""
+THRESHOLD_LAYOUTS = ("line", "places")
+"""Layouts of columns that are split at a bound; indicators are split into sets of categories."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,7 @@ class BoxCells(Cells, kind="boxes", holds_records=False):
 
     def _is_below(self, split: int, points: Floats) -> Any:
         column = self.column_of(split)
-        if column.kind == "nominal":
+        if column.layout == "indicators":
             return np.isin(positions_of(column, points), self.categories[split])
         return points[:, column.first] < coordinate_of(column, float(self.bounds[split]))
 
@@ -172,7 +170,7 @@ def coordinate_of(column: EncodedColumn, bound: float) -> float:
     >>> coordinate_of(column, 34.5)
     -6.5
     """
-    if column.kind in ("ordinal", "code"):
+    if column.layout == "places":
         return bound * sqrt(column.weight)
     if isinstance(column.origin, int):
         offset = float(Fraction(bound) - column.origin)
@@ -199,7 +197,7 @@ def _encoding_of(cells: BoxCells) -> Encoding:
 
 
 def _whole_side(column: EncodedColumn) -> Side:
-    if column.kind != "nominal":
+    if column.layout != "indicators":
         return Side()
     return Side(
         names=frozenset(at for at, name in enumerate(column.names) if name is not None), others=True
@@ -272,14 +270,14 @@ def _find_problems(encoding: Encoding, place: int, positions: Sequence[int]) -> 
         yield "is about a column that the encoding does not have"
         return
     column = encoding.columns[place]
-    if column.constant or column.kind not in (*THRESHOLDS, "nominal"):
+    if column.constant or column.layout not in (*THRESHOLD_LAYOUTS, "indicators"):
         yield f"is about column {column.name!r}, which is constant or a location"
-    elif (column.kind == "nominal") != bool(positions):
+    elif (column.layout == "indicators") != bool(positions):
         yield (
             f"is about column {column.name!r}; nominal columns need categories, others must have "
             "none"
         )
-    elif column.kind == "nominal" and column.dimensions == 1 and positions != (1,):
+    elif column.layout == "indicators" and column.dimensions == 1 and positions != (1,):
         yield f"must ask for the second of the two categories of column {column.name!r}"
     elif len(set(positions)) != len(positions) or any(
         at >= len(column.names) or column.names[at] is None for at in positions

@@ -15,7 +15,7 @@ import typer
 import microcell as mc
 from microcell._atomic import check_target
 from microcell.errors import OptionError
-from microcell.measures.requirements import LOWER_IS_BETTER, base_of
+from microcell.measures.registry import lower_is_better
 
 if TYPE_CHECKING:
     from microcell.sweeps import Point, Trial
@@ -375,7 +375,7 @@ def parse_requirements(texts: Iterable[str]) -> tuple[Requirement, ...]:
 def parse_limits(texts: Iterable[str]) -> dict[str, float]:
     """Parse requirements into limits by measure, checking the direction of each."""
     requirements = parse_requirements(texts)
-    check_directions(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
+    check_directions(requirements, lower_is_better)
     return {item.measure: item.limit for item in requirements}
 
 

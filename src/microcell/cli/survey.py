@@ -116,7 +116,7 @@ def _size_facts(result: "SurveySize") -> Iterator[tuple[str, str]]:
     cell = result.anonymity
     yield (
         "cell size",
-        f"{cell.size:,} candidates per cell, so that either nobody or at least {cell.k:,} take part",
+        f"{cell.size:,} candidates per cell: either nobody or at least {cell.k:,} take part",
     )
     yield (
         "cell failure",
@@ -235,7 +235,7 @@ def design(
         )
         result.publish(output, report=report)
     if json:
-        print_data(jsons.dumps(result.manifest, indent=2, ensure_ascii=False))
+        print_data(result.manifest.to_json())
     messages.facts(_design_facts(result, output, report))
 
 
@@ -251,26 +251,24 @@ def _design_facts(
     result: "SurveyDesign", output: Path, report: Path | None
 ) -> Iterator[tuple[str, str]]:
     manifest = result.manifest
-    cells, certainty = manifest["cells"], manifest["certainty"]
-    candidates = manifest["candidates"]
-    n_dropped = candidates["in"] - candidates["designed"]
+    cells = manifest.cells
+    n_dropped = manifest.candidates.read - manifest.candidates.designed
     dropped = f"; {n_dropped:,} dropped for missing values" if n_dropped else ""
     yield (
         "cells",
-        f"{cells['count']:,} with {cells['smallest']:,} to {cells['largest']:,} candidates each"
-        f"{dropped}",
+        f"{cells.count:,} with {cells.smallest:,} to {cells.largest:,} candidates each{dropped}",
     )
     yield (
         "cell failure",
-        f"at most {cells['failure']['largest']:.4g} (accepted: {manifest['failure']:.4g})",
+        f"at most {cells.failure.largest:.4g} (accepted: {manifest.failure:.4g})",
     )
     yield (
         "table failure",
-        f"{manifest['table']['table_failure']:.4g}: probability that at least one cell fails",
+        f"{manifest.table.table_failure:.4g}: probability that at least one cell fails",
     )
-    ratio = certainty["ratio"]
+    ratio = manifest.certainty.ratio
     compared = "" if ratio is None else f", {ratio:.3g} times that of certain participation"
-    yield "information loss", f"{manifest['distortion']:.2%} expected{compared}"
+    yield "information loss", f"{manifest.expected_information_loss:.2%} expected{compared}"
     yield "cells file", str(output)
     yield "manifest", str(result.manifest_path(output))
     if report is not None:
@@ -477,41 +475,45 @@ def collect(
             metavar="FILE.html", help="Write a report on the release.", show_default=False
         ),
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.pdf", help="Write a certificate.", show_default=False),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Turn answers into a k-anonymous release."""
     messages = Messages(quiet)
-    mc.api.check_outputs(
-        output, companions=[] if report is None else [report], sources=(cells, answers)
-    )
+    mc.api.check_outputs(output, companions=(report, certificate), sources=(cells, answers))
     names = [] if drop is None else split_names(drop)
     with messages.progress():
         table = mc.read(answers, **read_options)
         result = mc.surveys.collect(cells, table, below=below, id=id, drop=names)
-        result = result.publish(output, report=report)
+        result = result.publish(output, report=report, certificate=certificate)
     if json:
-        print_data(jsons.dumps(result.manifest, indent=2, ensure_ascii=False))
-    messages.facts(_collection_facts(result, output, report))
+        print_data(result.manifest.to_json())
+    messages.facts(_collection_facts(result, output, report, certificate))
 
 
 def _collection_facts(
-    result: "Collection", output: Path, report: Path | None
+    result: "Collection", output: Path, report: Path | None, certificate: Path | None
 ) -> Iterator[tuple[str, str]]:
-    answers, cells, attained = (result.manifest[name] for name in ("answers", "cells", "attained"))
+    manifest = result.manifest
+    records, cells, survey = manifest.records, manifest.cells, manifest.survey
+    assert survey is not None
     yield (
         "answers",
-        f"{answers['out']:,} of {answers['in']:,} released, {answers['suppressed']:,} suppressed",
+        f"{records.released:,} of {records.read:,} released, {records.dropped:,} suppressed",
     )
     yield (
         "cells",
-        f"{cells['designed']:,} designed, {cells['empty']:,} without answers, "
-        f"{cells['short']:,} with too few",
+        f"{survey.cells_designed:,} designed, {survey.cells_empty:,} without answers, "
+        f"{survey.cells_short:,} with too few",
     )
     yield (
         "answers per cell",
-        f"at least {attained['least']:,}, median {attained['median']:g}, "
-        f"in {cells['published']:,} published cells",
+        f"at least {cells.smallest:,}, median {survey.median_size:g}, "
+        f"in {cells.count:,} published cells",
     )
     for note in result.audit.notes:
         yield "note", note
@@ -519,6 +521,8 @@ def _collection_facts(
     yield "manifest", str(mc.release.manifest_path(output))
     if report is not None:
         yield "report", str(report)
+    if certificate is not None:
+        yield "certificate", str(certificate)
 
 
 COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {

@@ -37,7 +37,7 @@ from microcell.cli.options import (
     with_read_options,
 )
 from microcell.errors import OptionError, RequirementError
-from microcell.measures.requirements import LOWER_IS_BETTER, base_of
+from microcell.measures.registry import lower_is_better
 
 if TYPE_CHECKING:
     from microcell import Measure
@@ -226,7 +226,7 @@ def explore(
     messages = Messages(quiet)
     sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
     requirements = parse_requirements(require or ())
-    check_directions(requirements, lambda name: LOWER_IS_BETTER.get(base_of(name) or ""))
+    check_directions(requirements, lower_is_better)
     check_files(output, figure, sources=(table, schema))
     with messages.progress():
         exploration = mc.explore(

@@ -1,9 +1,16 @@
-"""Planning for data that are still coming in: how much to wait for, and when it will all be finished."""
+"""Increments: partition records while others still arrive, and release all of them once.
 
-from microcell.increments.arrivals import Arrivals, TimeCurve, calibrate
-from microcell.increments.folder import Status, StoredSession
-from microcell.increments.planning import Plan, Schedule, plan
+:func:`plan` says when to start. :func:`start` creates a :class:`Session` in memory and
+:meth:`StoredSession.create` one in a folder; batches are added as they arrive, and the session is
+finished with a single release.
+"""
+
+from microcell.increments.arrivals import Arrivals
+from microcell.increments.planning import Plan, plan
+from microcell.increments.schedules import Schedule
 from microcell.increments.session import Batch, Session, start
+from microcell.increments.storage import Status, StoredSession
+from microcell.increments.timing import TimeCurve, calibrate
 from microcell.increments.trials import Increment, measure_increment, measure_increments
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A session in memory: begun with the base, given batches, finished once."""
+"""Sessions: tables that arrive in parts, partitioned as they arrive and released once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from microcell import auditing, encoding, methods, progress, tables
+from microcell._display import count, short_repr
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TooFewRecordsError
 from microcell.methods.increments import add_batch, check_strategy, order_by_coordinates
 from microcell.model import Encoding, Floats, Integers, Partition, Schema, Table
@@ -17,71 +18,272 @@ from microcell.release import manifest as manifests
 from microcell.release import prepare
 from microcell.release.partition import Grouping, Request, aggregate_table
 from microcell.release.prove import measure_information_loss, prove
-from microcell.release.publish import Release
+from microcell.release.publish import Release, check_outputs
 from microcell.schema import resolve
 
 __all__ = [
-    "FINISHED",
     "WAITING",
     "Batch",
-    "First",
-    "Making",
-    "Part",
+    "FinishedRelease",
+    "Labelled",
+    "PlacedPart",
     "Points",
     "Session",
     "State",
-    "begin",
-    "extend",
+    "add_part",
+    "build_release",
+    "finished_error",
     "join",
-    "make_first",
-    "make_release",
+    "partition_base",
     "place_part",
     "start",
+    "start_state",
 ]
 
 WAITING = -1
-"""The label of a record that has no cell yet."""
+"""Label of a record without a cell, because its stratum has fewer than k records so far."""
 
-_ASKED = "requested"
+_REQUESTED = "requested"
+
+
+# ---------------------------------------------------------------------------- public interface
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One part of the records: the base, or a batch added later."""
+
+    records: int
+    """Number of records."""
+    kept: int
+    """Number of records that will be released."""
+    strategy: str | None
+    """How the batch was added; None for the base."""
+    inertial: bool
+    seconds: float
+    unknown_categories: Mapping[str, int]
+    """Number of records with a category that the base does not have, by column."""
+    digest: str
+    """SHA-256 of the contents."""
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self, count(self.records, "record"), kept=self.kept, strategy=self.strategy or "base"
+        )
+
+
+class Session:
+    """A table that arrives in parts, in memory; :func:`start` creates one.
+
+    All records so far are in cells of at least k, except records of strata with fewer than k, which
+    wait. A batch that raises an error leaves the session unchanged.
+    """
+
+    def __init__(self, state: "State") -> None:
+        self._state = state
+        self._release: Release | None = None
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self,
+            count(self.records, "record"),
+            count(self.cells, "cell"),
+            k=self.k,
+            batches=len(self.batches),
+            finished=self.finished,
+        )
+
+    @property
+    def state(self) -> "State":
+        """Records, points and cells so far. Contains original values."""
+        return self._state
+
+    @property
+    def k(self) -> int:
+        """Smallest number of records in a cell."""
+        return self._state.request.k
+
+    @property
+    def records(self) -> int:
+        """Number of records so far."""
+        return self._state.original.rows
+
+    @property
+    def table(self) -> Table:
+        """All records so far, unchanged, for an audit of the release."""
+        return self._state.original
+
+    @property
+    def cells(self) -> int:
+        """Number of cells so far."""
+        return self._state.cells
+
+    @property
+    def waiting(self) -> int:
+        """Number of records without a cell, because their stratum has fewer than k records."""
+        return self._state.waiting
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """The base and the batches added so far."""
+        return self._state.batches
+
+    @property
+    def finished(self) -> bool:
+        """True once the release has been produced."""
+        return self._release is not None
+
+    def add(self, batch: Any, *, strategy: str = "refined", inertial: bool = False) -> Batch:
+        """Add a batch of records to the cells.
+
+        Parameters
+        ----------
+        batch
+            A table with the columns of the base, as the same type of data frame, or a file if the
+            base was a file. Categories that the base does not have are placed as close as possible
+            and counted; outside a declared order they are an error.
+        strategy, inertial
+            "refined", "separate" (with the session's method), "nearest", "split-late" or
+            "split-early"; see :func:`microcell.methods.increments.add_batch`.
+
+        Raises
+        ------
+        GuaranteeError
+            The session is finished.
+        SchemaError, DataError
+            The batch is empty, has other columns or types than the base, or has missing values
+            although they are an error.
+        """
+        if self.finished:
+            raise finished_error()
+        self._state, _ = add_part(self._state, batch, strategy=strategy, inertial=inertial)
+        return self._state.batches[-1]
+
+    def finish(self) -> Release:
+        """Release all records; repeating the call returns the same release.
+
+        Raises
+        ------
+        TooFewRecordsError
+            A stratum has fewer than k records. The session remains open.
+        """
+        if self._release is None:
+            self._release = build_release(self._state)
+        return self._release
+
+    def publish(
+        self,
+        path: str | Path,
+        *,
+        report: str | Path | None = None,
+        certificate: str | Path | None = None,
+        audience: str = "internal",
+        keep_order: bool = False,
+    ) -> Release:
+        """Finish the session and write its release; see :meth:`microcell.Release.publish`.
+
+        The outputs are checked before the session is finished.
+        """
+        sources = () if self._state.source is None else (self._state.source,)
+        check_outputs(path, companions=(report, certificate), sources=sources)
+        return self.finish().publish(
+            path,
+            report=report,
+            certificate=certificate,
+            audience=audience,
+            keep_order=keep_order,
+        )
+
+
+def start(
+    base: Any,
+    schema: Schema | str | Path,
+    k: int,
+    *,
+    method: str = "auto",
+    seed: int = 0,
+    missing: str = "error",
+    **options: Any,
+) -> Session:
+    """Start a session with the records that have arrived so far, at least k.
+
+    Means, standard deviations and categories of the base place all further records until the
+    release, and columns that are constant in the base have no influence on distances. So the base
+    should be similar to the whole.
+
+    Parameters
+    ----------
+    base, schema, k, method, seed, missing, options
+        As for :func:`anonymize`. Strata with fewer than k records wait for more.
+
+    Raises
+    ------
+    TooFewRecordsError
+        The base has fewer than k records.
+
+    Examples
+    --------
+    >>> from microcell import Schema
+    >>> schema = Schema(quasi=["age"], confidential=["income"])
+    >>> session = start({"age": [31, 33, 60, 62], "income": [10, 20, 40, 50]}, schema, 2)
+    >>> session.add({"age": [32, 64], "income": [30, 60]}, strategy="nearest").records
+    2
+    >>> session.finish().table["age"]
+    array([32, 32, 62, 62, 32, 62])
+    """
+    return Session(start_state(base, schema, Request(k, method, seed, options), missing))
+
+
+def finished_error() -> GuaranteeError:
+    """Return the error for changes to a finished session."""
+    return GuaranteeError(
+        "This session is finished and its table released. Nothing can be added: comparing a "
+        "second version with the first would reveal single records. Start a new session for "
+        "another table.",
+        code="guarantee.session_finished",
+    )
+
+
+# --------------------------------------------------------------------------------------- cells
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Records as points, and their sampling weights if they have some."""
+    """Encoded records with their sampling weights, if any."""
 
     matrix: Floats
     weights: Floats | None
 
     def take(self, rows: Integers) -> "Points":
-        """Those in these rows."""
+        """Return the points of these rows."""
         matrix = np.ascontiguousarray(self.matrix[rows])
         return Points(matrix, None if self.weights is None else self.weights[rows])
 
     @classmethod
     def stack(cls, parts: Sequence["Points"]) -> "Points":
-        """Those of all parts, in the order given."""
+        """Concatenate parts."""
         weights = [part.weights for part in parts if part.weights is not None]
         matrix = np.concatenate([part.matrix for part in parts])
         return cls(matrix, np.concatenate(weights) if weights else None)
 
 
 @dataclass(frozen=True, eq=False)
-class First:
-    """The cells of records, by which method the first ones were made, and why by that one."""
+class Labelled:
+    """Cells of the records, and the method that made the first ones."""
 
     labels: Integers
     method: str
-    why: str
+    reason: str
 
 
-def make_first(points: Points, strata: Integers, request: Request) -> First:
-    """The cells of all strata with k records or more, numbered through; the others wait."""
+def partition_base(points: Points, strata: Integers, request: Request) -> Labelled:
+    """Partition all strata with at least k records; records of the others wait."""
     labels = np.full(len(strata), WAITING, dtype=np.int64)
     rows = np.flatnonzero(np.bincount(strata)[strata] >= request.k)
     if len(rows) == 0:
-        return First(labels, request.method, _ASKED)
+        return Labelled(labels, request.method, _REQUESTED)
     ready = points.take(rows)
-    found = methods.partition_within(
+    partition = methods.partition_within(
         _compact(strata[rows]),
         ready.matrix,
         request.k,
@@ -90,8 +292,8 @@ def make_first(points: Points, strata: Integers, request: Request) -> First:
         seed=request.seed,
         **request.options,
     )
-    labels[rows] = found.labels
-    return First(labels, found.method, found.reason)
+    labels[rows] = partition.labels
+    return Labelled(labels, partition.method, partition.reason)
 
 
 def join(
@@ -102,16 +304,15 @@ def join(
     *,
     strategy: str,
     inertial: bool,
-) -> First:
-    """The cells of all records, of which the first ones have had ``labels``; those after them are new.
+) -> Labelled:
+    """Add the records without ``labels`` (the last ones) to the cells of the others.
 
-    With them the method that made the first cells of a stratum, and why; as make_first says it where none did.
-
-    A stratum that has cells takes its new records by the strategy. One that has none yet gets cells by the method as
-    soon as it has k records. Neither depends on the order of the new records.
+    A stratum that has cells adds its new records by the strategy; one without cells is partitioned
+    as soon as it has k records. The result does not depend on the order of the new records.
     """
-    out = np.full(len(strata), WAITING, dtype=np.int64)
-    done, method, why = 0, request.method, _ASKED
+    joined = np.full(len(strata), WAITING, dtype=np.int64)
+    n_cells = 0
+    method, reason = request.method, _REQUESTED
     for rows in np.split(np.argsort(strata, kind="stable"), np.cumsum(np.bincount(strata))[:-1]):
         old = rows[rows < len(labels)]
         old = old[labels[old] != WAITING]
@@ -119,15 +320,16 @@ def join(
         if len(old) == 0 and len(new) < request.k:
             continue
         if len(old) == 0:
-            new = new[_canonical(points.take(new))]
-            first = make_first(points.take(new), np.zeros(len(new), dtype=np.int64), request)
-            found, method, why = first.labels, first.method, first.why
+            new = new[_canonical_order(points.take(new))]
+            stratum = np.zeros(len(new), dtype=np.int64)
+            first = partition_base(points.take(new), stratum, request)
+            cells, method, reason = first.labels, first.method, first.reason
         elif len(new) == 0:
-            found = _compact(labels[old])
+            cells = _compact(labels[old])
         else:
             share = len(new) / (len(strata) - len(labels))
-            own = _options(request, share) if strategy == "separate" else {}
-            found = _add(
+            options = _method_options(request, share) if strategy == "separate" else {}
+            cells = _add(
                 points,
                 old,
                 new,
@@ -135,25 +337,30 @@ def join(
                 request,
                 strategy=strategy,
                 inertial=inertial,
-                **own,
+                **options,
             )
-        out[np.concatenate([old, new])] = done + found
-        done += int(found.max()) + 1
-    return First(out, method, why)
+        joined[np.concatenate([old, new])] = n_cells + cells
+        n_cells += int(cells.max()) + 1
+    return Labelled(joined, method, reason)
 
 
 def _add(
-    points: Points, old: Integers, new: Integers, labels: Integers, request: Request, **how: Any
+    points: Points, old: Integers, new: Integers, labels: Integers, request: Request, **options: Any
 ) -> Integers:
-    base, both = points.matrix[old], np.concatenate([old, new])
-    weights = None if points.weights is None else points.weights[both]
+    both = np.concatenate([old, new])
     return add_batch(
-        base, labels, points.matrix[new], request.k, weights=weights, seed=request.seed, **how
+        points.matrix[old],
+        labels,
+        points.matrix[new],
+        request.k,
+        weights=None if points.weights is None else points.weights[both],
+        seed=request.seed,
+        **options,
     ).labels
 
 
-def _options(request: Request, share: float) -> dict[str, Any]:
-    """How a batch makes cells of its own: as the base did; of a limit of seconds each stratum has its share."""
+def _method_options(request: Request, share: float) -> dict[str, Any]:
+    """Return the options for a separate partition; a stratum gets its share of a time limit."""
     options = dict(request.options)
     effort = options.get("effort")
     if isinstance(effort, (int, float)) and not isinstance(effort, bool):
@@ -165,70 +372,66 @@ def _compact(labels: Integers) -> Integers:
     return np.unique(labels, return_inverse=True)[1]
 
 
-def _canonical(points: Points) -> Integers:
-    """The rows by their coordinates and weights, so that the order in which they came does not count."""
+def _canonical_order(points: Points) -> Integers:
+    """Sort by coordinates and weights, so that the order of arrival does not matter."""
     weights = np.zeros(len(points.matrix)) if points.weights is None else points.weights
     return order_by_coordinates(points.matrix, weights)
 
 
-@dataclass(frozen=True)
-class Batch:
-    """A part of the records: the base, of which ``strategy`` is None, or a batch that was added.
-
-    ``records`` are as many as it has, ``kept`` those that will be released. ``strange`` says, by column, how many of
-    them have a category that the base has not. ``digest`` is the SHA-256 of the contents.
-    """
-
-    records: int
-    kept: int
-    strategy: str | None
-    inertial: bool
-    seconds: float
-    strange: Mapping[str, int]
-    digest: str
+# --------------------------------------------------------------------------------------- state
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class State:
-    """All records as read and, of those in the rows ``kept``, the points and the cells, -1 for records that wait."""
+    """Everything that a session knows. Contains original values."""
 
     original: Table
+    """All records, unchanged."""
     kept: Integers
+    """Rows that will be released. Points and labels refer to these rows."""
     schema: Schema
     request: Request
     missing: str
     encoding: Encoding
+    """Encoding of the base."""
     points: Points
     labels: Integers
-    used: str
-    why: str
+    """Cell of each record, or :data:`WAITING`."""
+    method: str
+    """Method that made the first cells."""
+    reason: str
+    """Why this method was chosen."""
     batches: tuple[Batch, ...]
     source: Path | None = None
+    """File of the base."""
+
+    def __repr__(self) -> str:
+        return short_repr(self, count(self.original.rows, "record"), cells=self.cells)
 
     @property
     def table(self) -> Table:
-        """The records that will be released."""
+        """Records that will be released."""
         return prepare.take_rows(self.original, self.kept)
 
     @property
     def cells(self) -> int:
-        """How many cells there are."""
+        """Number of cells."""
         return int(self.labels.max(initial=WAITING)) + 1
 
     @property
     def waiting(self) -> int:
-        """How many records have no cell yet, as their stratum has fewer than k."""
+        """Number of records without a cell."""
         return int(np.count_nonzero(self.labels == WAITING))
 
 
-def begin(source: Any, schema: Schema | str | Path, request: Request, missing: str) -> State:
-    """The state after the base: its encoding, and cells of its strata of k records or more."""
+def start_state(source: Any, schema: Schema | str | Path, request: Request, missing: str) -> State:
+    """Return the state after the base."""
     _check_request(request, missing)
     options = {name: value for name, value in request.options.items() if name != "refine"}
     request = replace(request, k=int(request.k), seed=int(request.seed), options=options)
     started = perf_counter()
     progress.report("reading")
-    original = _own(tables.read(source))
+    original = _copy_frame(tables.read(source))
     _check_enough(original.rows, request.k)
     resolved = resolve.resolve(prepare.as_schema(schema), original)
     kept = prepare.released_rows(original, resolved, missing)
@@ -237,48 +440,60 @@ def begin(source: Any, schema: Schema | str | Path, request: Request, missing: s
     progress.report("encoding")
     encoded = encoding.encode(table, resolved)
     points = Points(encoded.matrix, encoded.weights)
-    first = make_first(points, auditing.class_labels(table, resolved.strata), request)
+    first = partition_base(points, auditing.class_labels(table, resolved.strata), request)
     base = Batch(
-        original.rows, len(kept), None, False, _since(started), {}, tables.digest(original)
+        records=original.rows,
+        kept=len(kept),
+        strategy=None,
+        inertial=False,
+        seconds=_seconds_since(started),
+        unknown_categories={},
+        digest=tables.digest(original),
     )
     return State(
-        original,
-        kept,
-        resolved,
-        request,
-        missing,
-        encoded.encoding.published(1),  # all names, without their counts: as it can be saved
-        points,
-        first.labels,
-        first.method,
-        first.why,
-        (base,),
-        original.origin.path,
+        original=original,
+        kept=kept,
+        schema=resolved,
+        request=request,
+        missing=missing,
+        encoding=encoded.encoding.published(1),  # All categories, without counts, as saved.
+        points=points,
+        labels=first.labels,
+        method=first.method,
+        reason=first.reason,
+        batches=(base,),
+        source=original.origin.path,
     )
 
 
-def extend(
-    state: State, source: Any, *, strategy: str, inertial: bool, again: bool = True
+def add_part(
+    state: State,
+    source: Any,
+    *,
+    strategy: str,
+    inertial: bool,
+    allow_duplicate: bool = True,
 ) -> tuple[State, Table]:
-    """The state with a batch in it, and the batch as it goes with the others; the state given is not changed.
+    """Return the state with a batch added, and the batch aligned with the other records.
 
-    Unless ``again``, a batch with the very records of one that is in the state is refused.
+    Unless ``allow_duplicate``, a batch that is identical to an earlier one is an error.
     """
-    own: dict[str, Any] = {"method": state.request.method, "options": state.request.options}
+    is_separate = strategy == "separate"
     check_strategy(
         strategy,
         inertial=inertial,
         rounds=None,
-        **(own if strategy == "separate" else {"method": None, "options": {}}),
+        method=state.request.method if is_separate else None,
+        options=state.request.options if is_separate else {},
     )
     started = perf_counter()
     progress.report("reading")
     batch = tables.align(state.original, tables.read(source))
     if batch.rows == 0:
-        raise DataError("The batch has no records. Add one when there are some.")
+        raise DataError("The batch has no records.", code="data.invalid")
     digest = tables.digest(batch)
-    if not again:
-        _check_new(state, digest)
+    if not allow_duplicate:
+        _check_duplicate(state, digest)
     _check_orders(batch, state.schema)
     rows = prepare.released_rows(batch, state.schema, state.missing)
     progress.report("encoding")
@@ -286,11 +501,10 @@ def extend(
     original = tables.stack([state.original, batch])
     kept = np.concatenate([state.kept, state.original.rows + rows])
     table = prepare.take_rows(original, kept)
-    encoding.fit(
-        table, state.schema
-    )  # what the release could not be made of is refused here, not at the end
+    # Errors that would prevent the release must appear now, not at the end.
+    encoding.fit(table, state.schema)
     points = Points.stack([state.points, placed.points])
-    cells = First(state.labels, state.used, state.why)
+    cells = Labelled(state.labels, state.method, state.reason)
     if len(rows):
         progress.report("adding records")
         strata = auditing.class_labels(table, state.schema.strata)
@@ -299,59 +513,81 @@ def extend(
         )
         cells = replace(cells, labels=joined.labels) if state.cells else joined
     added = Batch(
-        batch.rows, len(rows), strategy, inertial, _since(started), placed.strange, digest
+        records=batch.rows,
+        kept=len(rows),
+        strategy=strategy,
+        inertial=inertial,
+        seconds=_seconds_since(started),
+        unknown_categories=placed.unknown_categories,
+        digest=digest,
     )
-    more = replace(
-        state, original=original, kept=kept, points=points, batches=(*state.batches, added)
+    extended = replace(
+        state,
+        original=original,
+        kept=kept,
+        points=points,
+        labels=cells.labels,
+        method=cells.method,
+        reason=cells.reason,
+        batches=(*state.batches, added),
     )
-    return replace(more, labels=cells.labels, used=cells.method, why=cells.why), batch
+    return extended, batch
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """The points of a part, and by column how many of its records have a category that the base has not."""
+class PlacedPart:
+    """Points of a part, and the number of unknown categories by column."""
 
     points: Points
-    strange: Mapping[str, int]
+    unknown_categories: Mapping[str, int]
 
 
-def place_part(part: Table, rows: Integers, fitted: Encoding, schema: Schema) -> Part:
-    """Some rows of a part of the records as points of the base's encoding, and how many have strange categories."""
-    placed, weights = encoding.place(part, fitted), _weights_of(part, rows, schema)
-    strange = placed.unknown
-    if strange and len(rows) < part.rows:
-        strange = encoding.place(tables.take(part, rows), fitted).unknown
-    return Part(Points(placed.matrix, weights).take(rows), dict(strange))
+def place_part(part: Table, rows: Integers, fitted: Encoding, schema: Schema) -> PlacedPart:
+    """Encode some rows of a part with the encoding of the base."""
+    placed = encoding.place(part, fitted)
+    weights = _read_weights(part, rows, schema)
+    unknown = placed.unknown
+    if unknown and len(rows) < part.rows:
+        unknown = encoding.place(tables.take(part, rows), fitted).unknown
+    return PlacedPart(Points(placed.matrix, weights).take(rows), dict(unknown))
 
 
-def _weights_of(part: Table, rows: Integers, schema: Schema) -> Floats | None:
-    """The sampling weights of a part, refused where one of these rows has none; None if the schema names no column."""
+def _read_weights(part: Table, rows: Integers, schema: Schema) -> Floats | None:
+    """Return the sampling weights of a part, or None if the schema has no weight column."""
     if schema.weight is None:
         return None
     values = part.columns[schema.weight]
     weights = values.reals() if values.is_number else np.full(part.rows, np.nan)
-    wrong = rows[~(np.isfinite(weights[rows]) & (weights[rows] > 0))]
-    if len(wrong):
+    invalid = rows[~(np.isfinite(weights[rows]) & (weights[rows] > 0))]
+    if len(invalid):
+        row = int(invalid[0]) + 1
         raise DataError(
-            f"Weight column {schema.weight!r} must hold positive numbers; {len(wrong)} rows of the batch do not, the "
-            f"first is row {wrong[0] + 1}."
+            f"Weight column {schema.weight!r} must contain positive numbers, but {len(invalid)} "
+            f"rows of the batch do not; the first is row {row}.",
+            code="data.bad_weight",
+            column=schema.weight,
+            row=row,
         )
     return weights
 
 
-def _own(table: Table) -> Table:
-    """The table with a frame of its own: a session lasts, and the one that was given may be changed meanwhile."""
+def _copy_frame(table: Table) -> Table:
+    """Copy a data frame of the caller, who may change it while the session lasts."""
     return table if table.origin.source == "file" else tables.take(table, np.arange(table.rows))
 
 
-def _check_new(state: State, digest: str) -> None:
-    places = [number for number, one in enumerate(state.batches) if one.digest == digest]
-    if places:
-        which = "the base" if places[0] == 0 else f"batch {places[0]}"
-        raise OptionError(
-            f"The state has these very records already, as {which}. If they are other people's, with the same values, "
-            "say so by again (--again)."
-        )
+def _check_duplicate(state: State, digest: str) -> None:
+    digests = [batch.digest for batch in state.batches]
+    if digest not in digests:
+        return
+    number = digests.index(digest)
+    earlier = "the base" if number == 0 else f"batch {number}"
+    raise OptionError(
+        f"The session already contains exactly these records, as {earlier}. If they are other "
+        "people with the same values, repeat with again=True (--again).",
+        code="option.duplicate_batch",
+        batch=number,
+    )
 
 
 def _check_request(request: Request, missing: str) -> None:
@@ -360,41 +596,57 @@ def _check_request(request: Request, missing: str) -> None:
     prepare.check_handling(missing, request.seed)
     if request.options.get("refine"):
         raise OptionError(
-            "refine is for cells that stay as they are. Add batches by the strategy 'refined' instead."
+            "Sessions do not support refine. Add batches with the strategy 'refined' instead.",
+            code="option.unsupported",
+            option="refine",
         )
 
 
-def _check_enough(records: int, k: int) -> None:
-    if records < k:
+def _check_enough(n_records: int, k: int) -> None:
+    if n_records < k:
         raise TooFewRecordsError(
-            f"{records} records are too few to begin with: the base needs k = {k} or more. Wait for further records."
+            f"The base has {n_records} records, but needs at least k = {k}. Wait for more records.",
+            k=k,
+            records=n_records,
         )
 
 
 def _check_orders(batch: Table, schema: Schema) -> None:
-    """Refuse categories outside a declared order, which could not be placed."""
+    """Reject categories outside a declared order, which cannot be placed."""
     for column in schema.quasi:
         if column.order is None:
             continue
         values = batch.columns[column.name]
-        strange = np.flatnonzero((values.ranks(column.order) < 0) & ~values.missing)
-        if len(strange):
+        unknown = np.flatnonzero((values.ranks(column.order) < 0) & ~values.missing)
+        if len(unknown):
+            row = int(unknown[0]) + 1
             raise SchemaError(
-                f"Column {column.name!r}: {len(strange)} rows of the batch hold a category that is not in its order, "
-                f"the first is row {strange[0] + 1}. Correct them, or begin anew with the order completed."
+                f"Column {column.name!r}: {len(unknown)} rows of the batch have a category that "
+                f"is not in its order; the first is row {row}. Correct them, or start again with "
+                "a complete order.",
+                code="schema.category_order",
+                column=column.name,
+                row=row,
             )
 
 
-def _since(started: float) -> float:
+def _seconds_since(started: float) -> float:
     return round(perf_counter() - started, 3)
 
 
-Making = tuple[str, float]
-"""When a release was made, as ISO text, and how many seconds its making took in all."""
+# ------------------------------------------------------------------------------------- release
 
 
-def make_release(state: State, making: Making | None = None) -> Release:
-    """Release all records so far; identical to an earlier release if its ``making`` is given.
+@dataclass(frozen=True)
+class FinishedRelease:
+    """When a release was created and how long it took, to reproduce its manifest exactly."""
+
+    created: str
+    seconds: float
+
+
+def build_release(state: State, finished: FinishedRelease | None = None) -> Release:
+    """Release all records; identical to an earlier release if ``finished`` describes it.
 
     The information loss is measured with the means and deviations of all records, although the
     cells were formed with those of the base.
@@ -406,18 +658,17 @@ def make_release(state: State, making: Making | None = None) -> Release:
     progress.report("encoding")
     encoded = encoding.encode(table, schema)
     prepared = prepare.Prepared(state.original, table, schema, encoded, strata, state.kept)
-    partition = Partition(state.labels, k, method=state.used, reason=state.why)
+    partition = Partition(state.labels, k, method=state.method, reason=state.reason)
     published = aggregate_table(prepared, Grouping(partition))
     progress.report("checking")
     class_sizes = prove(published, schema, k=k, n_rows=table.rows)
     loss = methods.distortion(encoded.matrix, partition.labels, weights=encoded.weights)
     information_loss = measure_information_loss(table, published, schema)
     elapsed = sum(batch.seconds for batch in state.batches) + perf_counter() - started
-    created, seconds = making or (None, round(elapsed, 3))
     manifest = manifests.build_manifest(
         schema,
         state.original.names,
-        created=created,
+        created=None if finished is None else finished.created,
         k=k,
         method=_describe_method(state, partition),
         seed=state.request.seed,
@@ -428,7 +679,7 @@ def make_release(state: State, making: Making | None = None) -> Release:
         ),
         cells=manifests.describe_cells(partition, loss),
         information_loss=information_loss,
-        seconds=seconds,
+        seconds=round(elapsed, 3) if finished is None else finished.seconds,
     )
     return Release(
         table=published.native,
@@ -453,11 +704,11 @@ def _describe_method(state: State, partition: Partition) -> MethodSection:
     base, *added = state.batches
     if not added:
         return method
-    batches = tuple(_describe(batch) for batch in added)
-    return method.model_copy(update={"base": _describe(base), "batches": batches})
+    batches = tuple(_describe_batch(batch) for batch in added)
+    return method.model_copy(update={"base": _describe_batch(base), "batches": batches})
 
 
-def _describe(batch: Batch) -> BatchSection:
+def _describe_batch(batch: Batch) -> BatchSection:
     return BatchSection(
         records=batch.records,
         seconds=batch.seconds,
@@ -466,143 +717,17 @@ def _describe(batch: Batch) -> BatchSection:
     )
 
 
-def _check_waiting(state: State, strata: Any) -> None:
+def _check_waiting(state: State, strata: Integers) -> None:
     waiting = np.unique(strata[state.labels == WAITING])
-    if len(waiting):
-        sizes = np.bincount(strata)
-        raise TooFewRecordsError(
-            f"{len(waiting)} of {len(sizes)} strata (by {', '.join(map(repr, state.schema.strata))}) have fewer than "
-            f"k = {state.request.k} records; the smallest has {sizes[waiting].min()}. Add further records of these "
-            "strata, or begin anew with strata merged or a lower k. Nothing was released."
-        )
-
-
-FINISHED = (
-    "This session is finished, and its table released. A second version of one table could be laid beside the first, "
-    "and what changed would tell of single records; so nothing can be added. Begin a session anew for another table."
-)
-
-
-class Session:
-    """A table that comes in parts: cells of those that are there, and one release when all are.
-
-    :func:`start` makes one. Between the calls the cells of all records so far have k or more; only records of strata
-    that have not yet k wait without a cell. A batch that is refused leaves the session as it was.
-    """
-
-    def __init__(self, state: State, making: Making | None = None) -> None:
-        self._state = state
-        self._making = making
-        self._release: Release | None = None
-
-    @property
-    def state(self) -> State:
-        """The records so far, their points and their cells; original values are in it."""
-        return self._state
-
-    @property
-    def k(self) -> int:
-        """The least number of records in a cell."""
-        return self._state.request.k
-
-    @property
-    def records(self) -> int:
-        """How many records there are so far."""
-        return self._state.original.rows
-
-    @property
-    def table(self) -> Table:
-        """All records so far as they were read, for an audit of the release."""
-        return self._state.original
-
-    @property
-    def cells(self) -> int:
-        """How many cells there are so far."""
-        return self._state.cells
-
-    @property
-    def waiting(self) -> int:
-        """How many records have no cell yet, as their stratum has fewer than k."""
-        return self._state.waiting
-
-    @property
-    def batches(self) -> tuple[Batch, ...]:
-        """What was added, the base first."""
-        return self._state.batches
-
-    @property
-    def finished(self) -> bool:
-        """True once the release was made."""
-        return self._release is not None or self._making is not None
-
-    def add(self, batch: Any, *, strategy: str = "refined", inertial: bool = False) -> Batch:
-        """What adding a batch came to; its records join the cells by ``strategy``.
-
-        Parameters
-        ----------
-        batch
-            A table with the columns of the base, in the kind of frame that the base came in, or a file where that was
-            one. Categories that the base has not are placed as near as can be told, and counted; outside of a declared
-            order they are refused.
-        strategy, inertial
-            "refined", "separate" (by the session's method), "nearest", "split-late" or "split-early"; see
-            :func:`microcell.methods.increments.add_batch`.
-
-        Raises
-        ------
-        GuaranteeError
-            The session is finished.
-        SchemaError, DataError
-            Other columns or types than the base, no records, missing values that are to be an error.
-        """
-        if self.finished:
-            raise GuaranteeError(FINISHED)
-        self._state, _ = extend(self._state, batch, strategy=strategy, inertial=inertial)
-        return self._state.batches[-1]
-
-    def finish(self) -> Release:
-        """The release of all records, as :func:`anonymize` gives one; the same whenever it is asked for.
-
-        :class:`TooFewRecordsError`, and a session that can still be added to, if a stratum has fewer than k records.
-        """
-        if self._release is None:
-            self._release = make_release(self._state, self._making)
-        return self._release
-
-
-def start(
-    base: Any,
-    schema: Schema | str | Path,
-    k: int,
-    *,
-    method: str = "auto",
-    seed: int = 0,
-    missing: str = "error",
-    **options: Any,
-) -> Session:
-    """A session with the records that are there already, k or more; further ones are added as they arrive.
-
-    The means and deviations of the base, and its categories, place all further records until the release. A column
-    that has one value in the base has no part in distances. So begin with a base that is like the whole.
-
-    Parameters
-    ----------
-    base, schema, k, method, seed, missing, options
-        As :func:`anonymize` takes them. Strata of the base with fewer than k records wait for further ones.
-
-    Raises
-    ------
-    TooFewRecordsError
-        The base has fewer than k records.
-
-    Examples
-    --------
-    >>> from microcell import Schema
-    >>> schema = Schema(quasi=["age"], confidential=["income"])
-    >>> session = start({"age": [31, 33, 60, 62], "income": [10, 20, 40, 50]}, schema, 2)
-    >>> session.add({"age": [32, 64], "income": [30, 60]}, strategy="nearest").records
-    2
-    >>> session.finish().table["age"]
-    array([32, 32, 62, 62, 32, 62])
-    """
-    return Session(begin(base, schema, Request(k, method, seed, options), missing))
+    if len(waiting) == 0:
+        return
+    sizes = np.bincount(strata)
+    names = ", ".join(map(repr, state.schema.strata))
+    raise TooFewRecordsError(
+        f"{len(waiting)} of {len(sizes)} strata (by {names}) have fewer than k = "
+        f"{state.request.k} records; the smallest has {sizes[waiting].min()}. Add more records of "
+        "these strata, or start again with merged strata or a lower k. Nothing was released.",
+        code="guarantee.stratum_too_small",
+        k=state.request.k,
+        strata=len(waiting),
+    )

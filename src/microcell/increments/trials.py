@@ -1,4 +1,4 @@
-"""What starting before all data are in costs and saves: time and distortion against partitioning everything at once."""
+"""Time and distortion of adding records later, compared with partitioning all of them at once."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,44 +22,50 @@ __all__ = ["Increment", "measure_increment", "measure_increments"]
 
 @dataclass(frozen=True)
 class Increment:
-    """What adding the last share ``nu`` of the records took and cost, against partitioning all with the same method.
+    """Time and distortion of adding the last share ``nu`` of the records to a partition.
 
-    ``whole``, ``base`` and ``added`` are seconds. ``distortion_whole`` is D, and ``distortion`` D_T, both by the
-    means and deviations of all records.
+    Everything is compared with partitioning all records with the same method. Distortions are
+    computed with the means and standard deviations of all records.
     """
 
     strategy: str
     inertial: bool
     nu: float
+    """Share of the records added later."""
     whole: float
+    """Seconds to partition all records at once."""
     base: float
+    """Seconds to partition the base."""
     added: float
+    """Seconds to add the rest."""
     distortion_whole: float
+    """D: distortion of partitioning all records at once."""
     distortion: float
+    """D_T: distortion after adding the rest."""
 
     @property
     def tau_base(self) -> float:
-        """tau0: the time of the base part, in units of the whole."""
+        """tau0: time for the base relative to the whole."""
         return self.base / self.whole
 
     @property
     def tau_added(self) -> float:
-        """tau+: the time of adding the rest, in units of the whole."""
+        """tau+: time for adding the rest relative to the whole."""
         return self.added / self.whole
 
     @property
     def delta(self) -> float:
-        """(D_T - D) / D: the distortion added, in units of that of the whole; 0 where nothing is lost either way."""
+        """(D_T - D) / D: relative increase of the distortion; 0 if both are 0."""
         if self.distortion == self.distortion_whole:
             return 0.0
         return self.distortion / self.distortion_whole - 1 if self.distortion_whole else np.inf
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Method:
     """How the whole and the base are partitioned."""
 
-    method: str
+    name: str
     options: Mapping[str, Any]
     seed: int
 
@@ -75,16 +81,17 @@ def measure_increment(
     weights: ArrayLike | None = None,
     seed: int = 0,
 ) -> Increment:
-    """What the last share ``nu`` of the records takes and costs if it is added to a partition of the others.
+    """Measure what it takes and costs to add the last share ``nu`` of the records later.
 
-    The records arrive in an order drawn from the seed. The base part's means and deviations standardize both parts for
-    the partition; the distortion is measured with those of the whole. Kernels are compiled before the clock starts.
+    The records arrive in a random order. Both parts are standardized by the means and standard
+    deviations of the base; the distortion is computed with those of the whole. Kernels are compiled
+    before the clock starts.
 
     Examples
     --------
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
-    >>> found = measure_increment(X, 5, nu=0.1, strategy="nearest")
-    >>> found.delta > 0, found.tau_added > 0
+    >>> result = measure_increment(X, 5, nu=0.1, strategy="nearest")
+    >>> result.delta > 0, result.tau_added > 0
     (True, True)
     """
     return next(
@@ -113,101 +120,116 @@ def measure_increments(
     seed: int = 0,
     **options: Any,
 ) -> Iterator[Increment]:
-    """An :class:`Increment` for each share, each strategy, and with or without inertia, as they are asked for.
+    """Yield an :class:`Increment` for each share, strategy and choice of inertia.
 
-    The whole is partitioned once, and the base part once for each share. A share of which no base of k records would
-    be left is refused. ``options`` are the method's own.
+    The whole is partitioned once and the base once per share. ``options`` are options of the
+    method. A share that leaves fewer than k records for the base is a :class:`TooFewRecordsError`.
     """
     check_k(k)
     points = as_points(X)
-    each = as_weights(weights, len(points))
+    checked_weights = as_weights(weights, len(points))
     order = np.random.default_rng(seed).permutation(len(points))
-    points, each = points[order], None if each is None else each[order]
+    shuffled_weights = None if checked_weights is None else checked_weights[order]
     check_strategy("separate", inertial=False, method=method, rounds=None, options=options)
-    ways = list(product(strategies, inertial))
-    for name, flag in ways:
-        check_strategy(name, inertial=flag, method=None, rounds=None, options={})
+    variants = list(product(strategies, inertial))
+    for name, is_inertial in variants:
+        check_strategy(name, inertial=is_inertial, method=None, rounds=None, options={})
     shares = [_check_share(share, len(points), k) for share in nu]
-    return _measure(points, int(k), shares, ways, _Way(method, options, seed), each)
+    return _measure(
+        points[order], int(k), shares, variants, _Method(method, options, seed), shuffled_weights
+    )
 
 
 def _measure(
     points: Floats,
     k: int,
     shares: list[float],
-    ways: list[tuple[str, bool]],
-    base_by: _Way,
+    variants: list[tuple[str, bool]],
+    method: _Method,
     weights: Floats | None,
 ) -> Iterator[Increment]:
     n = len(points)
-    _warm_up(points, ways, base_by)
-    scaled = _standardized(points, points, weights)
-    labels, whole = _timed(scaled, k, base_by, weights)
-    distortion = _distortion(scaled, labels, weights)
+    _warm_up(points, variants, method)
+    scaled = _standardize(points, points, weights)
+    labels, whole_seconds = _partition(scaled, k, method, weights)
+    whole_distortion = _distortion(scaled, labels, weights)
     for number, share in enumerate(shares):
         progress.report("measuring increments", number, len(shares))
         base = n - round(share * n)
-        early = _standardized(points, points[:base], None if weights is None else weights[:base])
-        start, first = _timed(early[:base], k, base_by, None if weights is None else weights[:base])
-        for name, inertial in ways:
-            own: dict[str, Any] = (
-                {"method": base_by.method, **base_by.options} if name == "separate" else {}
-            )
-            began = perf_counter()
-            found = add_batch(
-                early[:base],
-                start,
-                early[base:],
+        base_weights = None if weights is None else weights[:base]
+        by_base = _standardize(points, points[:base], base_weights)
+        base_labels, base_seconds = _partition(by_base[:base], k, method, base_weights)
+        for strategy, inertial in variants:
+            options: dict[str, Any] = {}
+            if strategy == "separate":
+                options = {"method": method.name, **method.options}
+            started = perf_counter()
+            result = add_batch(
+                by_base[:base],
+                base_labels,
+                by_base[base:],
                 k,
-                strategy=name,
+                strategy=strategy,
                 inertial=inertial,
                 weights=weights,
-                seed=base_by.seed,
-                **own,
+                seed=method.seed,
+                **options,
             )
-            seconds = perf_counter() - began
-            loss = _distortion(scaled, found.labels, weights)
-            yield Increment(name, inertial, share, whole, first, seconds, distortion, loss)
+            yield Increment(
+                strategy=strategy,
+                inertial=inertial,
+                nu=share,
+                whole=whole_seconds,
+                base=base_seconds,
+                added=perf_counter() - started,
+                distortion_whole=whole_distortion,
+                distortion=_distortion(scaled, result.labels, weights),
+            )
 
 
 def _check_share(share: Any, n: int, k: int) -> float:
-    if (
-        isinstance(share, bool)
-        or not isinstance(share, (int, float, np.number))
-        or not 0 <= share < 1
-    ):
-        raise OptionError(f"nu must be a share of the records from 0 to below 1, not {share!r}.")
+    is_number = isinstance(share, (int, float, np.number)) and not isinstance(share, bool)
+    if not is_number or not 0 <= share < 1:
+        raise OptionError(
+            f"nu must be a share of the records, at least 0 and less than 1, not {share!r}.",
+            code="option.out_of_range",
+            option="nu",
+        )
     if n - round(float(share) * n) < k:
         raise TooFewRecordsError(
-            f"With nu = {share} the base has fewer than k = {k} of {n} records. Lower nu or k."
+            f"With nu = {share} the base has fewer than k = {k} of {n} records. Lower nu or k.",
+            k=k,
+            records=n,
         )
     return float(share)
 
 
-def _timed(points: Floats, k: int, way: _Way, weights: Floats | None) -> tuple[Integers, float]:
-    began = perf_counter()
-    own = varying(np.ascontiguousarray(points))
-    labels, _ = run_choice(
-        own, k, choose_method(own, k, way.method, way.options, len(own)), weights, way.seed
-    )
-    return labels, perf_counter() - began
+def _partition(
+    points: Floats, k: int, method: _Method, weights: Floats | None
+) -> tuple[Integers, float]:
+    """Return labels and seconds."""
+    started = perf_counter()
+    columns = varying(np.ascontiguousarray(points))
+    choice = choose_method(columns, k, method.name, method.options, len(columns))
+    labels, _ = run_choice(columns, k, choice, weights, method.seed)
+    return labels, perf_counter() - started
 
 
-def _warm_up(points: Floats, ways: list[tuple[str, bool]], way: _Way) -> None:
-    """Compile what is needed on a few points, of as many columns, so that compiling counts for nothing.
+def _warm_up(points: Floats, variants: list[tuple[str, bool]], method: _Method) -> None:
+    """Compile the kernels on a few points with the same number of columns.
 
-    The method's options stay out: they may ask for a long search.
+    The options of the method are left out, as they may request a long search.
     """
-    few = np.random.default_rng(way.seed).normal(size=(60, max(1, points.shape[1])))
-    labels = _timed(few[:40], 3, _Way(way.method, {}, way.seed), None)[0]
-    for name, inertial in ways:
-        add_batch(few[:40], labels, few[40:], 3, strategy=name, inertial=inertial)
+    sample = np.random.default_rng(method.seed).normal(size=(60, max(1, points.shape[1])))
+    labels, _ = _partition(sample[:40], 3, _Method(method.name, {}, method.seed), None)
+    for strategy, inertial in variants:
+        add_batch(sample[:40], labels, sample[40:], 3, strategy=strategy, inertial=inertial)
 
 
-def _standardized(points: Floats, by: Floats, weights: Floats | None) -> Floats:
-    """The points by the means and deviations of ``by``; columns that are constant there keep their scale."""
-    means = np.average(by, axis=0, weights=weights)
-    deviations = np.sqrt(np.average((by - means) ** 2, axis=0, weights=weights))
+def _standardize(points: Floats, reference: Floats, weights: Floats | None) -> Floats:
+    """Standardize by the means and deviations of ``reference``, except its constant columns."""
+    means = np.average(reference, axis=0, weights=weights)
+    deviations = np.sqrt(np.average((reference - means) ** 2, axis=0, weights=weights))
     return np.asarray((points - means) / np.where(deviations > 0, deviations, 1.0))
 
 

@@ -4,11 +4,11 @@
 the registry. To add a kind, write a module with a subclass and list an instance below.
 """
 
-from microcell.kinds.base import Kind, Layout, Reading
+from microcell.kinds.base import Kind, Reading
 from microcell.kinds.codes import CodeKind
 from microcell.kinds.column import Column
 from microcell.kinds.dates import DatetimeKind
-from microcell.kinds.encoded import EncodedColumn
+from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups
 from microcell.kinds.location import LocationKind
 from microcell.kinds.names import CategoricalKind

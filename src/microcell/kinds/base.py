@@ -9,14 +9,14 @@ one file with a subclass of :class:`Kind`, listed in ``kinds/__init__.py``.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from microcell.errors import DataError, SchemaError
 from microcell.kernels.arrays import Floats, Integers, Mask
 from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn
+from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups
 from microcell.kinds.pairs import ColumnPair
 from microcell.kinds.values import (
@@ -28,17 +28,10 @@ from microcell.kinds.values import (
     count_in_unit,
 )
 
-__all__ = ["FARTHEST", "Kind", "Layout", "Reading", "check_finite"]
+__all__ = ["FARTHEST", "Kind", "Reading", "check_finite"]
 
 FARTHEST = 1e100
 """Largest coordinate: squared distances stay finite whatever a new record contains."""
-
-Layout = Literal["line", "places", "indicators", "sphere"]
-"""How an encoded column uses its dimensions.
-
-``"line"``: one dimension, values on a number line. ``"places"``: one dimension, a coordinate per
-name. ``"indicators"``: a dimension per name. ``"sphere"``: three dimensions, unit vectors.
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +67,12 @@ class Kind(ABC):
 
     n_parts: ClassVar[int] = 1
     """Number of the table's columns that make up one column of this kind."""
+
+    only_numbers: ClassVar[bool] = False
+    """True if all values are numbers, whole or not."""
+
+    matches_by_prefix: ClassVar[bool] = False
+    """True if the first characters of a name tell which names it is like."""
 
     ordered: ClassVar[bool] = False
     """True if values have an order, so that means, quantiles and correlations make sense."""
@@ -147,8 +146,8 @@ class Kind(ABC):
             yield "'origin' and 'exponent' are only valid for numbers and dates"
         if fitted.exponent and isinstance(fitted.origin, int):
             yield "'origin' must not be an integer if there is an 'exponent'"
-        known = [name for name in fitted.names if name is not None]
-        if len(set(known)) != len(known):
+        names = [name for name in fitted.names if name is not None]
+        if len(set(names)) != len(names):
             yield "'names' contains a name twice"
         yield from self._name_problems(fitted)
 
@@ -160,6 +159,8 @@ class Kind(ABC):
 
     def _accepts_again(self, fitted: EncodedColumn, values: Values) -> bool:
         """Whether further values are of a type like that of the fitted ones."""
+        if self.only_numbers:
+            return values.is_number
         return TIME_FAMILY.get(values.storage) == TIME_FAMILY.get(fitted.storage)
 
     def _check_same_type(self, fitted: EncodedColumn, part: str, values: Values) -> None:

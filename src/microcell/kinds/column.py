@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import chain
 from math import isfinite
 
+from microcell._display import record_repr
 from microcell.errors import SchemaError
 from microcell.kinds.registry import KINDS
 
@@ -48,6 +49,8 @@ class Column:
     order: tuple[str, ...] | None = None
     latitude: str | None = None
     longitude: str | None = None
+
+    __repr__ = record_repr
 
     def __post_init__(self) -> None:
         if self.order is not None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 from microcell.errors import SchemaError
 from microcell.kinds.encoded import EncodedColumn
 from microcell.kinds.numeric import NumericKind
-from microcell.kinds.values import TIME_FAMILY, TIME_STORAGES, Storage, Values
+from microcell.kinds.values import TIME_STORAGES, Storage, Values
 
 __all__ = ["DatetimeKind"]
 
@@ -18,6 +18,7 @@ class DatetimeKind(NumericKind):
     representatives: ClassVar[tuple[str, ...]] = ("mean",)
     storages: ClassVar[tuple[Storage, ...]] = TIME_STORAGES
     default_for: ClassVar[tuple[Storage, ...]] = TIME_STORAGES
+    only_numbers = False
 
     def check_values(self, name: str, values: Values) -> None:
         if not values.is_time:
@@ -33,6 +34,3 @@ class DatetimeKind(NumericKind):
         yield from super().problems(fitted)
         if not isinstance(fitted.origin, int):
             yield "'origin' must be an integer for dates"
-
-    def _accepts_again(self, fitted: EncodedColumn, values: Values) -> bool:
-        return TIME_FAMILY.get(values.storage) == TIME_FAMILY.get(fitted.storage)

@@ -1,14 +1,23 @@
 """The dimensions that one column becomes, and everything needed to place further records."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
+from microcell._display import record_repr
 from microcell.kernels.arrays import Floats, Integers
 from microcell.kinds.registry import KINDS
 from microcell.kinds.values import Storage
 
-__all__ = ["EncodedColumn"]
+__all__ = ["EncodedColumn", "Layout"]
+
+Layout = Literal["line", "places", "indicators", "sphere"]
+"""How an encoded column uses its dimensions.
+
+``"line"``: one dimension, values on a number line. ``"places"``: one dimension, a coordinate per
+name. ``"indicators"``: a dimension per name. ``"sphere"``: three dimensions, unit vectors.
+"""
 
 
 def _empty() -> Floats:
@@ -61,6 +70,8 @@ class EncodedColumn:
     places: Floats = field(default_factory=_empty)
     counts: Integers | None = None
 
+    __repr__ = record_repr
+
     @property
     def dimensions(self) -> int:
         """Number of dimensions."""
@@ -75,6 +86,11 @@ class EncodedColumn:
     def constant(self) -> bool:
         """True if the column had a single value, and so has no dimension."""
         return self.dimensions == 0
+
+    @property
+    def layout(self) -> Layout:
+        """How the column uses its dimensions."""
+        return KINDS[self.kind].layout
 
     def published(self, k: int) -> "EncodedColumn":
         """Return the column without counts and without names that fewer than ``k`` records have."""

@@ -8,9 +8,9 @@ import numpy as np
 
 from microcell.errors import DataError
 from microcell.kernels.arrays import Floats, Integers, unit_vectors
-from microcell.kinds.base import Kind, Layout, Reading, check_finite
+from microcell.kinds.base import Kind, Reading, check_finite
 from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn
+from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups, in_column_type
 from microcell.kinds.losses import Loss, lose_chords
 from microcell.kinds.numeric import check_numbers, write_coordinates
@@ -36,6 +36,7 @@ class LocationKind(Kind):
     representatives: ClassVar[tuple[str, ...]] = ("mean",)
     layout: ClassVar[Layout] = "sphere"
     storages: ClassVar[tuple[Storage, ...]] = ("integer", "float", "empty")
+    only_numbers = True
     n_parts = 2
     can_be_confidential = False
     max_dimensions = 3
@@ -90,9 +91,6 @@ class LocationKind(Kind):
             read_numbers(*triple) for triple in zip(column.parts, original, released, strict=True)
         )
         return LocationPair(column, latitude, longitude)
-
-    def _accepts_again(self, fitted: EncodedColumn, values: Values) -> bool:
-        return values.is_number
 
 
 @dataclass(frozen=True, eq=False)

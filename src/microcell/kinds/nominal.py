@@ -8,9 +8,9 @@ import numpy as np
 
 from microcell.errors import SchemaError
 from microcell.kernels.arrays import Floats, Integers, Mask
-from microcell.kinds.base import Layout, Reading
+from microcell.kinds.base import Reading
 from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn
+from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups
 from microcell.kinds.losses import Loss, lose_changes
 from microcell.kinds.names import CategoricalKind, CategoryPair, count_unknown, positions_of
@@ -80,15 +80,15 @@ class NominalKind(CategoricalKind):
             return
         if too_many or count > max(_ALWAYS_ALLOWED, n_records / 2):
             problem = (
-                f"more than {MAX_CATEGORIES}"
+                f", more than {MAX_CATEGORIES}"
                 if too_many
-                else f"in {n_records} records, so a published category could identify a person"
+                else f" in {n_records} records: a published category could identify a person"
             )
             kinds, hint = _alternatives(fitted.storage)
             raise SchemaError(
-                f"Column {fitted.name!r} has {count} categories, {problem}. "
-                f"Declare it {' or '.join(kinds)} if it is that{hint}; make it an identifier if it "
-                "names people; otherwise group its categories.",
+                f"Column {fitted.name!r} has {count} categories{problem}. "
+                f"Declare it as {' or '.join(kinds)} if that fits{hint}; make it an identifier if "
+                "it names people; otherwise group its categories.",
                 code="schema.wrong_kind",
                 column=fitted.name,
                 count=count,

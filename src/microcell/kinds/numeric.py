@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from microcell.errors import SchemaError
 from microcell.kernels.arrays import Floats, Integers
-from microcell.kinds.base import FARTHEST, Kind, Layout, Reading, check_finite
+from microcell.kinds.base import FARTHEST, Kind, Reading, check_finite
 from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn
+from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups, decimals, half_differences, in_column_type
 from microcell.kinds.pairs import ColumnPair, LinePair, drop_infinite, read_numbers
 from microcell.kinds.values import NANOSECONDS, Representatives, Storage, Values
 
-__all__ = ["NumericKind", "as_numbers", "check_numbers", "write_coordinates"]
+__all__ = ["NumericKind", "as_numbers", "check_numbers", "scale_exponent", "write_coordinates"]
 
 
 class NumericKind(Kind):
@@ -28,6 +28,7 @@ class NumericKind(Kind):
     layout: ClassVar[Layout] = "line"
     storages: ClassVar[tuple[Storage, ...]] = ("integer", "float", "empty")
     default_for: ClassVar[tuple[Storage, ...]] = ("integer", "float")
+    only_numbers = True
     ordered = True
 
     def check_values(self, name: str, values: Values) -> None:
@@ -71,9 +72,6 @@ class NumericKind(Kind):
 
     def quantity(self, column: Column, values: Values) -> Floats:
         return as_numbers(column.name, drop_infinite(values))
-
-    def _accepts_again(self, fitted: EncodedColumn, values: Values) -> bool:
-        return values.is_number
 
 
 def check_numbers(kind: str, name: str, values: Values) -> None:
@@ -147,7 +145,7 @@ def _fit_whole(blank: EncodedColumn, data: Integers, low: int, high: int) -> Enc
 
 def _fit_real(blank: EncodedColumn, data: Floats, low: float, high: float) -> EncodedColumn:
     """Fit with a round number near the mean as origin: the minimum would be one person's value."""
-    exponent = _exponent(high / 2 - low / 2)
+    exponent = scale_exponent(high / 2 - low / 2)
     if exponent:
         data = np.ldexp(data, exponent)
         low, high = ldexp(low, exponent), ldexp(high, exponent)
@@ -174,7 +172,7 @@ def _moments(x: Floats, half: float) -> _Moments:
     return _Moments(mean * half, float(np.sqrt(x.mean())) * half)
 
 
-def _exponent(half: float) -> int:
+def scale_exponent(half: float) -> int:
     """Return the power of two that moves such a spread away from the limits of floats."""
     if half > 2.0**1000:
         return -100

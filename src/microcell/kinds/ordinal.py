@@ -9,9 +9,9 @@ import numpy as np
 
 from microcell.errors import DataError, SchemaError
 from microcell.kernels.arrays import Floats
-from microcell.kinds.base import Layout, Reading
+from microcell.kinds.base import Reading
 from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn
+from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups
 from microcell.kinds.names import NamedKind, fit_places, place_names
 from microcell.kinds.pairs import (

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from microcell._display import record_repr
 from microcell.kernels.arrays import Floats, Integers, Mask
 
 __all__ = [
@@ -128,6 +129,8 @@ class Representatives:
     how: Literal["row", "number", "text"]
     values: NDArray[Any]
     missing: Mask
+
+    __repr__ = record_repr
 
 
 def count_in_unit(name: str, unit: str) -> str:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from microcell._display import record_repr
+
 __all__ = ["Account", "CellSummary", "Overview", "Place", "Status", "WhatIf"]
 
 
@@ -24,6 +26,8 @@ class Account:
     pseudonym: str
     token: str = field(repr=False)
     location: Place | None
+
+    __repr__ = record_repr
 
 
 @dataclass(frozen=True)
@@ -98,3 +102,5 @@ class WhatIf:
     quantiles: tuple[tuple[float, float], ...]
     edges: tuple[float, ...]
     counts: tuple[int, ...]
+
+    __repr__ = record_repr

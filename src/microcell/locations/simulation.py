@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from microcell import progress
+from microcell._display import record_repr
 from microcell.errors import GuaranteeError, OptionError, ServiceError
 from microcell.locations.anonymizer import Anonymizer
 from microcell.locations.clustering import EARTH_RADIUS, great_circle, to_degrees, to_points
@@ -60,6 +61,8 @@ class SimulationResult:
     mdav_mean: float | None
     mdav_root_mean_square: float | None
     seconds: float
+
+    __repr__ = record_repr
 
     @property
     def distortion_ratio(self) -> float | None:

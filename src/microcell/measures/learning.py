@@ -1,59 +1,87 @@
-"""Learning: what a model trained on the published table is worth, beside one trained on the original."""
+"""Learning: how useful the published table is for training a model, compared with the original.
 
-from collections.abc import Iterator, Mapping, Sequence
+Histogram gradient boosting of scikit-learn predicts a target column from the quasi-identifiers and
+the other confidential columns. Two models are trained on a random 70 % of the records: one on the
+published values, one on the original values. Both predict the remaining 30 % from their original
+values. The baseline predicts the most frequent class, or the mean, of the 70 %.
+
+Categories, booleans, ranks, and numbers with at most 10 distinct values are classes: the 20 most
+frequent, and all others as one; the score is the accuracy. Other numbers and dates are scored with
+R² = 1 - SSE / SST on the 30 %. Categorical features are codes, the 250 most frequent and the others
+as one; postal codes and the like are ranks, a prefix the middle of its codes. Records without a
+target value are left out. At most 50,000 records are used, drawn at random. The same random seed
+gives the same scores.
+"""
+
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microcell.errors import DataError, OptionError
-from microcell.measures.pairs import (
-    Quantity,
-    as_quantity,
-    centre,
-    read_categories,
-    read_further_quantities,
-    read_quantities,
-)
-from microcell.model import Column, Floats, Integers, Mask, Measure, Schema, Table, Values
+from microcell.kinds import kind_of
+from microcell.kinds.losses import centre
+from microcell.measures.pairs import ColumnPairs
+from microcell.measures.registry import Value, measure
+from microcell.model import Column, Floats, Integers, Mask, Schema, Table, Values
 
-__all__ = ["measure_learning"]
+if TYPE_CHECKING:
+    from microcell.measures.evidence import Evidence
 
-MOST = 50_000
-"""Records used at most; of more, a sample."""
+__all__ = ["LearningScores", "learn_task"]
 
-_ENOUGH_FOR_THREADS = 10_000
-"""Records from which on several threads pay."""
+MAX_RECORDS = 50_000
+"""Records used at most; larger tables are sampled."""
 
-_TRAINED = 0.7
-"""The share of the records that models are trained on."""
+_THREADING_RECORDS = 10_000
+"""Number of records from which several threads are faster than one."""
 
-_LEAST = 10
-"""Records with a value of the target, at least."""
+_TRAINING_SHARE = 0.7
+"""Share of the records that models are trained on."""
 
-_FEW = 10
-"""Numbers with at most so many different values are learned as classes."""
+_MIN_RECORDS = 10
+"""Records with a target value at least."""
 
-_CLASSES = 20
-"""Classes told apart at most; the rarer ones are one class together."""
+_MAX_NUMERIC_CLASSES = 10
+"""Numbers with at most this many distinct values are learned as classes."""
 
-_CATEGORIES = 250
-"""Categories of a column told apart at most, as the model has bins for 255; the rarer ones are one together."""
+_MAX_CLASSES = 20
+"""Classes distinguished at most; rarer ones are merged."""
+
+_MAX_CATEGORIES = 250
+"""Categories of a feature distinguished at most (the model has 255 bins); rarer ones are merged."""
 
 _ROLES: Mapping[str, str] = {
     "quasi": "a quasi-identifier",
     "identifiers": "an identifier",
     "weight": "the weight",
-    "drop": "to be dropped",
+    "drop": "dropped",
 }
-"""What a column is that is not published unchanged, in words."""
+"""Descriptions of the roles that a target must not have."""
+
+
+@dataclass(frozen=True)
+class LearningScores:
+    """Accuracy or R² of the predictions of a target column."""
+
+    target: str
+    classes: bool
+    released: float
+    original: float
+    baseline: float
+
+    def value(self, score: float) -> Value:
+        """Return a score with its unit."""
+        detail = f"Target: {self.target}."
+        return Value(score, detail, unit="share" if self.classes else "R²")
 
 
 @dataclass(frozen=True, eq=False)
 class _Features:
-    """What is learned from, before and after: one row a record, NaN where missing; and which columns are codes."""
+    """Features before and after: one row per record, NaN where missing."""
 
     before: Floats
     after: Floats
@@ -62,127 +90,120 @@ class _Features:
 
 @dataclass(frozen=True, eq=False)
 class _Target:
-    """What is learned: a class or a number for each matched record, NaN where missing."""
+    """The target of each matched record, as a class or a number; NaN where missing."""
 
     numbers: Floats
     classes: bool
 
 
-@dataclass(frozen=True, eq=False)
-class _Split:
-    """The records that models are trained on, and those held back."""
+@measure(
+    "task_released",
+    label="Prediction learned from the release",
+    unit="share",
+    lower_is_better=False,
+    section="utility",
+    needs="target",
+    meaning="How well a model trained on the published records predicts a column of original "
+    "records held back for testing: share of correct predictions, or R² for numbers.",
+)
+def task_released(evidence: "Evidence") -> Value:
+    return evidence.learning.value(evidence.learning.released)
 
-    trained: Integers
-    held: Integers
+
+@measure(
+    "task_original",
+    label="Prediction learned from the original",
+    unit="share",
+    lower_is_better=False,
+    section="utility",
+    needs="target",
+    meaning="How well the same model predicts them when trained on the original records.",
+)
+def task_original(evidence: "Evidence") -> Value:
+    return evidence.learning.value(evidence.learning.original)
 
 
-def measure_learning(
-    original: Table, released: Table, schema: Schema, *, pairs: Integers, target: str, seed: int = 0
-) -> tuple[Measure, ...]:
-    """How well ``target`` is learned from the published table and from the original, both tested on the original.
+@measure(
+    "task_baseline",
+    label="Prediction without learning",
+    unit="share",
+    lower_is_better=False,
+    section="utility",
+    needs="target",
+    meaning="How well the most frequent value, or the mean, predicts them.",
+)
+def task_baseline(evidence: "Evidence") -> Value:
+    return evidence.learning.value(evidence.learning.baseline)
 
-    A histogram gradient boosting of scikit-learn learns the target from the quasi-identifiers and the other
-    confidential columns of a random 70 % of the records: as published (``task_released``) and as they were
-    (``task_original``). Both predict the other 30 %, of which they are given the original values. ``task_loss`` is the
-    difference. ``task_baseline`` is a prediction that looks at nothing: the most frequent class or the mean of the
-    70 %.
 
-    Categories, booleans, ranks, and numbers of at most 10 different values are classes, the 20 most frequent and the
-    others as one; the score is accuracy, the share of right predictions. Other numbers and dates have R^2, 1 - SSE /
-    SST of the 30 %. Categories to learn from are codes, the 250 most frequent and the others as one; postal codes and
-    the like are ranks, a prefix the middle of its codes. Records without a value of the target are left out. At most
-    50,000 records are used, drawn at random. The same seed gives the same measures.
+@measure(
+    "task_loss",
+    label="Prediction loss",
+    unit="share",
+    section="utility",
+    needs="target",
+    meaning="How much worse the column is predicted by a model trained on the release than by one "
+    "trained on the original.",
+    headline="How much worse a model is that was trained on the release.",
+)
+def task_loss(evidence: "Evidence") -> Value:
+    scores = evidence.learning
+    return scores.value(scores.original - scores.released)
 
-    Parameters
-    ----------
-    schema
-        Resolved: each column has its kind.
-    pairs
-        The row of the original (from 0) that each published row comes from.
-    target
-        A column that is published unchanged: confidential, kept or a stratum.
+
+def learn_task(evidence: "Evidence", *, seed: int = 0) -> LearningScores:
+    """Train and test the models.
 
     Raises
     ------
     OptionError
-        The target is not a column published unchanged, or scikit-learn is not installed.
+        The target is not a column that is published unchanged, or scikit-learn is not installed.
     DataError
-        The target does not vary, has fewer than 10 values, or there is no other column to learn from.
-
-    Examples
-    --------
-    >>> from microcell.model import Column, Values
-    >>> known, age = np.zeros(100, dtype=bool), np.arange(100)
-    >>> sick = Values("boolean", (age > 50).astype(int), known, categories=("False", "True"))
-    >>> before = Table({"age": Values("integer", age, known), "sick": sick}, rows=100, native=None)
-    >>> after = Table({"age": Values("integer", age // 10 * 10 + 5, known), "sick": sick}, rows=100, native=None)
-    >>> schema = Schema(quasi=[Column("age", kind="numeric")], confidential=[Column("sick", kind="nominal")])
-    >>> found = measure_learning(before, after, schema, pairs=age, target="sick")
-    >>> [measure.name for measure in found]
-    ['task_released', 'task_original', 'task_baseline', 'task_loss']
+        The target is constant or has fewer than 10 values, or no other column varies.
     """
     models = _import_models()
-    _check_target(original, released, schema, target)
-    goal = _read_target(original.columns[target], _column_of(schema, target), pairs)
-    rows = _drawn(goal, target, seed)
-    features = _read_features(original, released, schema, pairs, rows, without=target)
+    name = str(evidence.target)
+    _check_target(evidence.original, evidence.released, evidence.schema, name)
+    column = _column(evidence.schema, name)
+    target = _read_target(evidence.original.columns[name], column, evidence.columns.rows)
+    rows = _draw_records(target, name, seed)
+    features = _read_features(evidence.columns, rows, without=name)
     if not features.categorical:
         raise DataError(
-            f"There is nothing to learn {target!r} from: no quasi-identifier and no other confidential column varies. "
-            "Choose another target, or leave the task out."
+            f"Cannot learn {name!r}: no quasi-identifier and no other confidential column varies. "
+            "Choose another target, or omit it.",
+            code="data.invalid",
+            column=name,
         )
-    wanted = goal.numbers[rows]
-    cut = min(max(round(_TRAINED * len(rows)), 1), len(rows) - 1)
-    split = _Split(np.arange(cut), np.arange(cut, len(rows)))
-    make = (
+    expected = target.numbers[rows]
+    n_training = min(max(round(_TRAINING_SHARE * len(rows)), 1), len(rows) - 1)
+    training, testing = expected[:n_training], expected[n_training:]
+    make_model = (
         models.HistGradientBoostingClassifier
-        if goal.classes
+        if target.classes
         else models.HistGradientBoostingRegressor
     )
-    guess = np.full(len(split.held), _guess(wanted[split.trained], goal.classes))
+    guess = np.full(len(testing), _baseline(training, target.classes))
 
-    def score(learned: Floats) -> float:
+    def score(values: Floats) -> float:
         # The model has no bins for a column without any value.
-        told = ~np.isnan(learned[split.trained]).all(axis=0)
-        categorical = np.array(features.categorical)[told]
-        model = make(categorical_features=categorical, early_stopping=False, random_state=seed)
-        found = _predict(model, learned[:, told], features.before[:, told], wanted, split)
-        return _score(guess if found is None else found, wanted[split.held], goal.classes)
+        usable = ~np.isnan(values[:n_training]).all(axis=0)
+        categorical = np.array(features.categorical)[usable]
+        model = make_model(
+            categorical_features=categorical, early_stopping=False, random_state=seed
+        )
+        predicted = _predict(
+            model, values[:n_training, usable], training, features.before[n_training:, usable]
+        )
+        return _score(guess if predicted is None else predicted, testing, target.classes)
 
-    baseline = _score(guess, wanted[split.held], goal.classes)
-    return tuple(
-        _measures(target, goal.classes, score(features.after), score(features.before), baseline)
+    return LearningScores(
+        target=name,
+        classes=target.classes,
+        released=score(features.after),
+        original=score(features.before),
+        baseline=_score(guess, testing, target.classes),
     )
-
-
-def _measures(
-    target: str, classes: bool, released: float, original: float, baseline: float
-) -> Iterator[Measure]:
-    what, unit = (
-        (f"Share of {target} predicted right", "share")
-        if classes
-        else (f"R^2 of {target} predicted", "R^2")
-    )
-    yield Measure(
-        "task_released",
-        released,
-        unit,
-        False,
-        f"{what} on originals held back, by a model of the release.",
-    )
-    yield Measure(
-        "task_original",
-        original,
-        unit,
-        False,
-        f"{what} on originals held back, by a model of originals.",
-    )
-    guess = "the most frequent value" if classes else "the mean"
-    yield Measure(
-        "task_baseline", baseline, unit, False, f"{what} on originals held back, by {guess} alone."
-    )
-    meaning = f"What learning {target} from the release loses: task_original less task_released."
-    yield Measure("task_loss", original - released, unit, True, meaning)
 
 
 def _import_models() -> Any:
@@ -190,103 +211,103 @@ def _import_models() -> Any:
         import sklearn.ensemble as models  # noqa: PLC0415
     except ImportError:
         raise OptionError(
-            "Learning a task needs scikit-learn, which is not installed: pip install 'microcell[sklearn]'."
+            "A target needs scikit-learn, which is not installed. Run: "
+            "pip install 'microcell[sklearn]'",
+            code="option.extra_missing",
+            option="target",
+            extra="sklearn",
         ) from None
     return models
 
 
-# ---------------------------------------------------------------------------------------------- the target
+# ---------------------------------------------------------------------------------------- target
 
 
 def _check_target(original: Table, released: Table, schema: Schema, target: str) -> None:
     for which, table in (("original", original), ("released", released)):
         if target not in table.columns:
             raise OptionError(
-                f"The {which} table has no column {target!r} to learn. Name a column that is published unchanged."
+                f"The {which} table has no column {target!r}, the target. Choose a column that is "
+                "published unchanged.",
+                code="option.unknown",
+                option="target",
+                column=target,
+                table=which,
             )
     role = dict(schema.roles()).get(target, "")
     if role not in ("confidential", "keep", "strata"):
         raise OptionError(
-            f"Column {target!r} cannot be the target of learning: it is {_ROLES.get(role, 'unnamed')} "
-            "in the schema. Name a column that is published unchanged: confidential, kept or a stratum."
+            f"Column {target!r} cannot be the target: in the schema it is "
+            f"{_ROLES.get(role, 'not mentioned')}. Choose a column that is published unchanged "
+            "(confidential, kept or a stratum).",
+            code="option.invalid",
+            option="target",
+            column=target,
         )
 
 
-def _column_of(schema: Schema, target: str) -> Column:
-    """The column's record; one without a kind if it is only kept."""
+def _column(schema: Schema, target: str) -> Column:
+    """Return the declaration of a confidential column; one without a kind for a kept column."""
     return next((column for column in schema.confidential if column.name == target), Column(target))
 
 
 def _read_target(values: Values, column: Column, pairs: Integers) -> _Target:
-    if column.kind not in ("nominal", "ordinal") and (values.is_number or values.is_time):
-        numbers = as_quantity(
-            Column(column.name, kind="datetime" if values.is_time else "numeric"), values
-        )[pairs]
-        if len(np.unique(numbers[~np.isnan(numbers)])) > _FEW:
-            # R^2 knows no scale, and numbers of the order of 1 do not overflow in a model's squares.
-            return _Target(_in_scale(numbers, numbers)[0], False)
+    is_line = column.kind is None or kind_of(column).layout == "line"
+    if is_line and (values.is_number or values.is_time):
+        quantity = Column(column.name, kind="datetime" if values.is_time else "numeric")
+        numbers = kind_of(quantity).quantity(quantity, values)[pairs]
+        if len(np.unique(numbers[~np.isnan(numbers)])) > _MAX_NUMERIC_CLASSES:
+            # R² does not depend on the scale, and numbers near 1 do not overflow when squared.
+            return _Target(_rescale(numbers, numbers)[0], False)
     codes = values.factorize()[0][pairs]
-    return _Target(_numbered(codes, codes, most=_CLASSES)[0], True)
+    return _Target(_rank_by_frequency(codes, codes, limit=_MAX_CLASSES)[0], True)
 
 
-def _numbered(before: NDArray[Any], after: NDArray[Any], *, most: int) -> tuple[Floats, Floats]:
-    """Codes as 0, 1, 2, ... from the most frequent one before, the rarer ones alike; NaN where -1."""
+def _rank_by_frequency(
+    before: NDArray[Any], after: NDArray[Any], *, limit: int
+) -> tuple[Floats, Floats]:
+    """Renumber codes from the most frequent one, merging those beyond the limit; NaN for -1."""
     count = int(max(before.max(initial=-1), after.max(initial=-1))) + 1
     frequency = np.bincount(before[before >= 0], minlength=count)
-    place = np.full(count + 1, np.nan)
-    place[np.argsort(-frequency, kind="stable")] = np.minimum(np.arange(count), most)
-    return place[before], place[after]
+    ranks = np.full(count + 1, np.nan)
+    ranks[np.argsort(-frequency, kind="stable")] = np.minimum(np.arange(count), limit)
+    return ranks[before], ranks[after]
 
 
-def _drawn(goal: _Target, target: str, seed: int) -> Integers:
-    """The records used, in a random order."""
-    known = np.flatnonzero(~np.isnan(goal.numbers))
-    if len(known) < _LEAST:
+def _draw_records(target: _Target, name: str, seed: int) -> Integers:
+    """Return the records to use, in random order."""
+    present = np.flatnonzero(~np.isnan(target.numbers))
+    if len(present) < _MIN_RECORDS:
         raise DataError(
-            f"Column {target!r} has a value in {len(known)} of the published records; to learn it, at least {_LEAST} "
-            "are needed. Choose another target."
+            f"Column {name!r} has a value in only {len(present)} of the published records; a "
+            f"target needs at least {_MIN_RECORDS}. Choose another target.",
+            code="data.missing_values",
+            column=name,
         )
-    if (goal.numbers[known] == goal.numbers[known[0]]).all():
+    if (target.numbers[present] == target.numbers[present[0]]).all():
         raise DataError(
-            f"Column {target!r} has the same value everywhere: nothing to learn. Choose another target."
+            f"Column {name!r} has the same value in all records, so there is nothing to learn. "
+            "Choose another target.",
+            code="data.invalid",
+            column=name,
         )
-    return np.random.default_rng(seed).permutation(known)[:MOST].astype(np.int64)
+    return np.random.default_rng(seed).permutation(present)[:MAX_RECORDS].astype(np.int64)
 
 
-# ---------------------------------------------------------------------------------------------- what is learned from
+# -------------------------------------------------------------------------------------- features
 
 
-def _read_features(
-    original: Table,
-    released: Table,
-    schema: Schema,
-    pairs: Integers,
-    rows: Integers,
-    *,
-    without: str,
-) -> _Features:
-    lines: Sequence[Quantity] = (
-        *read_quantities(original, released, schema, pairs=pairs).columns,
-        *read_further_quantities(original, released, schema, pairs=pairs),
-    )
-    found = [
-        (*_in_scale(line.before[rows], line.after[rows]), False)
-        for line in lines
-        if line.name != without
+def _read_features(pairs: ColumnPairs, rows: Integers, *, without: str) -> _Features:
+    columns = [
+        (*_rescale(item.before[rows], item.after[rows]), False)
+        for item in (*pairs.quantities.columns, *pairs.further_quantities)
+        if item.name != without
     ]
-    for column in schema.quasi:
-        if column.kind == "nominal":
-            reading = read_categories(
-                column.name, original.columns[column.name], released.columns[column.name]
-            )
-            codes = _numbered(reading.before[pairs[rows]], reading.after[rows], most=_CATEGORIES)
-            found.append((*codes, True))
-    for column in schema.confidential:
-        known = column.name in original.columns and column.name in released.columns
-        if column.kind == "nominal" and known and column.name != without:
-            own = original.columns[column.name].factorize()[0][pairs[rows]]
-            found.append((*_numbered(own, own, most=_CATEGORIES), True))
-    used = [item for item in found if _varies(item[0]) or _varies(item[1])]
+    for item in pairs.categories:
+        if item.name != without:
+            before, after = item.before[rows], item.after[rows]
+            columns.append((*_rank_by_frequency(before, after, limit=_MAX_CATEGORIES), True))
+    used = [item for item in columns if _varies(item[0]) or _varies(item[1])]
     nothing = np.zeros((len(rows), 0))
     return _Features(
         before=np.column_stack([nothing, *(item[0] for item in used)]),
@@ -295,59 +316,54 @@ def _read_features(
     )
 
 
-def _in_scale(before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """Both sides in units of the order of 1, so that the middle of two of them does not overflow."""
-    own = before[~np.isnan(before)]
-    both = centre(own, np.concatenate((before, after)), np.ones(len(own)))
+def _rescale(before: Floats, after: Floats) -> tuple[Floats, Floats]:
+    """Bring both sides near 1, so that the midpoint of two values does not overflow."""
+    present = before[~np.isnan(before)]
+    both = centre(present, np.concatenate((before, after)), np.ones(len(present)))
     return both.after[: len(before)], both.after[len(before) :]
 
 
 def _varies(numbers: Floats) -> bool:
-    known = numbers[~np.isnan(numbers)]
     missing: Mask = np.isnan(numbers)
-    return bool(len(known)) and (bool(missing.any()) or bool((known != known[0]).any()))
+    present = numbers[~missing]
+    return bool(len(present)) and (bool(missing.any()) or bool((present != present[0]).any()))
 
 
-# ---------------------------------------------------------------------------------------------- scores
+# ---------------------------------------------------------------------------------------- scores
 
 
-def _predict(
-    model: Any, learned: Floats, tested: Floats, wanted: Floats, split: _Split
-) -> Floats | None:
-    """What the model predicts of the records held back; None if there was nothing to learn or to learn from."""
-    own = wanted[split.trained]
-    if not learned.shape[1] or (own == own[0]).all():
+def _predict(model: Any, features: Floats, target: Floats, tested: Floats) -> Floats | None:
+    """Train a model and predict; None if there is nothing to learn, or nothing to learn from."""
+    if not features.shape[1] or (target == target[0]).all():
         return None
-    with _few_threads(len(own)):
-        model.fit(learned[split.trained], own)
-        return np.asarray(model.predict(tested[split.held]), dtype=np.float64)
+    with _limit_threads(len(target)):
+        model.fit(features, target)
+        return np.asarray(model.predict(tested), dtype=np.float64)
 
 
-def _few_threads(rows: int) -> AbstractContextManager[Any]:
-    """One thread for few records: many would wait for each other far longer than they work."""
+def _limit_threads(rows: int) -> AbstractContextManager[Any]:
+    """Use one thread for few records: several would mostly wait for each other."""
     from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
     limits: AbstractContextManager[Any] = threadpool_limits(
-        1 if rows < _ENOUGH_FOR_THREADS else None
+        1 if rows < _THREADING_RECORDS else None
     )
     return limits
 
 
-def _guess(wanted: Floats, classes: bool) -> float:
+def _baseline(training: Floats, classes: bool) -> float:
     if not classes:
-        return float(wanted.mean())
-    values, counts = np.unique(wanted, return_counts=True)
+        return float(training.mean())
+    values, counts = np.unique(training, return_counts=True)
     return float(values[counts.argmax()])
 
 
-def _score(found: Floats, wanted: Floats, classes: bool) -> float:
-    """The share that is right, or R^2; of numbers that are all alike, 1 if they are found and else 0."""
+def _score(predicted: Floats, expected: Floats, classes: bool) -> float:
+    """Return the accuracy or R²; for constant numbers, 1 if they are predicted exactly, else 0."""
     if classes:
-        return float((found == wanted).mean())
-    lost, whole = (
-        float(np.square(found - wanted).sum()),
-        float(np.square(wanted - wanted.mean()).sum()),
-    )
-    if whole == 0:
+        return float((predicted == expected).mean())
+    lost = float(np.square(predicted - expected).sum())
+    total = float(np.square(expected - expected.mean()).sum())
+    if total == 0:
         return float(lost == 0)
-    return 1 - lost / whole
+    return 1 - lost / total

@@ -6,43 +6,11 @@ from functools import cached_property
 import numpy as np
 
 from microcell.errors import DataError
-from microcell.kinds import KINDS, Column, Values, kind_of
-from microcell.kinds.location import LocationPair
-from microcell.kinds.losses import (
-    Loss,
-    centre,
-    lose_changes,
-    lose_characters,
-    lose_chords,
-    lose_squares,
-    standardize,
-)
-from microcell.kinds.ordinal import read_ranks
-from microcell.kinds.pairs import Categories, ColumnPair, Quantity, read_categories, read_numbers
+from microcell.kinds import Column, kind_of
+from microcell.kinds.pairs import Categories, ColumnPair, Quantity
 from microcell.model import Floats, Integers, Schema, Table
 
-__all__ = [
-    "ORDERED",
-    "ColumnPairs",
-    "Loss",
-    "NamedCategories",
-    "Quantities",
-    "Quantity",
-    "as_quantity",
-    "centre",
-    "lose_changes",
-    "lose_characters",
-    "lose_chords",
-    "lose_squares",
-    "read_categories",
-    "read_further_quantities",
-    "read_numbers",
-    "read_points",
-    "read_quantities",
-    "read_ranks",
-    "record_weights",
-    "standardize",
-]
+__all__ = ["ColumnPairs", "NamedCategories", "Quantities", "record_weights"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,35 +169,3 @@ def record_weights(original: Table, schema: Schema) -> Floats:
 
 def _match(name: str, categories: Categories, rows: Integers) -> NamedCategories:
     return NamedCategories(name, categories.before[rows], categories.after, categories.names)
-
-
-# Used until all measures take a ColumnPairs.
-
-ORDERED = tuple(kind.name for kind in KINDS.values() if kind.ordered)
-
-
-def read_quantities(
-    original: Table, released: Table, schema: Schema, *, pairs: Integers
-) -> Quantities:
-    """Return :attr:`ColumnPairs.quantities`."""
-    return ColumnPairs(original, released, schema, pairs).quantities
-
-
-def read_further_quantities(
-    original: Table, released: Table, schema: Schema, *, pairs: Integers
-) -> tuple[Quantity, ...]:
-    """Return :attr:`ColumnPairs.further_quantities`."""
-    return ColumnPairs(original, released, schema, pairs).further_quantities
-
-
-def read_points(column: Column, original: Table, released: Table) -> LocationPair:
-    """Return a location before and after."""
-    before = [original.columns[part] for part in column.parts]
-    pair = kind_of(column).pair(column, before, [released.columns[part] for part in column.parts])
-    assert isinstance(pair, LocationPair)
-    return pair
-
-
-def as_quantity(column: Column, values: Values) -> Floats:
-    """Return a confidential column as numbers or ranks."""
-    return kind_of(column).quantity(column, values)

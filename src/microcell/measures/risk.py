@@ -1,255 +1,210 @@
-"""Re-identification risk: how likely a record of the published table is traced to its person, by class sizes alone."""
+"""Re-identification risk from class sizes.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+With classes of n_c records, n records in total: a prosecutor knows that a person is in the release
+and picks a record of the person's class, correctly with probability 1 / n_c. A marketer does so for
+everyone and is right for classes / n of the records. A journalist only knows that the person is in
+a population of N, of which the release is a proportional sample: classes of n_c N / n people are
+expected there, so the risk is n / (N n_c) (El Emam and Dankar 2008).
+"""
+
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microcell.errors import OptionError, SchemaError
-from microcell.model import Integers, Measure, Table, Values
+from microcell.errors import OptionError
+from microcell.kernels.arrays import Floats, Integers
+from microcell.measures.registry import Value, measure
 
-__all__ = ["class_labels", "class_sizes", "combine", "measure_risk"]
-
-_DENSE = 4
-"""Codes below this many times the number of rows are counted in an array; beyond it they are sorted."""
-
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(32)
-
-Bits = NDArray[np.uint64]
+__all__ = ["HasClassSizes", "check_population"]
 
 
-@dataclass(frozen=True, eq=False)
-class _Groups:
-    """Rows that are alike: one row of each group, and for each row the ``place`` of its group among them."""
+class HasClassSizes(Protocol):
+    """What the measures of this module need to know."""
 
-    rows: Integers
-    place: Integers
+    @property
+    def class_sizes(self) -> Integers:
+        """Number of records in each class, all positive."""
 
+    @property
+    def rows_original(self) -> int:
+        """Number of records in the original."""
 
-def class_labels(table: Table, names: Sequence[str]) -> Integers:
-    """The equivalence class 0, 1, 2, ... of each row: rows are in one class if they agree in all columns ``names``.
-
-    Classes are numbered in the order of their values, a missing one first. It counts as a value, so each row is in
-    exactly one class. Rows that are alike are brought together by one sort of a hash of theirs, and only one row of
-    each class is looked at column by column. Time O(rows log rows), and a column O(classes log classes) more (rows,
-    should two classes share a hash); memory O(rows).
-
-    Examples
-    --------
-    >>> age = Values("integer", np.array([30, 30, 0, 41]), np.array([False, False, True, False]))
-    >>> class_labels(Table({"age": age}, rows=4, native=None), ["age"])
-    array([1, 1, 0, 2])
-    """
-    _check_names(table, names)
-    columns = [table.columns[name] for name in names]
-    groups = _group(columns) if len(columns) > 1 else None
-    if groups is None:
-        return _numbered(columns, table.rows)
-    return _numbered([_take(values, groups.rows) for values in columns], len(groups.rows))[
-        groups.place
-    ]
+    @property
+    def population(self) -> int | None:
+        """Number of people from which the release was sampled."""
 
 
-def class_sizes(table: Table, names: Sequence[str]) -> Integers:
-    """The number of records in each equivalence class of the columns ``names``; empty for a table without rows.
-
-    Examples
-    --------
-    >>> age = Values("integer", np.array([30, 30, 0, 41]), np.array([False, False, True, False]))
-    >>> class_sizes(Table({"age": age}, rows=4, native=None), ["age"])
-    array([1, 2, 1])
-    """
-    return np.bincount(class_labels(table, names)).astype(np.int64)
-
-
-def combine(labels: Integers, codes: Integers) -> Integers:
-    """Labels 0, 1, 2, ... that are equal where both the labels and the codes are; codes are 0 or more."""
-    span = int(codes.max(initial=0)) + 1
-    return _renumber(labels * span + codes)
-
-
-def _numbered(columns: Sequence[Values], rows: int) -> Integers:
-    """The class of each row, the columns combined one by one and numbered anew: no code passes rows squared."""
-    labels = np.zeros(rows, dtype=np.int64)
-    for values in columns:
-        labels = combine(labels, _codes(values))
-    return labels
-
-
-def _group(columns: Sequence[Values]) -> _Groups | None:
-    """The rows that agree in all columns, by a hash that is then checked; None if rows that differ share one."""
-    hashes = np.zeros(len(columns[0]), dtype=np.uint64)
-    for bits in _bits(columns):
-        hashes ^= bits
-        hashes *= _MULTIPLIER
-        hashes ^= hashes >> _SHIFT
-    order = np.argsort(hashes)
-    ordered = hashes[order]
-    same = ordered[1:] == ordered[:-1]
-    for bits in _bits(columns):
-        along = bits[order]
-        if not (along[1:] == along[:-1])[same].all():
-            return None
-    begins = np.ones(len(order), dtype=np.bool_)
-    begins[1:] = ~same
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.cumsum(begins) - 1
-    return _Groups(order[begins].astype(np.int64), place)
-
-
-def _bits(columns: Sequence[Values]) -> Iterator[Bits]:
-    """Of each column 64 bits a row, different where values are; of one with missing values, also which those are.
-
-    Equal values may have different bits, as 0.0 and -0.0 have: their rows are then one class by its numbering.
-    """
-    for values in columns:
-        data: NDArray[Any] = values.data
-        plain = data.astype(np.float64 if data.dtype.kind == "f" else np.int64)
-        if values.missing.any():
-            plain[values.missing] = 0
-            yield values.missing.astype(np.uint64)
-        yield plain.view(np.uint64)
-
-
-def _take(values: Values, rows: Integers) -> Values:
-    return replace(values, data=values.data[rows], missing=values.missing[rows])
-
-
-def _check_names(table: Table, names: Sequence[str]) -> None:
-    absent = [name for name in names if name not in table.columns]
-    if absent:
-        raise SchemaError(
-            f"The table has no column{'s' if len(absent) > 1 else ''} {', '.join(map(repr, absent))}, which the schema "
-            "names as something an outsider may know. Give the table that was published, or correct the schema."
-        )
-
-
-def _codes(values: Values) -> Integers:
-    """A code for each row, 0 where the value is missing."""
-    if values.storage in ("text", "boolean"):
-        return np.where(values.missing, 0, values.data.astype(np.int64) + 1)
-    codes = np.zeros(len(values), dtype=np.int64)
-    known = ~values.missing
-    codes[known] = np.unique(values.data[known], return_inverse=True)[1] + 1
-    return codes
-
-
-def _renumber(codes: Integers) -> Integers:
-    """The same grouping with labels 0, 1, 2, ... in the order of the codes."""
-    span = int(codes.max(initial=0)) + 1
-    if span > _DENSE * len(codes):
-        return np.unique(codes, return_inverse=True)[1].astype(np.int64)
-    used = np.zeros(span, dtype=np.bool_)
-    used[codes] = True
-    return (np.cumsum(used) - 1)[codes]
-
-
-def measure_risk(
-    sizes: Integers, k_required: int | None = None, population: int | None = None
-) -> tuple[Measure, ...]:
-    """Risks by class sizes n_c, n records in all: 1 / min n_c at worst, classes / n on average; none without records.
-
-    A prosecutor knows that a person is in the table and picks a record of the person's class: right with probability
-    1 / n_c. A marketer picks for everyone, and is right for classes / n of the records. A journalist knows only that
-    the person is in a population of N, of which the release is taken to be a proportional sample: classes of
-    n_c N / n are expected there, so that the risk is n / (N n_c) (El Emam and Dankar 2008). O(classes).
-
-    Parameters
-    ----------
-    k_required
-        The k that was asked for, for ``records_below_2k``; otherwise the smallest class size.
-    population
-        The number N of people that the released records were sampled from; without it nothing is said of journalists.
-
-    Raises
-    ------
-    OptionError
-        A k below 1, or a population that is no whole number or is smaller than the release.
-
-    Examples
-    --------
-    >>> for found in measure_risk(np.array([2, 2, 4]), population=80):
-    ...     print(found.name, found.value)
-    records_below_2k 0.5
-    prosecutor_worst 0.5
-    prosecutor_average 0.375
-    marketer 0.375
-    journalist_worst 0.05
-    journalist_average 0.0375
-    """
-    sizes = sizes[sizes > 0]
-    records = int(sizes.sum())
-    _check_options(records, k_required, population)
-    if not records:
-        return ()
-    smallest = int(sizes.min()) if k_required is None else k_required
-    journalist = () if population is None else _against_population(sizes, records, population)
-    return (_below_twice(sizes, records, smallest), *_within_release(sizes, records), *journalist)
-
-
-def _check_options(records: int, k_required: int | None, population: int | None) -> None:
-    if k_required is not None and k_required < 1:
-        raise OptionError(f"k_required must be 1 or more, not {k_required}.")
-    if population is not None and (
-        isinstance(population, bool) or not isinstance(population, (int, np.integer))
-    ):
+def check_population(population: object, records: int) -> None:
+    """Raise OptionError if ``population`` is not a number of people of at least ``records``."""
+    if population is None:
+        return
+    if isinstance(population, bool) or not isinstance(population, (int, np.integer)):
         raise OptionError(
-            f"population must be a whole number of people, not a {type(population).__name__}."
+            f"population must be a whole number of people, not {type(population).__name__}.",
+            code="option.wrong_type",
+            option="population",
         )
-    if population is not None and population < records:
+    if population < records:
         raise OptionError(
-            f"population must be at least the {records} records released, not {population}: it counts the people that "
-            "they were sampled from. Leave it out if the release is no sample."
+            f"population must be at least {records}, the number of released records, not "
+            f"{population}: it is the number of people that they were sampled from. Omit it if the "
+            "release is not a sample.",
+            code="option.out_of_range",
+            option="population",
         )
 
 
-def _below_twice(sizes: Integers, records: int, k: int) -> Measure:
-    share = int(sizes[sizes < 2 * k].sum()) / records
-    meaning = f"Share of records in classes of fewer than {2 * k} records, twice k = {k}: the least hidden ones."
-    return Measure("records_below_2k", share, "share", True, meaning)
+@measure(
+    "k",
+    label="k",
+    unit="records",
+    lower_is_better=False,
+    section="anonymity",
+    per_class="worst",
+    if_empty=0,
+    exact=True,
+    meaning="Smallest number of published records that share the same quasi-identifiers. Anyone "
+    "looking for a person finds at least this many matching records and cannot tell which is "
+    "theirs. A missing value counts as a value.",
+    headline="Every combination of quasi-identifiers is shared by at least this many records.",
+)
+def k(class_sizes: Integers) -> Integers:
+    return class_sizes
 
 
-def _within_release(sizes: Integers, records: int) -> Iterator[Measure]:
-    average = len(sizes) / records
-    yield Measure(
-        "prosecutor_worst",
-        1 / int(sizes.min()),
-        "probability",
-        True,
-        "Probability of picking a person's own record, knowing that it is in the release, in the smallest class.",
-    )
-    yield Measure(
-        "prosecutor_average",
-        average,
-        "probability",
-        True,
-        "Probability of picking a person's own record, knowing that it is in the release, on average over records.",
-    )
-    yield Measure(
-        "marketer",
-        average,
-        "share",
-        True,
-        "Share of the records expected to be traced to the right person by who tries it for all of them.",
-    )
+@measure(
+    "classes",
+    label="Classes",
+    unit="classes",
+    lower_is_better=False,
+    section="anonymity",
+    exact=True,
+    meaning="Number of equivalence classes: distinct combinations of published quasi-identifiers "
+    "and strata.",
+)
+def classes(evidence: HasClassSizes) -> float:
+    return len(evidence.class_sizes)
 
 
-def _against_population(sizes: Integers, records: int, population: int) -> Iterator[Measure]:
-    sampled = f"if the release is a proportional sample of {population} people"
-    yield Measure(
-        "journalist_worst",
-        records / (population * int(sizes.min())),
-        "probability",
-        True,
-        f"Probability that a record of the smallest class is traced to its person in the population, {sampled}.",
-    )
-    yield Measure(
-        "journalist_average",
-        len(sizes) / population,
-        "probability",
-        True,
-        f"Probability that a record is traced to its person in the population, on average over records, {sampled}.",
-    )
+@measure(
+    "records",
+    label="Records",
+    unit="records",
+    lower_is_better=False,
+    section="anonymity",
+    exact=True,
+    meaning="Number of published records.",
+)
+def records(evidence: HasClassSizes) -> float:
+    return int(evidence.class_sizes.sum())
+
+
+@measure(
+    "records_dropped",
+    label="Records dropped",
+    unit="records",
+    section="anonymity",
+    exact=True,
+    meaning="Number of original records that are not published.",
+)
+def records_dropped(evidence: HasClassSizes) -> float:
+    return max(0, evidence.rows_original - int(evidence.class_sizes.sum()))
+
+
+@measure(
+    "records_below_2k",
+    label="Records in small classes",
+    unit="share",
+    section="anonymity",
+    exact=True,
+    meaning="Share of records in classes smaller than 2k, where k is the smallest class size. "
+    "These records are the least protected.",
+)
+def records_below_2k(evidence: HasClassSizes) -> float | None:
+    sizes = evidence.class_sizes
+    if not len(sizes):
+        return None
+    return int(sizes[sizes < 2 * sizes.min()].sum()) / int(sizes.sum())
+
+
+@measure(
+    "prosecutor_worst",
+    label="Highest re-identification risk",
+    unit="probability",
+    section="anonymity",
+    per_class="worst",
+    exact=True,
+    meaning="Probability of picking a person's record at random from the smallest class, for "
+    "someone who knows that the person is in the release (prosecutor risk).",
+    headline="Probability of guessing a person's record in the smallest class.",
+)
+def prosecutor_worst(class_sizes: Integers) -> Floats:
+    return 1 / class_sizes
+
+
+@measure(
+    "prosecutor_average",
+    label="Average re-identification risk",
+    unit="probability",
+    section="anonymity",
+    exact=True,
+    meaning="Probability of picking a person's record at random from their class, averaged over "
+    "all records: the number of classes divided by the number of records.",
+    headline="Probability of guessing a person's record, averaged over all records.",
+)
+def prosecutor_average(evidence: HasClassSizes) -> float | None:
+    sizes = evidence.class_sizes
+    return len(sizes) / int(sizes.sum()) if len(sizes) else None
+
+
+@measure(
+    "marketer",
+    label="Re-identification of everyone",
+    unit="share",
+    section="anonymity",
+    exact=True,
+    meaning="Expected share of records matched to the right person by someone who tries to "
+    "re-identify all of them (marketer risk).",
+)
+def marketer(evidence: HasClassSizes) -> float | None:
+    return prosecutor_average(evidence)
+
+
+@measure(
+    "journalist_worst",
+    label="Highest risk in the population",
+    unit="probability",
+    section="anonymity",
+    needs="population",
+    exact=True,
+    meaning="Probability of tracing a record of the smallest class to its person in the population "
+    "that the release was sampled from (journalist risk).",
+    headline="Probability of tracing a record of the smallest class in the population.",
+)
+def journalist_worst(evidence: HasClassSizes) -> Value | None:
+    sizes, population = evidence.class_sizes, evidence.population
+    if not len(sizes) or population is None:
+        return None
+    risk = int(sizes.sum()) / (population * int(sizes.min()))
+    return Value(risk, _sampling_assumption(population))
+
+
+@measure(
+    "journalist_average",
+    label="Average risk in the population",
+    unit="probability",
+    section="anonymity",
+    needs="population",
+    exact=True,
+    meaning="Probability of tracing a record to its person in the population that the release was "
+    "sampled from, averaged over all records.",
+)
+def journalist_average(evidence: HasClassSizes) -> Value | None:
+    if not len(evidence.class_sizes) or evidence.population is None:
+        return None
+    risk = len(evidence.class_sizes) / evidence.population
+    return Value(risk, _sampling_assumption(evidence.population))
+
+
+def _sampling_assumption(population: int) -> str:
+    return f"Assumes that the release is a proportional sample of {population:,} people."

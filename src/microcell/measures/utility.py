@@ -1,291 +1,159 @@
-"""Utility: what an analyst finds in the published table beside what the original gives."""
+"""Utility: how much an analysis of the published table differs from one of the original.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+Over numeric, datetime and ordinal columns (as ranks), x before and y after, s the sample standard
+deviation, with records weighted by the schema's weight column:
+
+- ``il1s``: mean over quasi-identifiers of mean |x - y| / (sqrt(2) s_x), which is the IL1s of
+  sdcMicro (Yancey, Winkler and Creecy 2002) divided by records and columns. Rows without an
+  original value are left out; a missing published value counts as the original mean.
+- ``mean_change``, |mean y - mean x| / s_x, and ``deviation_change``, |s_y - s_x| / s_x: the largest
+  over the quasi-identifiers, each side over the values that it has. If nothing is published, the
+  mean is unchanged and the deviation is 0.
+- ``correlation_change`` and ``correlation_change_average``: the largest and the mean
+  |r_before - r_after| over pairs of columns, confidential ones included, each over the records that
+  have both values.
+- ``eigenvalue_change``: sum |l_before - l_after| / sum |l_before|, with l the sorted eigenvalues of
+  the correlation matrix.
+
+Columns that are constant in the original are left out. Time O(n m^2), memory O(n m).
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from microcell.measures.pairs import (
-    Loss,
-    Quantities,
-    Quantity,
-    centre,
-    lose_changes,
-    lose_characters,
-    lose_chords,
-    lose_squares,
-    read_categories,
-    read_numbers,
-    read_points,
-    read_quantities,
-    read_ranks,
-    record_weights,
-)
-from microcell.model import (
-    Column,
-    Correlations,
-    Floats,
-    Integers,
-    Mask,
-    Measure,
-    Quantiles,
-    Schema,
-    Table,
-)
+from microcell.kinds.losses import Loss, centre
+from microcell.kinds.pairs import Quantity
+from microcell.measures.disclosure import ConfidentialColumn
+from microcell.measures.pairs import ColumnPairs, Quantities
+from microcell.measures.registry import Value, measure
+from microcell.model import Column, Correlations, Floats, Mask, Quantiles
 from microcell.progress import report
 
+if TYPE_CHECKING:
+    from microcell.measures.evidence import Evidence
+
 __all__ = [
-    "ColumnDistortion",
-    "Utility",
-    "average",
+    "Change",
+    "ColumnLoss",
+    "QuasiColumn",
+    "column_losses",
     "compare_correlations",
     "compare_quantiles",
-    "distort_columns",
-    "measure_utility",
-    "study_utility",
+    "information_loss",
+    "measure_change",
 ]
 
 
+# ------------------------------------------------------------------------------ information loss
+
+
 @dataclass(frozen=True, eq=False)
-class ColumnDistortion:
-    """What one quasi-identifier lost; ``unreadable`` counts published values that could not be compared."""
+class ColumnLoss:
+    """Information loss of one quasi-identifier.
+
+    ``unreadable`` counts the published values that could not be compared with the original.
+    """
 
     column: Column
     loss: Loss
     unreadable: int = 0
 
     @property
-    def importance(self) -> float:
-        """The column's weight in the average: a location stands for two columns, one without differences for none."""
+    def weight(self) -> float:
+        """Weight in the average: twice the column's for a location, 0 for a constant column."""
         if self.loss.constant:
             return 0.0
         return self.column.weight * len(self.column.parts)
 
 
-@dataclass(frozen=True, eq=False)
-class _Matched:
-    """Two tables with their rows matched, and the weight of each published row."""
-
-    original: Table
-    released: Table
-    pairs: Integers
-    weights: Floats
-
-
-def distort_columns(
-    original: Table, released: Table, schema: Schema, *, pairs: Integers
-) -> tuple[ColumnDistortion, ...]:
-    """The distortion of each quasi-identifier, published row i compared with original row ``pairs[i]``."""
-    matched = _Matched(original, released, pairs, record_weights(original, schema)[pairs])
-    found = []
-    for place, column in enumerate(schema.quasi):
-        report("comparing columns", place, len(schema.quasi))
-        found.append(_OF_KIND[column.kind](column, matched))
-    return tuple(found)
+def column_losses(columns: ColumnPairs) -> tuple[ColumnLoss, ...]:
+    """Compute the information loss of each quasi-identifier of the matched records."""
+    losses = []
+    for place, pair in enumerate(columns.quasi):
+        report("comparing columns", place, len(columns.quasi))
+        loss = pair.loss(columns.rows, columns.weights)
+        losses.append(ColumnLoss(pair.column, loss, pair.unreadable))
+    return tuple(losses)
 
 
-def average(columns: Sequence[ColumnDistortion]) -> float:
-    """The mean of the columns' distortions, weighted; for numbers published as means, SSE/SST of the standardized data.
+def information_loss(columns: Sequence[ColumnLoss]) -> float:
+    """Return the weighted mean of the columns' losses, without constant columns.
 
-    Columns that have no differences to lose are left out.
+    For numbers published as means this is SSE / SST of the standardized data.
     """
-    total = sum(item.importance for item in columns)
+    total = sum(item.weight for item in columns)
     if total == 0:
         return 0.0
-    return sum(item.importance * item.loss.share for item in columns) / total
+    return sum(item.weight * item.loss.share for item in columns) / total
 
 
-def _of_numbers(column: Column, matched: _Matched) -> ColumnDistortion:
-    reading = read_numbers(
-        column.name, matched.original.columns[column.name], matched.released.columns[column.name]
-    )
-    loss = lose_squares(reading.before[matched.pairs], reading.after, matched.weights)
-    return ColumnDistortion(column, loss, reading.unreadable)
+# ------------------------------------------------------------------------- changes of a column
 
 
-def _of_ranks(column: Column, matched: _Matched) -> ColumnDistortion:
-    reading = read_ranks(
-        column, matched.original.columns[column.name], matched.released.columns[column.name]
-    )
-    loss = lose_squares(reading.before[matched.pairs], reading.after, matched.weights)
-    return ColumnDistortion(column, loss, reading.unreadable)
+@dataclass(frozen=True)
+class Change:
+    """Changes of one column: of its values, its mean and its standard deviation."""
 
-
-def _of_categories(column: Column, matched: _Matched) -> ColumnDistortion:
-    reading = read_categories(
-        column.name, matched.original.columns[column.name], matched.released.columns[column.name]
-    )
-    return ColumnDistortion(
-        column, lose_changes(reading.before[matched.pairs], reading.after, matched.weights)
-    )
-
-
-def _of_codes(column: Column, matched: _Matched) -> ColumnDistortion:
-    reading = read_categories(
-        column.name, matched.original.columns[column.name], matched.released.columns[column.name]
-    )
-    loss = lose_characters(
-        reading.before[matched.pairs], reading.after, matched.weights, names=reading.names
-    )
-    return ColumnDistortion(column, loss)
-
-
-def _of_points(column: Column, matched: _Matched) -> ColumnDistortion:
-    reading = read_points(column, matched.original, matched.released)
-    return ColumnDistortion(
-        column, lose_chords(reading.before[matched.pairs], reading.after, matched.weights)
-    )
-
-
-_OF_KIND: Mapping[str, Callable[[Column, _Matched], ColumnDistortion]] = {
-    "numeric": _of_numbers,
-    "datetime": _of_numbers,
-    "ordinal": _of_ranks,
-    "nominal": _of_categories,
-    "code": _of_codes,
-    "location": _of_points,
-}
-
-
-_SHARES = 101
-"""Quantiles are taken at so many shares from 0 to 1."""
-
-_BLOCK = 1 << 16
-"""Rows whose products are added up at a time."""
-
-_CANCELLED = 1e-3
-"""A variance that is less than this share of its mean square has lost digits, and is computed anew."""
+    il1s: float
+    mean: float
+    deviation: float
 
 
 @dataclass(frozen=True, eq=False)
-class Utility:
-    """The measures of utility, and what the eye may see of them."""
+class QuasiColumn:
+    """A quasi-identifier before and after.
 
-    measures: tuple[Measure, ...]
-    correlations: Correlations | None
-    quantiles: tuple[Quantiles, ...]
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """What is measured: in which unit, what it means of all columns together, and of the column {name}."""
-
-    unit: str
-    together: str
-    alone: str
-
-
-_KINDS: Mapping[str, _Kind] = {
-    "il1s": _Kind(
-        "deviations",
-        "Mean absolute change of a value, in sqrt(2) times its column's deviation: IL1s.",
-        "Mean absolute change of {name}, in sqrt(2) times its deviation: IL1s.",
-    ),
-    "mean_change": _Kind(
-        "deviations",
-        "Largest change of a column's mean, in its deviations; the worst column is {name}.",
-        "Change of the mean of {name}, in its deviations.",
-    ),
-    "deviation_change": _Kind(
-        "share",
-        "Largest change of a column's deviation, as a share of it; the worst column is {name}.",
-        "Change of the deviation of {name}, as a share of it.",
-    ),
-}
-"""The measures of each column, in the order in which they are told."""
-
-
-@dataclass(frozen=True)
-class _Change:
-    """What became of one column, by the names of its measures."""
-
-    name: str
-    found: Mapping[str, float]
-
-
-def measure_utility(
-    original: Table, released: Table, schema: Schema, *, pairs: Integers
-) -> tuple[Measure, ...]:
-    """How much values, means, deviations and correlations changed, published row i being original row ``pairs[i]``.
-
-    Over numeric, datetime and ordinal columns (as ranks), x before and y after, s the sample deviation, records
-    weighted by the schema's weight:
-
-    - ``il1s``: mean over quasi-identifiers of mean |x - y| / (sqrt(2) s_x), which is IL1s of sdcMicro (Yancey,
-      Winkler and Creecy 2002) divided by records and columns. A row without a value before is left out; a value
-      missing after counts as the mean of those before.
-    - ``mean_change``, |mean y - mean x| / s_x, and ``deviation_change``, |s_y - s_x| / s_x: the largest of the
-      quasi-identifiers. Each side is taken over the values that it has. If there is none after, the mean is unchanged
-      and the deviation 0.
-    - ``correlation_change`` and ``correlation_change_average``: the largest and the mean |r_before - r_after| over
-      pairs of columns, confidential ones included, each over the records that have both.
-    - ``eigenvalue_change``: sum |l_before - l_after| / sum |l_before|, l being the sorted eigenvalues of the
-      correlation matrix.
-
-    The first three come for each column too, as ``il1s.NAME``. Columns that do not vary in the original are left out,
-    and a measure without columns does not come. Time O(n m^2), memory O(n m).
-
-    Examples
-    --------
-    >>> from microcell.model import Column, Values
-    >>> known = np.zeros(4, dtype=bool)
-    >>> before = Table({"age": Values("integer", np.array([20, 22, 40, 42]), known)}, rows=4, native=None)
-    >>> after = Table({"age": Values("integer", np.array([21, 21, 41, 41]), known)}, rows=4, native=None)
-    >>> schema = Schema(quasi=[Column("age", kind="numeric")])
-    >>> found = measure_utility(before, after, schema, pairs=np.arange(4))
-    >>> [(measure.name, round(measure.value, 4)) for measure in found[:3]]
-    [('il1s', 0.0609), ('mean_change', 0.0), ('deviation_change', 0.005)]
+    ``quantity`` holds the values of a column that has an order, ``weights`` those of the records.
     """
-    quantities = read_quantities(original, released, schema, pairs=pairs)
-    return _measures(quantities, compare_correlations(quantities))
+
+    loss: ColumnLoss
+    quantity: Quantity | None
+    weights: Floats
+
+    @property
+    def name(self) -> str:
+        """Name of the column."""
+        return self.loss.column.name
+
+    @property
+    def weight(self) -> float:
+        """Weight of the column in the information loss."""
+        return self.loss.weight
+
+    @cached_property
+    def change(self) -> Change | None:
+        """Changes of the column; None if it has no order or is constant in the original."""
+        return None if self.quantity is None else measure_change(self.quantity, self.weights)
 
 
-def study_utility(original: Table, released: Table, schema: Schema, *, pairs: Integers) -> Utility:
-    """What :func:`measure_utility` finds, and correlations and quantiles for the eye, with the columns read once."""
-    quantities = read_quantities(original, released, schema, pairs=pairs)
-    correlations = compare_correlations(quantities)
-    return Utility(_measures(quantities, correlations), correlations, compare_quantiles(quantities))
-
-
-def _measures(quantities: Quantities, correlations: Correlations | None) -> tuple[Measure, ...]:
-    changes = [
-        change
-        for column in quantities.columns
-        if column.quasi and (change := _change(column, quantities.weights)) is not None
-    ]
-    return (*_together(changes), *_of_correlations(correlations), *_alone(changes))
-
-
-# ---------------------------------------------------------------------------------------------- columns
-
-
-def _change(column: Quantity, weights: Floats) -> _Change | None:
-    """What became of a column; None if it does not vary in the original."""
-    known: Mask = ~np.isnan(column.before) & (weights > 0)
-    own = weights[known]
-    both = centre(column.before[known], column.after, own)
+def measure_change(column: Quantity, weights: Floats) -> Change | None:
+    """Compare a column before and after; None if it is constant in the original."""
+    present: Mask = ~np.isnan(column.before) & (weights > 0)
+    used = weights[present]
+    both = centre(column.before[present], column.after, used)
     if both.constant:
         return None
-    mean, spread = _moments(both.before, own)
-    if spread == 0:
+    mean, deviation = _moments(both.before, used)
+    if deviation == 0:
         return None
     published: Mask = ~np.isnan(both.after) & (weights > 0)
-    mean_after, spread_after = _moments(both.after[published], weights[published])
-    step = np.abs(both.before - np.nan_to_num(both.after[known], nan=mean))
-    return _Change(
-        column.name,
-        {
-            "il1s": float(np.average(step, weights=own)) / (sqrt(2) * spread),
-            "mean_change": abs(mean_after - mean) / spread if published.any() else 0.0,
-            "deviation_change": abs(spread_after - spread) / spread,
-        },
+    mean_after, deviation_after = _moments(both.after[published], weights[published])
+    steps = np.abs(both.before - np.nan_to_num(both.after[present], nan=mean))
+    return Change(
+        il1s=float(np.average(steps, weights=used)) / (sqrt(2) * deviation),
+        mean=abs(mean_after - mean) / deviation if published.any() else 0.0,
+        deviation=abs(deviation_after - deviation) / deviation,
     )
 
 
 def _moments(numbers: Floats, weights: Floats) -> tuple[float, float]:
-    """The weighted mean and the sample deviation; 0 of less than two numbers."""
+    """Return the weighted mean and the sample standard deviation, 0 for fewer than two numbers."""
     if not len(numbers):
         return 0.0, 0.0
     mean = float(np.average(numbers, weights=weights))
@@ -293,32 +161,20 @@ def _moments(numbers: Floats, weights: Floats) -> tuple[float, float]:
     return mean, sqrt(variance * len(numbers) / max(len(numbers) - 1, 1))
 
 
-def _together(changes: Sequence[_Change]) -> Iterator[Measure]:
-    if not changes:
-        return
-    average = sum(change.found["il1s"] for change in changes) / len(changes)
-    yield Measure("il1s", average, _KINDS["il1s"].unit, True, _KINDS["il1s"].together)
-    for base in ("mean_change", "deviation_change"):
-        worst = max(changes, key=lambda change: change.found[base])
-        meaning = _KINDS[base].together.format(name=worst.name)
-        yield Measure(base, worst.found[base], _KINDS[base].unit, True, meaning)
+# ---------------------------------------------------------------------------------- correlations
 
+_BLOCK = 1 << 16
+"""Rows whose products are added up at a time."""
 
-def _alone(changes: Sequence[_Change]) -> Iterator[Measure]:
-    for base, kind in _KINDS.items():
-        for change in changes:
-            meaning = kind.alone.format(name=change.name)
-            yield Measure(f"{base}.{change.name}", change.found[base], kind.unit, True, meaning)
-
-
-# ---------------------------------------------------------------------------------------------- correlations
+_CANCELLED = 1e-3
+"""A variance below this share of the mean square has lost digits and is computed again."""
 
 
 def compare_correlations(quantities: Quantities) -> Correlations | None:
-    """The correlations of the columns that vary in the original, before and after; None of fewer than two columns.
+    """Correlate the columns that vary in the original; None for fewer than two columns.
 
-    Each is taken over the records that have both values and a weight, and is 0 if one of the two does not vary
-    among them.
+    Each correlation is taken over the records that have both values and a positive weight, and is 0
+    if one of the two columns is constant among them.
 
     Examples
     --------
@@ -329,7 +185,9 @@ def compare_correlations(quantities: Quantities) -> Correlations | None:
            [0.8944, 1.    ]])
     """
     weights = quantities.weights
-    columns = [column for column in quantities.columns if _unit(column.before, weights) is not None]
+    columns = [
+        column for column in quantities.columns if _standardized(column.before, weights) is not None
+    ]
     if len(columns) < 2:
         return None
     return Correlations(
@@ -339,96 +197,83 @@ def compare_correlations(quantities: Quantities) -> Correlations | None:
     )
 
 
-def _of_correlations(correlations: Correlations | None) -> Iterator[Measure]:
-    if correlations is None:
-        return
-    above = np.triu_indices(len(correlations.names), 1)
-    changes = np.abs(correlations.before - correlations.after)[above]
-    at = int(changes.argmax())
-    names = " and ".join(correlations.names[place[at]] for place in above)
-    meaning = f"Largest change of a correlation between two columns: that of {names}."
-    yield Measure("correlation_change", float(changes[at]), "correlation", True, meaning)
-    meaning = "Mean absolute change of the correlation between two columns."
-    yield Measure("correlation_change_average", float(changes.mean()), "correlation", True, meaning)
-    before, after = np.linalg.eigvalsh(correlations.before), np.linalg.eigvalsh(correlations.after)
-    meaning = "Change of the eigenvalues of the correlation matrix, as a share of their sum."
-    change = float(np.abs(before - after).sum() / np.abs(before).sum())
-    yield Measure("eigenvalue_change", change, "share", True, meaning)
-
-
-def _unit(numbers: Floats, weights: Floats) -> Floats | None:
-    """The numbers about their mean and at deviation 1, NaN where missing or without weight; None if they are alike."""
-    known: Mask = ~np.isnan(numbers) & (weights > 0)
-    own = weights[known]
-    centred = centre(numbers[known], numbers[:0], own)
+def _standardized(numbers: Floats, weights: Floats) -> Floats | None:
+    """Standardize a column, NaN where a value or a weight is missing; None if it is constant."""
+    present: Mask = ~np.isnan(numbers) & (weights > 0)
+    used = weights[present]
+    centred = centre(numbers[present], numbers[:0], used)
     deviation = (
-        0.0 if centred.constant else sqrt(np.average(np.square(centred.before), weights=own))
+        0.0 if centred.constant else sqrt(np.average(np.square(centred.before), weights=used))
     )
     if deviation == 0:
         return None
-    if known.all():
+    if present.all():
         return centred.before / deviation
-    found: Floats = np.full(len(numbers), np.nan)
-    found[known] = centred.before / deviation
-    return found
+    out: Floats = np.full(len(numbers), np.nan)
+    out[present] = centred.before / deviation
+    return out
 
 
 def _correlate(columns: Sequence[Floats], weights: Floats) -> Floats:
-    """The correlation of each two columns over the records that have both.
+    """Correlate each two columns over the records that have both.
 
-    With z standardized and m the indicator of a value, sums of w z z, w z m, w z z m and w m m of all pairs are
-    products of matrices, added up over blocks of rows. Where a column hardly varies among the records that it shares
-    with another one, digits cancel, and the pair is computed on its own.
+    With z standardized and m the indicator of a value, the sums of w z z, w z m, w z z m and w m m
+    of all pairs are matrix products, added up over blocks of rows. Where a column hardly varies
+    among the records that it shares with another one, digits cancel and the pair is computed
+    separately.
     """
-    units = [_unit(numbers, weights) for numbers in columns]
+    standardized = [_standardized(numbers, weights) for numbers in columns]
     count = len(columns)
     crossed, sums, squares, shared = (np.zeros((count, count)) for _ in range(4))
     for start in range(0, len(weights), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        Z = np.array(
-            [np.full(len(weights[rows]), np.nan) if unit is None else unit[rows] for unit in units]
-        )
-        known = (~np.isnan(Z)).astype(np.float64)
-        weighted = known * weights[rows]
+        block_weights = weights[rows]
+        nothing = np.full(len(block_weights), np.nan)
+        Z = np.array([nothing if column is None else column[rows] for column in standardized])
+        present = (~np.isnan(Z)).astype(np.float64)
+        weighted = present * block_weights
         Z = np.nan_to_num(Z, copy=False)
-        crossed += (Z * weights[rows]) @ Z.T
+        crossed += (Z * block_weights) @ Z.T
         sums += Z @ weighted.T
         squares += np.square(Z) @ weighted.T
-        shared += known @ weighted.T
+        shared += present @ weighted.T
     shared = np.where(shared > 0, shared, 1.0)
     means, squares = sums / shared, squares / shared
     variances = squares - np.square(means)
-    sound = variances > _CANCELLED * squares
-    found = np.eye(count)
-    for one, two in combinations(range(count), 2):
-        if units[one] is None or units[two] is None:
+    accurate = variances > _CANCELLED * squares
+    matrix = np.eye(count)
+    for i, j in combinations(range(count), 2):
+        if standardized[i] is None or standardized[j] is None:
             continue
-        if sound[one, two] and sound[two, one]:
-            covariance = crossed[one, two] / shared[one, two] - means[one, two] * means[two, one]
-            value = covariance / sqrt(variances[one, two] * variances[two, one])
+        if accurate[i, j] and accurate[j, i]:
+            covariance = crossed[i, j] / shared[i, j] - means[i, j] * means[j, i]
+            value = covariance / sqrt(variances[i, j] * variances[j, i])
         else:
-            value = _correlate_alone(columns[one], columns[two], weights)
-        found[one, two] = found[two, one] = min(1.0, max(-1.0, value))
-    return found
+            value = _correlate_pair(columns[i], columns[j], weights)
+        matrix[i, j] = matrix[j, i] = min(1.0, max(-1.0, value))
+    return matrix
 
 
-def _correlate_alone(one: Floats, two: Floats, weights: Floats) -> float:
-    both: Mask = ~np.isnan(one) & ~np.isnan(two) & (weights > 0)
-    first, second = _unit(one[both], weights[both]), _unit(two[both], weights[both])
-    if first is None or second is None:
+def _correlate_pair(first: Floats, second: Floats, weights: Floats) -> float:
+    both: Mask = ~np.isnan(first) & ~np.isnan(second) & (weights > 0)
+    x, y = _standardized(first[both], weights[both]), _standardized(second[both], weights[both])
+    if x is None or y is None:
         return 0.0
-    return float(np.average(first * second, weights=weights[both]))
+    return float(np.average(x * y, weights=weights[both]))
 
 
-# ---------------------------------------------------------------------------------------------- quantiles
+# ------------------------------------------------------------------------------------- quantiles
+
+_QUANTILES = 101
+"""Number of quantiles from 0 to 1."""
 
 
 def compare_quantiles(quantities: Quantities) -> tuple[Quantiles, ...]:
-    """The quantiles of each ordered quasi-identifier, before and after, at 101 shares from 0 to 1.
+    """Compute 101 quantiles of each ordered quasi-identifier, before and after.
 
-    They are of records, whatever their weights, between two values as a straight line runs, and on the axis of the
-    column's comparison: ranks from 0 for ordinal columns. None of a column without values on either side. They tell
-    values of the original, so they are as confidential as it is.
+    Quantiles count records regardless of their weights and interpolate linearly. They use the axis
+    of the column's comparison: ranks from 0 for ordinal columns. Columns without values on one side
+    are left out. Quantiles contain values of the original, so they are as confidential as it is.
 
     Examples
     --------
@@ -437,23 +282,160 @@ def compare_quantiles(quantities: Quantities) -> tuple[Quantiles, ...]:
     >>> ages.before[[0, 50, 100]], ages.after[[0, 50, 100]]
     (array([1. , 2.5, 5. ]), array([1.5 , 2.75, 4.  ]))
     """
-    shares = np.linspace(0, 1, _SHARES)
-    found = []
+    shares = np.linspace(0, 1, _QUANTILES)
+    out = []
     for column in quantities.columns:
         if column.quasi and not (np.isnan(column.before).all() or np.isnan(column.after).all()):
             before, after = (
                 (_quantiles(side, shares) + column.origin) * column.step
                 for side in (column.before, column.after)
             )
-            found.append(Quantiles(column.name, shares, before, after, column.unit))
-    return tuple(found)
+            out.append(Quantiles(column.name, shares, before, after, column.unit))
+    return tuple(out)
 
 
 def _quantiles(numbers: Floats, shares: Floats) -> Floats:
     ordered = np.sort(numbers[~np.isnan(numbers)])
-    place = shares * (len(ordered) - 1)
-    below = np.floor(place).astype(np.int64)
+    position = shares * (len(ordered) - 1)
+    below = np.floor(position).astype(np.int64)
     low, high = ordered[below], ordered[np.minimum(below + 1, len(ordered) - 1)]
-    # A mean of two values, and not a step added to one, so that the widest floats do not overflow.
-    mixed = np.clip(low * (1 - (place - below)) + high * (place - below), low, high)
+    # A weighted mean cannot overflow, whereas the difference of two values can.
+    mixed = np.clip(low * (1 - (position - below)) + high * (position - below), low, high)
     return np.maximum.accumulate(mixed)
+
+
+# -------------------------------------------------------------------------------------- measures
+
+
+@measure(
+    "distortion",
+    label="Information loss",
+    unit="share",
+    section="utility",
+    scope="quasi",
+    overall="weighted mean",
+    needs="pairs",
+    meaning="Share of the differences between records that publishing removed from the "
+    "quasi-identifiers: 0 if every value is unchanged, 1 if all records are published alike.",
+    headline="0 % keeps every value, 100 % publishes all records alike.",
+)
+def distortion(column: QuasiColumn) -> float:
+    return column.loss.loss.share
+
+
+@measure(
+    "il1s",
+    label="Average change of a value (IL1s)",
+    unit="√2 standard deviations",
+    section="utility",
+    scope="quasi",
+    overall="mean",
+    needs="pairs",
+    meaning="Mean absolute change of a value, in units of √2 standard deviations of its column, "
+    "averaged over records and columns.",
+    headline="Mean absolute change of a value, in √2 standard deviations.",
+)
+def il1s(column: QuasiColumn) -> float | None:
+    return None if column.change is None else column.change.il1s
+
+
+@measure(
+    "mean_change",
+    label="Change in means",
+    unit="standard deviations",
+    section="utility",
+    scope="quasi",
+    needs="pairs",
+    meaning="Largest change in a column's mean, in standard deviations of the original.",
+    headline="Largest change in a column's mean, in standard deviations.",
+)
+def mean_change(column: QuasiColumn) -> float | None:
+    return None if column.change is None else column.change.mean
+
+
+@measure(
+    "deviation_change",
+    label="Change in standard deviations",
+    unit="share",
+    section="utility",
+    scope="quasi",
+    needs="pairs",
+    meaning="Largest change in a column's standard deviation, as a share of the original one.",
+    headline="Largest change in a column's standard deviation.",
+)
+def deviation_change(column: QuasiColumn) -> float | None:
+    return None if column.change is None else column.change.deviation
+
+
+@measure(
+    "correlation_change",
+    label="Change in correlations",
+    unit="correlation",
+    section="utility",
+    needs="pairs",
+    meaning="Largest change in the correlation between two columns, confidential columns included.",
+    headline="Largest change in the correlation between two columns.",
+)
+def correlation_change(evidence: "Evidence") -> Value | None:
+    correlations = evidence.correlations
+    if correlations is None:
+        return None
+    changes = _correlation_changes(correlations)
+    worst = int(changes.argmax())
+    above = np.triu_indices(len(correlations.names), 1)
+    names = " and ".join(correlations.names[places[worst]] for places in above)
+    return Value(float(changes[worst]), f"Largest change: {names}.")
+
+
+@measure(
+    "correlation_change_average",
+    label="Average change in correlations",
+    unit="correlation",
+    section="utility",
+    needs="pairs",
+    meaning="Mean absolute change in the correlation between two columns, confidential columns "
+    "included.",
+)
+def correlation_change_average(evidence: "Evidence") -> float | None:
+    correlations = evidence.correlations
+    return None if correlations is None else float(_correlation_changes(correlations).mean())
+
+
+def _correlation_changes(correlations: Correlations) -> Floats:
+    above = np.triu_indices(len(correlations.names), 1)
+    changes: Floats = np.abs(correlations.before - correlations.after)[above]
+    return changes
+
+
+@measure(
+    "eigenvalue_change",
+    label="Change in eigenvalues",
+    unit="share",
+    section="utility",
+    needs="pairs",
+    meaning="Change in the eigenvalues of the correlation matrix, as a share of their sum.",
+)
+def eigenvalue_change(evidence: "Evidence") -> float | None:
+    correlations = evidence.correlations
+    if correlations is None:
+        return None
+    before = np.linalg.eigvalsh(correlations.before)
+    after = np.linalg.eigvalsh(correlations.after)
+    return float(np.abs(before - after).sum() / np.abs(before).sum())
+
+
+@measure(
+    "dependence_loss",
+    label="Dependence loss",
+    unit="share",
+    section="utility",
+    scope="confidential",
+    overall="weighted mean",
+    exact=True,
+    meaning="How poorly a record's class predicts its confidential values: 0 if the class "
+    "determines them, 1 if it predicts them no better than the whole table.",
+    headline="0 % if classes still predict the confidential columns, 100 % if not at all.",
+)
+def dependence_loss(column: ConfidentialColumn) -> float | None:
+    loss = column.prediction_loss
+    return loss.share if loss.whole > 0 else None

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from microcell import progress
 from microcell._validation import as_weights, check_failure, check_k, read_points
 from microcell.cells import BoxCells
-from microcell.cells.boxes import EXACT, THRESHOLDS, coordinate_of, positions_of
+from microcell.cells.boxes import EXACT, THRESHOLD_LAYOUTS, coordinate_of, positions_of
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels.arrays import centroids
 from microcell.kernels.participation import failures_along, failures_of_cells, gains_along
@@ -191,9 +191,13 @@ class Cutter:
             size_for_participation(k, float(probabilities[0]), limit) if self._equal else k
         )
         self._thresholds = [
-            p for p, c in enumerate(self._columns) if c.kind in THRESHOLDS and not c.constant
+            p
+            for p, c in enumerate(self._columns)
+            if c.layout in THRESHOLD_LAYOUTS and not c.constant
         ]
-        nominal = [p for p, c in enumerate(self._columns) if c.kind == "nominal" and _is_open(c)]
+        nominal = [
+            p for p, c in enumerate(self._columns) if c.layout == "indicators" and _is_open(c)
+        ]
         self._codes = {place: positions_of(self._columns[place], X) for place in nominal}
         self._values = {
             place: np.unique(X[:, self._columns[place].first])
@@ -362,7 +366,7 @@ def _bounds(column: EncodedColumn, scan: _Scan, near: float) -> Iterator[list[fl
 
     They lie where the gain is nearly the best, then in the very gap of the best cut.
     """
-    if column.kind in ("ordinal", "code"):
+    if column.layout == "places":
         places = column.places
         yield ((places[:-1] + places[1:]) / 2).tolist()
         return

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import progress
+from microcell._display import record_repr
 from microcell._validation import as_points, as_reals, as_weights, check_k
 from microcell.cells import PowerCells
 from microcell.errors import DataError, OptionError, TooFewRecordsError
@@ -141,6 +142,8 @@ class Quantization:
     partition: Partition
     cells: PowerCells
     history: tuple[float, ...]
+
+    __repr__ = record_repr
 
     @property
     def labels(self) -> Integers:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from microcell._display import record_repr
 from microcell.errors import TableError
 from microcell.kinds import KINDS, EncodedColumn, Storage, kind_of
 from microcell.kinds.values import NANOSECONDS
@@ -36,6 +37,8 @@ class Encoding:
 
     columns: tuple[EncodedColumn, ...]
     published_for: int | None = None
+
+    __repr__ = record_repr
 
     def __post_init__(self) -> None:
         ends = [0, *(column.last for column in self.columns)]

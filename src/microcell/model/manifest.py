@@ -10,20 +10,29 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from microcell._display import count, html_card, short_repr
 from microcell.errors import TableError
-from microcell.model._display import count, html_card, short_repr
 
 __all__ = [
     "BatchSection",
     "BlocksSection",
+    "CandidatesSection",
     "CellsSection",
+    "CertaintySection",
     "ColumnSection",
     "DependenceSection",
+    "DesignCellsSection",
+    "DesignManifest",
+    "ExpectedSection",
+    "FailureSection",
     "Manifest",
     "MethodSection",
+    "ParticipationSection",
     "RecordsSection",
     "RequirementsSection",
     "Section",
+    "SurveySection",
+    "TableFailureSection",
     "TableSection",
 ]
 
@@ -165,53 +174,27 @@ class BlocksSection(Section):
     )
 
 
-class Manifest(Section):
-    """How a release was produced. Contains no value of the table.
+class SurveySection(Section):
+    """How the answers of a survey were released."""
 
-    Examples
-    --------
-    >>> Manifest.json_schema()["properties"]["k"]["type"]
-    'integer'
-    """
+    design_sha256: str = Field(description="Digest of the cells file.")
+    below: Literal["suppress", "merge"] = Field(
+        description="How cells with 1 to k - 1 answers were handled."
+    )
+    cells_designed: int = Field(description="Number of cells in the design.")
+    cells_empty: int = Field(description="Cells without an answer.")
+    cells_short: int = Field(description="Cells with 1 to k - 1 answers.")
+    median_size: float = Field(description="Median number of answers in a published cell.")
+    expected_failures: float = Field(description="Expected number of cells that fail.")
+
+
+class ManifestFile(Section):
+    """Entries and methods common to all manifests."""
 
     manifest_version: Literal[1] = Field(default=1, description="Version of the manifest format.")
-    microcell: str = Field(description="Version of microcell that produced the release.")
-    created: str = Field(description="Date and time of the release, in UTC.")
+    microcell: str = Field(description="Version of microcell that produced the file.")
+    created: str = Field(description="Date and time of creation, in UTC.")
     k: int = Field(description="Guaranteed k; with blocks, k over all columns combined.")
-    method: MethodSection | None = Field(default=None, description="The partitioning method.")
-    seed: int | None = Field(default=None, description="Random seed.")
-    missing: Literal["error", "drop", "impute"] | None = Field(
-        default=None, description="How records with missing quasi-identifiers were handled."
-    )
-    columns: dict[str, ColumnSection] = Field(description="Columns of the original table.")
-    input: TableSection = Field(description="The original table.")
-    records: RecordsSection = Field(description="Number of records read, released and dropped.")
-    cells: CellsSection = Field(description="The cells of the partition.")
-    information_loss: float | None = Field(
-        default=None,
-        description="Information loss of the published table, as the audit measures it.",
-    )
-    seconds: float | None = Field(default=None, description="Time spent on producing the release.")
-    requirements: RequirementsSection | None = Field(
-        default=None, description="Requirements, and the merging done to meet them."
-    )
-    dependence: DependenceSection | None = Field(
-        default=None, description="Trade-off between quasi-identifiers and confidential columns."
-    )
-    blocks: BlocksSection | None = Field(
-        default=None, description="Blocks of quasi-identifiers, if partitioned independently."
-    )
-    row_order: Literal["kept", "shuffled"] = Field(
-        default="kept", description="Order of published rows."
-    )
-    output: TableSection | None = Field(
-        default=None, description="The published file, once written."
-    )
-
-    @property
-    def limits(self) -> Mapping[str, float]:
-        """Limits that the release had to meet, by measure."""
-        return {} if self.requirements is None else self.requirements.limits
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -284,7 +267,7 @@ class Manifest(Section):
         return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the manifest as plain data, without empty entries."""
+        """Return the entries that are set, as plain data."""
         return self.model_dump(mode="json", exclude_none=True)
 
     def to_json(self) -> str:
@@ -294,6 +277,54 @@ class Manifest(Section):
     def updated(self, **entries: Any) -> Self:
         """Return a copy with some entries replaced."""
         return self.model_copy(update=entries)
+
+
+class Manifest(ManifestFile):
+    """How a release was produced. Contains no value of the table.
+
+    Examples
+    --------
+    >>> Manifest.json_schema()["properties"]["k"]["type"]
+    'integer'
+    """
+
+    method: MethodSection | None = Field(default=None, description="The partitioning method.")
+    seed: int | None = Field(default=None, description="Random seed.")
+    missing: Literal["error", "drop", "impute"] | None = Field(
+        default=None, description="How records with missing quasi-identifiers were handled."
+    )
+    columns: dict[str, ColumnSection] = Field(description="Columns of the original table.")
+    input: TableSection = Field(description="The original table.")
+    records: RecordsSection = Field(description="Number of records read, released and dropped.")
+    cells: CellsSection = Field(description="The cells of the partition.")
+    information_loss: float | None = Field(
+        default=None,
+        description="Information loss of the published table, as the audit measures it.",
+    )
+    seconds: float | None = Field(default=None, description="Time spent on producing the release.")
+    requirements: RequirementsSection | None = Field(
+        default=None, description="Requirements, and the merging done to meet them."
+    )
+    dependence: DependenceSection | None = Field(
+        default=None, description="Trade-off between quasi-identifiers and confidential columns."
+    )
+    blocks: BlocksSection | None = Field(
+        default=None, description="Blocks of quasi-identifiers, if partitioned independently."
+    )
+    survey: SurveySection | None = Field(
+        default=None, description="How the answers were released, for a survey."
+    )
+    row_order: Literal["kept", "shuffled"] = Field(
+        default="kept", description="Order of published rows."
+    )
+    output: TableSection | None = Field(
+        default=None, description="The published file, once written."
+    )
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """Limits that the release had to meet, by measure."""
+        return {} if self.requirements is None else self.requirements.limits
 
     def __repr__(self) -> str:
         return short_repr(
@@ -327,6 +358,108 @@ class Manifest(Section):
                 "mc.audit(original, released, schema, manifest=manifest)": "check it against tables",
             },
         )
+
+
+class ParticipationSection(Section):
+    """Probability that a candidate takes part."""
+
+    column: str | None = Field(default=None, description="Column with individual probabilities.")
+    common: float | None = Field(default=None, description="Probability common to everyone.")
+    mean: float = Field(description="Mean probability.")
+
+
+class CandidatesSection(Section):
+    """Number of candidates."""
+
+    read: int = Field(description="Candidates in the sampling frame.")
+    designed: int = Field(description="Candidates that the cells were designed for.")
+
+
+class ExpectedSection(Section):
+    """Expected number of participants per cell."""
+
+    least: float = Field(description="In the cell with the fewest.")
+    mean: float = Field(description="On average.")
+
+
+class FailureSection(Section):
+    """Failure probability of the cells."""
+
+    least: float = Field(description="Smallest probability.")
+    lower: float = Field(description="Lower quartile.")
+    median: float = Field(description="Median.")
+    upper: float = Field(description="Upper quartile.")
+    largest: float = Field(description="Largest probability.")
+
+
+class DesignCellsSection(Section):
+    """The cells of a survey design."""
+
+    count: int = Field(description="Number of cells.")
+    smallest: int = Field(description="Candidates in the smallest cell.")
+    largest: int = Field(description="Candidates in the largest cell.")
+    least_size: int | None = Field(default=None, description="Minimum number of candidates.")
+    expected_participants: ExpectedSection = Field(description="Expected participants per cell.")
+    failure: FailureSection = Field(description="Failure probability of the cells.")
+
+
+class TableFailureSection(Section):
+    """Failure probabilities of the survey as a whole."""
+
+    table_failure: float = Field(description="Probability that at least one cell fails.")
+    unprotected: float = Field(description="Expected participants in cells that fail.")
+    record_failure: float = Field(
+        description="Mean probability that a candidate takes part and their cell fails."
+    )
+    participant_failure: float = Field(
+        description="Mean probability that a participant's cell fails."
+    )
+
+
+class CertaintySection(Section):
+    """Comparison with a survey in which everyone takes part."""
+
+    information_loss: float | None = Field(
+        default=None, description="Information loss if everyone took part."
+    )
+    ratio: float | None = Field(default=None, description="Expected loss divided by that loss.")
+    candidates: int = Field(description="Candidates that the comparison used.")
+
+
+class DesignManifest(ManifestFile):
+    """How the cells of a survey were designed. Contains no value of the sampling frame."""
+
+    failure: float = Field(description="Accepted failure probability of a cell.")
+    participation: ParticipationSection = Field(description="Probability of taking part.")
+    method: MethodSection = Field(description="The partitioning method.")
+    kind: str = Field(description="Kind of cells.")
+    seed: int = Field(description="Random seed.")
+    missing: Literal["error", "drop", "impute"] = Field(
+        description="How candidates with missing quasi-identifiers were handled."
+    )
+    trust: Literal["none", "local"] = Field(description="Who finds the cell of a respondent.")
+    columns: tuple[str, ...] = Field(description="Quasi-identifiers.")
+    frame: TableSection = Field(description="The sampling frame.")
+    candidates: CandidatesSection = Field(description="Number of candidates.")
+    cells: DesignCellsSection = Field(description="The cells.")
+    table: TableFailureSection = Field(description="Failure probabilities of the whole survey.")
+    expected_information_loss: float = Field(
+        description="Expected SSE / SST of the participants' encoded records."
+    )
+    certainty: CertaintySection = Field(description="Comparison with certain participation.")
+    cells_sha256: str = Field(description="Digest of the cells file.")
+    seconds: float = Field(description="Time spent on the design.")
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self,
+            count(self.candidates.designed, "candidate"),
+            k=self.k,
+            cells=self.cells.count,
+            kind=self.kind,
+        )
+
+    __str__ = __repr__
 
 
 def _percent(share: float | None) -> str | None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from microcell._display import count, html_card, short_repr
 from microcell.errors import GuaranteeError
 from microcell.kernels.arrays import Floats, Integers
-from microcell.model._display import count, html_card, short_repr
 from microcell.model.encoding import Encoding
 
 __all__ = ["Encoded", "Partition", "Placed"]

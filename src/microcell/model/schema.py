@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
+from microcell._display import record_repr
 from microcell.errors import SchemaError
 from microcell.kinds import KINDS, Column
 
@@ -54,6 +55,8 @@ class Schema:
     keep: Sequence[str] = ()
     drop: Sequence[str] = ()
     rest: Literal["error", "keep", "drop"] = "error"
+
+    __repr__ = record_repr
 
     def __post_init__(self) -> None:
         for role in ("identifiers", "quasi", "confidential", "strata", "keep", "drop"):

@@ -1,8 +1,9 @@
-"""Requirements on a release, enforced: cells that break one are merged with the neighbour that costs least.
+"""Enforces requirements on a release by merging cells.
 
-Merging mends every measure of a class alone (its size, the diversity of its confidential values, their distance from
-the table's): of none but ``delta_disclosure`` is a union worse than the worse of its parts. So the requirements can be
-met if the strata, each as one cell, meet them, and that is known before any cell is made.
+A cell that violates a requirement is merged with the neighbour that costs least. Except for
+``delta_disclosure``, merging two cells never gives a worse value than the worse of the two. So the
+requirements can be met if they are met when each stratum is a single cell, which is checked before
+any cells are formed.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -17,59 +18,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microcell import auditing, progress
+from microcell import progress
 from microcell.errors import OptionError, RequirementError
 from microcell.kernels._jit import thread_count
 from microcell.kernels.merging import Layout, find_cheapest, lay_out_cells
+from microcell.measures.classes import class_labels, number_values
 from microcell.measures.disclosure import (
-    Pairs,
-    class_values,
-    in_order,
-    make_pairs,
-    measure_disclosure,
-    number_values,
+    ClassCounts,
+    count_values,
+    is_ordered,
+    sort_by_order,
     tidy,
-    worst_of,
 )
-from microcell.measures.requirements import ENFORCED, LOWER_IS_BETTER, OF_CONFIDENTIAL, base_of
-from microcell.measures.risk import measure_risk
-from microcell.model import (
-    Check,
-    Encoded,
-    Floats,
-    Integers,
-    Mask,
-    Measure,
-    Partition,
-    Schema,
-    Table,
-)
+from microcell.measures.evaluate import evaluate, summarize
+from microcell.measures.evidence import Evidence
+from microcell.measures.registry import Definition, find, requirable
+from microcell.model import Check, Encoded, Floats, Integers, Mask, Partition, Schema, Table
 
 __all__ = [
-    "Demands",
     "Enforced",
     "Merged",
+    "Requirements",
     "check_function",
     "check_limits",
-    "check_met",
     "enforce",
-    "find_broken",
-    "find_missed",
-    "find_unkept",
     "merge_cells",
-    "read_demands",
+    "missed_limits",
+    "missed_manifest_limits",
+    "resolve_limits",
 ]
 
-_NEAR = 1e-9
-"""What lies so near a limit is compared with it as the audit tells it, that is rounded."""
-
-_SUMMED = ("homogeneous_classes", "homogeneous_records")
-"""The measures that add up over classes; the others are as bad as the worst class."""
+_ROUNDING = 1e-9
+"""Values this close to a limit are rounded as in the audit before they are compared with it."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Confidential:
-    """A confidential column: the number of each row's value, and whether their order counts."""
+    """A confidential column: the number of each row's value, and whether their order matters."""
 
     name: str
     codes: Integers
@@ -77,59 +62,65 @@ class _Confidential:
 
 
 @dataclass(frozen=True, eq=False)
-class _Demand:
-    """A limit for a measure of one confidential column, or of sizes; ``name`` is as it was asked for."""
+class _Limit:
+    """A limit on a measure of class sizes or of one confidential column.
+
+    ``name`` is the measure as the user wrote it, with or without a column.
+    """
 
     name: str
-    base: str
+    definition: Definition
     limit: float
     column: _Confidential | None = None
 
     @property
-    def lower(self) -> bool:
-        """True if less is better."""
-        return LOWER_IS_BETTER[self.base]
-
-    @property
     def bound(self) -> str:
         """The limit in words."""
-        return f"{'at most' if self.lower else 'at least'} {self.limit:.6g}"
+        return f"{'at most' if self.definition.lower_is_better else 'at least'} {self.limit:.6g}"
 
     @property
     def where(self) -> str:
         """The column in words."""
-        return "" if self.column is None else f" of {self.column.name}"
+        return "" if self.column is None else f" for {self.column.name}"
 
-    def of_cells(self, sizes: Integers, pairs: Mapping[str, Pairs]) -> NDArray[Any]:
-        """What each cell has of the measure."""
-        if self.column is None:
-            return sizes if self.base == "k" else 1 / sizes
-        return class_values(self.base, pairs[self.column.name], ordered=self.column.ordered)
+    def by_cell(self, sizes: Integers, counts: Mapping[str, ClassCounts]) -> NDArray[Any]:
+        """Return the measure of each cell."""
+        values: NDArray[Any] = self.definition.compute(
+            sizes if self.column is None else counts[self.column.name]
+        )
+        return values
 
-    def reached(self, values: NDArray[Any]) -> float:
-        """The measure of a table whose cells have these values."""
-        if self.base in _SUMMED:
-            return float(values.sum())
-        worst = float(values.max() if self.lower else values.min())
-        return worst if self.column is None else tidy(worst)
+    def missed(self, values: NDArray[Any]) -> Mask:
+        """Return where values miss the limit, rounded as the audit rounds them."""
+        lower = self.definition.lower_is_better
+        out: Mask = values > self.limit if lower else values < self.limit
+        for place in np.flatnonzero(np.abs(values - self.limit) < _ROUNDING):
+            value = float(values[place]) if self.column is None else tidy(values[place])
+            out[place] = value > self.limit if lower else value < self.limit
+        return out
 
 
 @dataclass(frozen=True, eq=False)
-class Demands:
-    """What is required, read for a table: ``limits`` by measure, of which ``enforced`` can be mended by merging."""
+class Requirements:
+    """Limits by measure, resolved for a table; ``enforced`` are those that merging can meet."""
 
     limits: Mapping[str, float]
-    enforced: tuple[_Demand, ...]
+    enforced: tuple[_Limit, ...]
     strata: Integers
 
     @property
     def checked(self) -> dict[str, float]:
-        """The limits that only the audit of the finished release can judge."""
-        return {name: limit for name, limit in self.limits.items() if base_of(name) not in ENFORCED}
+        """The limits that can only be checked by auditing the finished release."""
+        return {name: limit for name, limit in self.limits.items() if not _is_enforced(name)}
+
+
+def _is_enforced(name: str) -> bool:
+    definition = find(name)
+    return definition is not None and definition.enforceable
 
 
 def check_limits(require: Any) -> dict[str, float]:
-    """The limits by measure, refused if there is no such measure, or a limit is no finite number.
+    """Validate ``require=``: raise OptionError for an unknown measure or an invalid limit.
 
     Examples
     --------
@@ -138,21 +129,30 @@ def check_limits(require: Any) -> dict[str, float]:
     """
     if require is not None and not isinstance(require, Mapping):
         raise OptionError(
-            f"require must be limits by measure, such as {{'k': 5}}, not {type(require).__name__}."
+            "require must be a mapping of measures to limits, such as {'k': 5}, not "
+            f"{type(require).__name__}.",
+            code="option.wrong_type",
+            option="require",
         )
-    out: dict[str, float] = {}
-    for name, limit in (require or {}).items():
-        if not isinstance(name, str) or base_of(name) is None:
-            near = get_close_matches(str(name).partition(".")[0], LOWER_IS_BETTER, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise OptionError(
-                f"No measure {name!r} to require.{hint} There are {', '.join(LOWER_IS_BETTER)}."
-            )
-        out[name] = _as_limit(name, limit)
-    return out
+    return {_check_name(name): _check_limit(name, limit) for name, limit in (require or {}).items()}
 
 
-def _as_limit(name: str, limit: Any) -> float:
+def _check_name(name: Any) -> str:
+    definition = find(name) if isinstance(name, str) else None
+    if definition is None or not definition.requirable:
+        similar = get_close_matches(str(name).partition(".")[0], requirable(), n=1)
+        hint = f" Did you mean {similar[0]!r}?" if similar else ""
+        raise OptionError(
+            f"There is no measure {name!r} to require.{hint} Choose from: "
+            f"{', '.join(requirable())}.",
+            code="option.unknown",
+            option="require",
+            measure=name,
+        )
+    return str(name)
+
+
+def _check_limit(name: str, limit: Any) -> float:
     try:
         number = (
             float("nan") if isinstance(limit, bool) or not isinstance(limit, Real) else float(limit)
@@ -160,192 +160,236 @@ def _as_limit(name: str, limit: Any) -> float:
     except OverflowError:
         number = float("inf")
     if not isfinite(number):
-        raise OptionError(f"The limit for {name} must be a finite number, not {limit!r}.")
+        raise OptionError(
+            f"The limit for {name} must be a finite number, not {limit!r}.",
+            code="option.invalid",
+            option="require",
+            measure=name,
+        )
     return number
 
 
 def check_function(limits: Mapping[str, float], function: str | None) -> None:
-    """Refuse limits that may have cells merged, where the cells are to be a function: it would yield other ones."""
-    enforced = [name for name in limits if base_of(name) in ENFORCED]
+    """Raise OptionError if cells are wanted as a function but limits may cause merging."""
+    enforced = [name for name in limits if _is_enforced(name)]
     if enforced and function is not None:
         raise OptionError(
-            f"Cells as a function do not go with a limit for {enforced[0]}: merged cells are no such function. Leave "
-            "out one of them."
+            f"cells cannot be combined with a requirement on {enforced[0]}: meeting it may merge "
+            "cells, and merged cells cannot be expressed as a function. Omit one of the two.",
+            code="option.conflict",
+            option="cells",
+            measure=enforced[0],
         )
 
 
-def read_demands(
+def resolve_limits(
     limits: Mapping[str, float], table: Table, schema: Schema, strata: Integers
-) -> Demands:
-    """The limits for this table, refused if they name what it has not, or if no cells within its strata meet them.
+) -> Requirements:
+    """Resolve limits for a table and check that they can be met.
 
     Raises
     ------
     OptionError
-        A limit for a confidential column, or the distortion of a quasi-identifier, that the schema does not have.
+        A limit names a confidential column or quasi-identifier that the schema does not have.
     RequirementError
-        The strata miss a limit even as one cell each.
+        A limit is missed even if every stratum is a single cell.
     """
     for name in limits:
         _check_column(name, schema)
-    enforced = {name: limit for name, limit in limits.items() if base_of(name) in ENFORCED}
+    enforced = {name: limit for name, limit in limits.items() if _is_enforced(name)}
     needed = {column for name in enforced for column in _columns_of(name, schema)}
     columns = {
         column.name: _Confidential(
             column.name,
-            number_values(in_order(column, table.columns[column.name])),
-            column.kind != "nominal",
+            number_values(sort_by_order(column, table.columns[column.name])),
+            is_ordered(column),
         )
         for column in schema.confidential
         if column.name in needed
     }
-    found: list[_Demand] = []
+    resolved: list[_Limit] = []
     for name, limit in enforced.items():
-        base = name.partition(".")[0]
-        of_columns = [
-            _Demand(name, base, limit, columns[column]) for column in _columns_of(name, schema)
+        definition = _definition(name)
+        if definition.scope == "table":
+            resolved.append(_Limit(name, definition, limit))
+        resolved += [
+            _Limit(name, definition, limit, columns[column]) for column in _columns_of(name, schema)
         ]
-        found += of_columns or [_Demand(name, base, limit)]
-    demands = Demands(limits, tuple(found), strata)
-    _check_possible(demands, [demand for demand in found if demand.base != "delta_disclosure"])
-    return demands
+    requirements = Requirements(limits, tuple(resolved), strata)
+    _check_possible(requirements)
+    return requirements
+
+
+def _definition(name: str) -> Definition:
+    definition = find(name)
+    if definition is None:
+        raise KeyError(name)
+    return definition
 
 
 def _check_column(name: str, schema: Schema) -> None:
-    base, dot, column = name.partition(".")
-    if base in OF_CONFIDENTIAL and not schema.confidential:
+    definition = _definition(name)
+    _, dot, column = name.partition(".")
+    confidential = definition.scope == "confidential"
+    if confidential and not schema.confidential:
         raise OptionError(
-            f"{name} is of confidential columns, and the schema names none. Name them in the schema."
+            f"{name} is about confidential columns, but the schema declares none. Declare them in "
+            "the schema.",
+            code="option.unsupported",
+            option="require",
+            measure=name,
         )
-    known = schema.confidential if base in OF_CONFIDENTIAL else schema.quasi
-    if dot and column not in [item.name for item in known]:
-        kind = "confidential column" if base in OF_CONFIDENTIAL else "quasi-identifier"
-        raise OptionError(f"{name}: the schema has no {kind} {column!r}.")
+    columns = schema.confidential if confidential else schema.quasi
+    if dot and column not in [item.name for item in columns]:
+        role = "confidential column" if confidential else "quasi-identifier"
+        raise OptionError(
+            f"Cannot require {name}: the schema has no {role} {column!r}.",
+            code="option.unknown",
+            option="require",
+            measure=name,
+            column=column,
+        )
 
 
 def _columns_of(name: str, schema: Schema) -> list[str]:
-    """The confidential columns that a measure is of."""
-    base, _, column = name.partition(".")
-    names = [item.name for item in schema.confidential] if base in OF_CONFIDENTIAL else []
-    return [item for item in names if column in ("", item)]
+    """Return the confidential columns that a measure covers."""
+    definition = find(name)
+    if definition is None or definition.scope != "confidential":
+        return []
+    column = name.partition(".")[2]
+    return [item.name for item in schema.confidential if column in ("", item.name)]
 
 
-def _check_possible(demands: Demands, asked: list[_Demand]) -> None:
-    """Refuse what the strata miss as one cell each, the fewest cells that there can be."""
-    strata = int(demands.strata.max(initial=0)) + 1
+def _check_possible(requirements: Requirements) -> None:
+    """Raise RequirementError for limits that are missed even by one cell per stratum."""
+    strata = int(requirements.strata.max(initial=0)) + 1
     whole = (
         "the whole table is one cell" if strata == 1 else f"each of the {strata} strata is one cell"
     )
-    told = [
-        f"{demand.name} cannot be met: it is {reached:.6g}{demand.where} even if {whole}, required {demand.bound}."
-        for demand, reached in _find_unmet(asked, demands.strata)
+    # Merging can make delta_disclosure worse, so one cell per stratum proves nothing about it.
+    monotone = [
+        item for item in requirements.enforced if item.definition.name != "delta_disclosure"
     ]
-    if told:
-        more = "Relax it." if strata == 1 else "Relax it, or have fewer strata."
-        raise RequirementError(f"{' '.join(told)} {more} Nothing was released.")
+    missed = list(_missed_by(monotone, requirements.strata))
+    if missed:
+        problems = [
+            f"{item.name} cannot be met: it is {value:.6g}{item.where} even if {whole}, required "
+            f"{item.bound}."
+            for item, value in missed
+        ]
+        advice = "Relax the limit." if strata == 1 else "Relax the limit, or use fewer strata."
+        raise _requirement_error(f"{' '.join(problems)} {advice} Nothing was released.", missed)
 
 
-def check_met(demands: Demands, labels: Integers) -> None:
-    """Refuse cells that break what is required, after all that merging can do."""
-    told = [
-        f"{demand.name} is {reached:.6g}{demand.where} after all that merging can do, required {demand.bound}."
-        for demand, reached in _find_unmet(demands.enforced, labels)
-    ]
-    if told:
-        raise RequirementError(
-            f"{' '.join(told)} Relax it, or have fewer strata. Nothing was released."
+def _check_met(requirements: Requirements, labels: Integers) -> None:
+    """Raise RequirementError for limits that are still missed after all possible merging."""
+    missed = list(_missed_by(requirements.enforced, labels))
+    if missed:
+        problems = [
+            f"{item.name} is {value:.6g}{item.where} after merging as many cells as possible, "
+            f"required {item.bound}."
+            for item, value in missed
+        ]
+        raise _requirement_error(
+            f"{' '.join(problems)} Relax the limit, or use fewer strata. Nothing was released.",
+            missed,
         )
 
 
-def _find_unmet(asked: Collection[_Demand], labels: Integers) -> Iterator[tuple[_Demand, float]]:
-    """The demands that cells miss, and what they reach."""
-    sizes, pairs = _count(asked, labels)
-    for demand in asked:
-        reached = demand.reached(demand.of_cells(sizes, pairs))
-        if _misses(demand, np.array([reached]))[0]:
-            yield demand, reached
+def _requirement_error(message: str, missed: list[tuple[_Limit, float]]) -> RequirementError:
+    return RequirementError(
+        message,
+        code="guarantee.requirement_not_met",
+        measures=list(dict.fromkeys(item.name for item, _ in missed)),
+    )
 
 
-def find_broken(demands: Demands, labels: Integers, alone: Mask) -> Mask:
-    """The cells to be merged; of the homogeneous ones so many of the smallest as are too many."""
-    sizes, pairs = _count(demands.enforced, labels)
-    out = np.zeros(len(sizes), dtype=np.bool_)
-    for demand in demands.enforced:
-        values = demand.of_cells(sizes, pairs)
-        if demand.base not in _SUMMED:
-            out |= _misses(demand, values)
-        elif demand.reached(values) > demand.limit:
+def _missed_by(limits: Collection[_Limit], labels: Integers) -> Iterator[tuple[_Limit, float]]:
+    """Yield the limits that cells miss, and the value reached."""
+    sizes, counts = _count(limits, labels)
+    for item in limits:
+        reached = summarize(item.definition, item.by_cell(sizes, counts))
+        if item.missed(np.array([reached]))[0]:
+            yield item, reached
+
+
+def _failing_cells(requirements: Requirements, labels: Integers, alone: Mask) -> Mask:
+    """Return the cells to merge; for limits on sums, only as many of the smallest as needed."""
+    sizes, counts = _count(requirements.enforced, labels)
+    failing = np.zeros(len(sizes), dtype=np.bool_)
+    for item in requirements.enforced:
+        values = item.by_cell(sizes, counts)
+        if item.definition.per_class != "sum":
+            failing |= item.missed(values)
+        elif (excess := float(values.sum()) - item.limit) > 0:
             cells = np.flatnonzero((values > 0) & ~alone)
             cells = cells[np.argsort(sizes[cells], kind="stable")]
-            enough = (
-                np.searchsorted(np.cumsum(values[cells]), demand.reached(values) - demand.limit) + 1
-            )
-            out[cells[:enough]] = True
-    return out
+            needed = np.searchsorted(np.cumsum(values[cells]), excess) + 1
+            failing[cells[:needed]] = True
+    return failing
 
 
-def _count(asked: Collection[_Demand], labels: Integers) -> tuple[Integers, dict[str, Pairs]]:
-    """The size of each cell, and its pairs with the values of each column asked for."""
-    columns = {column.name: column for demand in asked if (column := demand.column) is not None}
+def _count(limits: Collection[_Limit], labels: Integers) -> tuple[Integers, dict[str, ClassCounts]]:
+    """Return the size of each cell, and the counts of the confidential values in it."""
+    columns = {column.name: column for item in limits if (column := item.column) is not None}
     sizes = np.bincount(labels).astype(np.int64)
-    return sizes, {name: make_pairs(labels, column.codes) for name, column in columns.items()}
-
-
-def _misses(demand: _Demand, values: NDArray[Any]) -> Mask:
-    """Where the values miss the limit, as the audit would find it."""
-    out: Mask = values > demand.limit if demand.lower else values < demand.limit
-    for place in np.flatnonzero(np.abs(values - demand.limit) < _NEAR):
-        told = float(values[place]) if demand.column is None else tidy(values[place])
-        out[place] = told > demand.limit if demand.lower else told < demand.limit
-    return out
-
-
-def find_missed(published: Table, schema: Schema, limits: Mapping[str, float]) -> tuple[Check, ...]:
-    """The enforced limits that a published table misses, measured as an outsider would, on its own classes."""
-    asked = {name: limit for name, limit in limits.items() if base_of(name) in ENFORCED}
-    if not asked:
-        return ()
-    labels = auditing.class_labels(published, schema.keys)
-    sizes = np.bincount(labels).astype(np.int64)
-    needed = {column for name in asked for column in _columns_of(name, schema)}
-    columns = [
-        measure_disclosure(
-            labels,
-            in_order(column, published.columns[column.name]),
-            column.name,
-            ordered=column.kind != "nominal",
-        )
-        for column in schema.confidential
-        if column.name in needed
-    ]
-    k = Measure("k", int(sizes.min()), "records", False, "Records in the smallest class.")
-    each = (measure for column in columns for measure in column)
-    measures = {
-        measure.name: measure for measure in (k, *measure_risk(sizes), *worst_of(columns), *each)
+    counts = {
+        name: count_values(labels, column.codes, ordered=column.ordered)
+        for name, column in columns.items()
     }
-    judged = (Check(measures[name], limit) for name, limit in asked.items())
-    return tuple(item for item in judged if not item.met)
+    return sizes, counts
 
 
-def find_unkept(published: Table, schema: Schema, limits: Mapping[str, Any]) -> tuple[Check, ...]:
-    """The enforced limits of a manifest that a published table misses; what cannot be read of them is left out."""
-    own = tuple(column for column in schema.confidential if column.name in published.columns)
-    present = replace(schema, confidential=own)
+def missed_limits(
+    published: Table, schema: Schema, limits: Mapping[str, float]
+) -> tuple[Check, ...]:
+    """Return the enforced limits that a published table misses, measured on its own classes."""
+    enforced = {name: limit for name, limit in limits.items() if _is_enforced(name)}
+    if not enforced:
+        return ()
+    needed = {column for name in enforced for column in _columns_of(name, schema)}
+    confidential = tuple(column for column in schema.confidential if column.name in needed)
+    evidence = Evidence(published, published, replace(schema, confidential=confidential))
+    definitions = {(item := _definition(name)).name: item for name in enforced}
+    results = evaluate(evidence, definitions.values())
+    checks = (Check(results[name], limit) for name, limit in enforced.items())
+    return tuple(check for check in checks if not check.met)
+
+
+def missed_manifest_limits(
+    published: Table, schema: Schema, limits: Mapping[str, Any]
+) -> tuple[Check, ...]:
+    """Return the enforced limits of a manifest that a published table misses.
+
+    Limits that cannot be interpreted are ignored.
+    """
+    if not published.rows:
+        return ()
+    columns = tuple(column for column in schema.confidential if column.name in published.columns)
+    present = replace(schema, confidential=columns)
     readable = {
         name: float(limit)
         for name, limit in limits.items()
-        if type(limit) in (int, float)
-        and (_columns_of(name, present) or base_of(name) not in OF_CONFIDENTIAL)
+        if type(limit) in (int, float) and _is_measured(name, present)
     }
-    return find_missed(published, present, readable) if published.rows else ()
+    return missed_limits(published, present, readable)
 
+
+def _is_measured(name: str, schema: Schema) -> bool:
+    definition = find(name)
+    if definition is None:
+        return False
+    return definition.scope != "confidential" or bool(_columns_of(name, schema))
+
+
+# --------------------------------------------------------------------------------------- merging
 
 _CELLS_AT_A_TIME = 2048
 
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """Cells that meet what merging can mend, and in how many rounds they were merged."""
+    """Cells that meet the enforceable requirements, and the number of rounds of merging."""
 
     partition: Partition
     rounds: int = 0
@@ -353,7 +397,7 @@ class Merged:
 
 @dataclass(frozen=True, eq=False)
 class Enforced:
-    """Merged cells, in how many rounds they were, and the table that they publish, which meets the same."""
+    """Merged cells, the number of rounds, and the published table, which meets the limits too."""
 
     partition: Partition
     rounds: int
@@ -362,9 +406,9 @@ class Enforced:
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """The cells that there are now: the cell of each first one, and the sum, mass and stratum of each."""
+    """The current cells: the current cell of each initial one, and their sums, masses, strata."""
 
-    home: Integers
+    cell_of: Integers
     sums: Floats
     masses: Floats
     strata: Integers
@@ -374,148 +418,160 @@ class _Cells:
 
     @cached_property
     def alone(self) -> Mask:
-        """The cells that have their stratum to themselves, and nobody to be merged with."""
+        """The cells that are the only one of their stratum, so that they cannot be merged."""
         out: Mask = np.bincount(self.strata)[self.strata] == 1
         return out
 
 
 def enforce(
-    demands: Demands,
+    requirements: Requirements,
     partition: Partition,
     encoded: Encoded,
     schema: Schema,
     publish: Callable[[Partition], Table],
 ) -> Enforced:
-    """The partition merged as far as the requirements want it, and the table that ``publish`` makes of it.
+    """Merge cells until the table that ``publish`` makes of them meets the requirements.
 
-    Cells that publish the same are one class of that table. Where such a class breaks a requirement that its cells
-    meet, as ``delta_disclosure`` allows, they are merged and the work goes on.
+    Cells that publish the same values form one class of the table. If such a class misses a limit
+    that its cells meet, which ``delta_disclosure`` allows, the cells are merged and merging
+    continues.
 
     Raises
     ------
     RequirementError
-        What is required cannot be met by merging.
+        Merging cannot meet the requirements.
     """
-    merged, rounds = merge_cells(demands, partition, encoded), 0
+    merged = merge_cells(requirements, partition, encoded)
+    rounds = 0
     while True:
         rounds += merged.rounds
         published = publish(merged.partition)
-        missed = find_missed(published, schema, demands.limits)
+        missed = missed_limits(published, schema, requirements.limits)
         if not missed:
             return Enforced(merged.partition, rounds, published)
-        classes = auditing.class_labels(published, schema.keys)
+        classes = class_labels(published, schema.keys)
         if len(np.unique(classes)) >= len(merged.partition):
             raise RequirementError(
-                f"{' '.join(map(str, missed))} Nothing was released; please report this as a defect."
+                f"{' '.join(map(str, missed))} Nothing was released. This is a bug in microcell; "
+                "please report it.",
+                code="guarantee.requirement_not_met",
+                measures=[check.measure.name for check in missed],
             )
-        merged = merge_cells(demands, merged.partition, encoded, alike=classes)
+        merged = merge_cells(requirements, merged.partition, encoded, together=classes)
 
 
 def merge_cells(
-    demands: Demands, partition: Partition, encoded: Encoded, alike: Integers | None = None
+    requirements: Requirements,
+    partition: Partition,
+    encoded: Encoded,
+    together: Integers | None = None,
 ) -> Merged:
-    """The partition with cells merged until each requirement that can be enforced is met; itself if it meets them.
+    """Merge cells until every enforceable requirement is met.
 
-    In rounds: each cell that breaks a requirement asks for the neighbour in its stratum with the least Ward cost
-    v w / (v + w) d^2 (v and w their records, or weights; d between their centroids); of equals, for the next by number.
-    Mergers are made from the cheapest to the dearest, of equals the lower cell's first, each cell once a round.
-    Limits on homogeneous classes and their records are met by merging the smallest of these. Time O(n log n + b G m) a
-    round at worst, b of G cells breaking a requirement.
+    In each round, every cell that misses a limit proposes to merge with the neighbour in its
+    stratum that has the lowest Ward cost v w / (v + w) d^2 (v and w the numbers of records or the
+    weights of the two cells, d the distance of their centroids); ties go to the next cell by
+    number. Merges are made in the order of their cost, ties by the lower cell, each cell at most
+    once per round. Limits on homogeneous classes and their records are met by merging the smallest
+    of these classes. Time O(n log n + b G m) per round at worst, with b of G cells missing a limit.
 
     Parameters
     ----------
-    alike
+    together
         A number for each record; cells that share one are merged first.
 
     Raises
     ------
     RequirementError
-        A cell breaks a requirement and has no neighbour left.
+        A cell misses a limit and has no neighbour left.
     """
-    if not demands.enforced:
+    if not requirements.enforced:
         return Merged(partition)
-    cells = _start(partition, encoded, demands.strata, alike)
+    cells = _initial_cells(partition, encoded, requirements.strata, together)
     rounds = most = 0
     while True:
-        labels = cells.home[partition.labels]
-        asking = np.flatnonzero(find_broken(demands, labels, cells.alone) & ~cells.alone)
-        most = max(most, len(asking))
-        progress.report("merging cells", most - len(asking), most)
-        if not len(asking):
+        labels = cells.cell_of[partition.labels]
+        failing = np.flatnonzero(_failing_cells(requirements, labels, cells.alone) & ~cells.alone)
+        most = max(most, len(failing))
+        progress.report("merging cells", most - len(failing), most)
+        if not len(failing):
             break
-        cells, rounds = _join(cells, np.array(list(_choose(cells, asking)))), rounds + 1
-    check_met(demands, labels)
+        cells = _join(cells, np.array(list(_choose_merges(cells, failing))))
+        rounds += 1
+    _check_met(requirements, labels)
     if len(cells) == len(partition):
         return Merged(partition)
-    told = ", then merged to meet requirements"
-    reason = partition.reason.removesuffix(told) + told
+    suffix = ", then merged to meet requirements"
+    reason = partition.reason.removesuffix(suffix) + suffix
     return Merged(Partition(labels, partition.k, method=partition.method, reason=reason), rounds)
 
 
-def _start(
-    partition: Partition, encoded: Encoded, strata: Integers, alike: Integers | None
+def _initial_cells(
+    partition: Partition, encoded: Encoded, strata: Integers, together: Integers | None
 ) -> _Cells:
-    home = _shared(partition, alike)
-    labels = home[partition.labels]
-    weights = np.ones(len(labels)) if encoded.weights is None else _scaled(encoded.weights)
-    points = _scaled(encoded.matrix)
-    sums = np.empty((int(home.max()) + 1, points.shape[1]))
+    cell_of = _merge_equal(partition, together)
+    labels = cell_of[partition.labels]
+    weights = np.ones(len(labels)) if encoded.weights is None else _scale_down(encoded.weights)
+    points = _scale_down(encoded.matrix)
+    sums = np.empty((int(cell_of.max()) + 1, points.shape[1]))
     for j in range(points.shape[1]):
         sums[:, j] = np.bincount(labels, weights=weights * points[:, j])
-    where = np.empty(len(sums), dtype=np.int64)
-    where[labels] = strata
-    return _Cells(home, sums, np.bincount(labels, weights=weights).astype(np.float64), where)
+    stratum = np.empty(len(sums), dtype=np.int64)
+    stratum[labels] = strata
+    masses = np.bincount(labels, weights=weights).astype(np.float64)
+    return _Cells(cell_of, sums, masses, stratum)
 
 
-def _scaled(numbers: Floats) -> Floats:
-    """The numbers up to 1, as costs need their squares; by a power of two, which changes no digit."""
+def _scale_down(numbers: Floats) -> Floats:
+    """Scale to at most 1 by a power of two, which is exact, so that squares do not overflow."""
     return np.ldexp(numbers, -int(np.frexp(np.abs(numbers).max(initial=0.0))[1]))
 
 
-def _shared(partition: Partition, alike: Integers | None) -> Integers:
-    """The cell that each cell begins in: its own, or the one it shares with those that are alike."""
+def _merge_equal(partition: Partition, together: Integers | None) -> Integers:
+    """Return the cell that each cell starts in: its own, or one shared through ``together``."""
     count = len(partition)
-    if alike is None:
+    if together is None:
         return np.arange(count)
-    lowest = np.full(int(alike.max()) + 1, count)
-    np.minimum.at(lowest, alike, partition.labels)
+    lowest = np.full(int(together.max()) + 1, count)
+    np.minimum.at(lowest, together, partition.labels)
     first = np.empty(count, dtype=np.int64)
-    first[partition.labels] = lowest[alike]
+    first[partition.labels] = lowest[together]
     return np.unique(first, return_inverse=True)[1].astype(np.int64)
 
 
-def _choose(cells: _Cells, asking: Integers) -> Iterator[tuple[int, int]]:
-    """The mergers of a round, the lower cell of each first."""
+def _choose_merges(cells: _Cells, failing: Integers) -> Iterator[tuple[int, int]]:
+    """Yield the merges of a round as (lower cell, higher cell)."""
     layout = lay_out_cells(cells.sums / cells.masses[:, np.newaxis], cells.masses, cells.strata)
-    partners, costs = np.empty(len(asking), dtype=np.int64), np.empty(len(asking))
-    _search(layout, asking, partners, costs)
+    partners = np.empty(len(failing), dtype=np.int64)
+    costs = np.empty(len(failing))
+    _find_partners(layout, failing, partners, costs)
     taken = np.zeros(len(cells), dtype=np.bool_)
-    for place in np.lexsort((asking, costs)).tolist():
-        one, other = int(asking[place]), int(partners[place])
-        if not (taken[one] or taken[other]):
-            taken[one] = taken[other] = True
-            yield min(one, other), max(one, other)
+    for place in np.lexsort((failing, costs)).tolist():
+        cell, partner = int(failing[place]), int(partners[place])
+        if not (taken[cell] or taken[partner]):
+            taken[cell] = taken[partner] = True
+            yield min(cell, partner), max(cell, partner)
 
 
-def _search(layout: Layout, asking: Integers, partners: Integers, costs: Floats) -> None:
-    """Find the cheapest neighbours, on several threads (OUT: ``partners``, ``costs``); each answer is its own."""
+def _find_partners(layout: Layout, failing: Integers, partners: Integers, costs: Floats) -> None:
+    """Find the cheapest neighbours on several threads, writing to ``partners`` and ``costs``."""
 
-    def find(first: int) -> None:
+    def find_block(first: int) -> None:
         part = slice(first, first + _CELLS_AT_A_TIME)
-        find_cheapest(layout, asking[part], partners[part], costs[part])
+        find_cheapest(layout, failing[part], partners[part], costs[part])
 
-    find(0)  # in this thread, so that who listens hears of the compiling
+    find_block(0)  # in this thread, so that its listeners hear of a compilation
     with ThreadPoolExecutor(thread_count()) as pool:
-        list(pool.map(find, range(_CELLS_AT_A_TIME, len(asking), _CELLS_AT_A_TIME)))
+        list(pool.map(find_block, range(_CELLS_AT_A_TIME, len(failing), _CELLS_AT_A_TIME)))
 
 
-def _join(cells: _Cells, mergers: Integers) -> _Cells:
-    """The cells after the mergers, numbered anew in their order, a merged one at the place of its lower."""
-    low, high = mergers.T
+def _join(cells: _Cells, merges: Integers) -> _Cells:
+    """Merge cells and renumber them in order; a merged cell takes the place of its lower part."""
+    low, high = merges.T
     root = np.arange(len(cells))
     root[high] = low
     kept, numbers = np.unique(root, return_inverse=True)
     sums, masses = cells.sums.copy(), cells.masses.copy()
     sums[low] += sums[high]
     masses[low] += masses[high]
-    return _Cells(numbers[cells.home], sums[kept], masses[kept], cells.strata[kept])
+    return _Cells(numbers[cells.cell_of], sums[kept], masses[kept], cells.strata[kept])

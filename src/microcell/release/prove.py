@@ -7,6 +7,7 @@ import numpy as np
 
 from microcell import auditing
 from microcell.errors import GuaranteeError, RequirementError
+from microcell.measures.pairs import ColumnPairs
 from microcell.model import Integers, Schema, Table
 from microcell.model.manifest import BlocksSection
 from microcell.release import enforce
@@ -57,7 +58,7 @@ def prove(
     """
     _check_shape(published, schema, n_rows)
     sizes = _check_classes(published, schema.keys, k, "")
-    missed = enforce.find_missed(published, schema, limits or {})
+    missed = enforce.missed_limits(published, schema, limits or {})
     if missed:
         raise RequirementError(
             f"The finished table does not meet a requirement: {' '.join(map(str, missed))} "
@@ -127,5 +128,5 @@ def check_audited_limits(prepared: Prepared, published: Table, limits: Mapping[s
 
 def measure_information_loss(table: Table, published: Table, schema: Schema) -> float:
     """Return the information loss of a published table whose rows are in the original order."""
-    losses = auditing.distort_columns(table, published, schema, pairs=np.arange(table.rows))
-    return auditing.average(losses)
+    losses = auditing.column_losses(ColumnPairs(table, published, schema, np.arange(table.rows)))
+    return auditing.information_loss(losses)

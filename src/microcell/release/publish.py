@@ -21,10 +21,10 @@ import numpy as np
 
 from microcell import auditing, progress, tables
 from microcell._atomic import Staging, check_target
+from microcell._display import count, html_card, short_repr
 from microcell.cells import Cells
 from microcell.errors import OptionError, TableError
 from microcell.model import Audit, Integers, Partition, Schema, Table
-from microcell.model._display import count, html_card, short_repr
 from microcell.model.manifest import Manifest
 from microcell.release.manifest import describe_table, manifest_path
 from microcell.release.prove import prove

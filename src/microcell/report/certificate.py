@@ -1,343 +1,225 @@
-"""The certificate: one A4 page of text, to sign."""
+"""The certificate: one A4 page to sign, as a PDF."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache
-from io import BytesIO
-from itertools import accumulate, islice
+from datetime import UTC, datetime
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.lines import Line2D
-from matplotlib.textpath import text_to_path
+from fpdf import FPDF
+from fpdf.enums import TableBordersLayout
+from fpdf.fonts import FontFace, TTFFont
 
 from microcell.model import Audit
 from microcell.report.contents import Contents, Verdict
-from microcell.report.figures.base import EDGE, INK, style
-from microcell.report.headlines import Headline, headlines
-from microcell.report.wording import Fact, guarantee, making
+from microcell.report.headlines import headlines
+from microcell.report.provenance import provenance
+from microcell.report.wording import guarantee
 
-__all__ = ["draw_certificate"]
+__all__ = ["compose"]
 
-_WIDTH, _HEIGHT = 595.0, 842.0
-"""A4 in points."""
-_MARGIN = 54.0
-_FOOT = 118.0
-"""What is kept free at the bottom for the signature."""
 _FONT = "DejaVu Sans"
-"""It comes with matplotlib, so that the page is the same everywhere."""
-_QUIET = "#566072"
-_LEADING = 1.32
-_SCALES = (1.0, 0.94, 0.88, 0.82, 0.76, 0.7)
-"""Sizes of type, tried from the largest until the page holds all."""
-_CUTS = ((30, 30), (12, 6), (6, 4), (3, 2))
-"""Rows of the verdict, and lines of a paragraph or a cell, at most: tried in turn where no size of type helps."""
-_NAMED = 3
-"""Columns named in a guarantee that is too long."""
-_MORE = "The report names them all."
-_CLAIM = "Found by comparing the published table with its original. What rests on original values is rounded to two digits."
+"""It comes with matplotlib, so the page looks the same everywhere."""
+_MARGIN = 54.0
+_SIGNATURE_TOP = 740.0
+"""Points from the top; the rest of the page is for the signature."""
+_GREY = (86, 96, 114)
+_INK = (51, 51, 51)
+_EPOCH = datetime(1980, 1, 1, tzinfo=UTC)
+
+_LARGE_TYPE = (1.0, 0.94, 0.88, 0.82, 0.76, 0.7)
+_NAMED_COLUMNS = 3
+"""Columns named in the guarantee if not all of them fit."""
+_CLAIM = (
+    "Established by comparing the published table with the original. Results that depend on "
+    "original values are rounded to two significant digits."
+)
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """A line of text on the page; ``top`` is counted downwards from its upper edge."""
-
-    left: float
-    top: float
-    text: str
-    size: float
-    bold: bool = False
-    colour: str = INK
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Lines with the room they take, to be set below one another; ``rules`` are lines drawn across, by their top."""
-
-    pieces: tuple[_Piece, ...]
-    height: float
-    rules: tuple[float, ...] = ()
-
-    def moved(self, down: float, right: float = 0.0) -> "_Block":
-        """The block farther down, and to the right."""
-        pieces = tuple(
-            replace(item, top=item.top + down, left=item.left + right) for item in self.pieces
-        )
-        return _Block(pieces, self.height, tuple(top + down for top in self.rules))
-
-
-@dataclass(frozen=True)
-class _Type:
-    """How text is set: the scale of its size, and how much of it at most."""
+class _Fit:
+    """How large the type is, and how much text there may be."""
 
     scale: float
     rows: int
-    lines: int
+    characters: int
 
-    def paragraph(
-        self, text: str, size: float, width: float, *, bold: bool = False, colour: str = INK
-    ) -> _Block:
-        """The text in lines of at most that width; too many are cut."""
-        size *= self.scale
-        lines = list(islice(_wrapped(text, size, width, bold=bold), self.lines + 1))
-        if len(lines) > self.lines:
-            lines = [
-                *lines[: self.lines - 1],
-                _fitted(f"{lines[self.lines - 1]} …", size, width, bold=bold),
-            ]
-        step = _LEADING * size
-        pieces = (
-            _Piece(0, place * step, line, size, bold, colour) for place, line in enumerate(lines)
+    def cut(self, text: str) -> str:
+        """Shorten a text, with an ellipsis at the end."""
+        words = " ".join(text.split())
+        if len(words) <= self.characters:
+            return words
+        return f"{words[: self.characters - 1]}…"
+
+
+_FITS = (
+    *(_Fit(scale, rows=30, characters=1500) for scale in _LARGE_TYPE),
+    *(_Fit(scale, rows=12, characters=300) for scale in (0.82, 0.7)),
+    _Fit(0.7, rows=6, characters=150),
+    _Fit(0.7, rows=3, characters=70),
+)
+"""Tried in this order until everything fits on the page."""
+
+
+def compose(contents: Contents) -> bytes:
+    """Return the certificate as a PDF. Type gets smaller, and then text is cut, until it fits."""
+    for fit in _FITS:
+        with closing(_Page(contents.title, _creation_date(contents.manifest), fit)) as page:
+            _write(page, contents)
+            if page.get_y() <= _SIGNATURE_TOP or fit is _FITS[-1]:
+                page.add_signature()
+                return bytes(page.output())
+    raise AssertionError("the last fit is always used")
+
+
+def _creation_date(manifest: Any) -> datetime:
+    """The date in the manifest, so that the same release always gives the same bytes."""
+    try:
+        created = datetime.fromisoformat((manifest or {})["created"])
+    except (KeyError, TypeError, ValueError):
+        return _EPOCH
+    return created if created.tzinfo is not None else created.replace(tzinfo=UTC)
+
+
+def _write(page: "_Page", contents: Contents) -> None:
+    fit = page.fit
+    page.add_text("Audit certificate", 9, colour=_GREY)
+    page.add_text(replace(fit, characters=min(fit.characters, 160)).cut(contents.title), 19, "B")
+    page.add_rule()
+    page.add_text(_guarantee(contents.audit, fit), 12.5)
+    page.add_space(12)
+    _write_verdict(page, contents.verdict)
+    risk, utility = headlines(contents.audit).values()
+    if risk or utility:
+        page.add_heading("Risk and utility")
+        pairs = zip_longest(
+            ((item.value, item.label) for item in risk),
+            ((item.value, item.label) for item in utility),
+            fillvalue=("", ""),
         )
-        return _Block(tuple(pieces), len(lines) * step)
-
-    def gap(self, points: float) -> _Block:
-        """Room."""
-        return _Block((), points * self.scale)
-
-
-def draw_certificate(contents: Contents) -> bytes:
-    """The certificate as a PDF; the type gets smaller, and at last text is cut, for it to fit on its page."""
-    with style(), mpl.rc_context({"pdf.fonttype": 42}):
-        page = _fit(contents)
-        figure = Figure(figsize=(_WIDTH / 72, _HEIGHT / 72), facecolor="white")
-        _set(figure, page.moved(_MARGIN, _MARGIN))
-        _set(figure, _signature().moved(_HEIGHT - _FOOT, _MARGIN))
-        buffer = BytesIO()
-        metadata: Any = {
-            "Title": contents.title,
-            "Creator": None,
-            "Producer": None,
-            "CreationDate": None,
-        }
-        figure.savefig(buffer, format="pdf", metadata=metadata)
-    return buffer.getvalue()
+        page.add_table([(*left, *right) for left, right in pairs], (14, 36, 14, 36), bold=(0, 2))
+    facts = provenance(contents.manifest)
+    if facts:
+        page.add_heading("How the release was created")
+        page.add_table([(fact.label, fact.text) for fact in facts], (30, 70))
 
 
-def _fit(contents: Contents) -> _Block:
-    """The page in the largest type that it holds; the last cut has so few lines that they always fit."""
-    for rows, lines in _CUTS:
-        for scale in _SCALES:
-            page = _lay_out(contents, _Type(scale, rows, lines))
-            if page.height <= _HEIGHT - _MARGIN - _FOOT:
-                return page
-    return page
-
-
-def _lay_out(contents: Contents, kind: _Type) -> _Block:
-    width = _WIDTH - 2 * _MARGIN
-    title = replace(kind, lines=min(kind.lines, 3)).paragraph(contents.title, 19, width, bold=True)
-    return _stacked(
-        [
-            kind.paragraph("Certificate of an audit", 9, width, colour=_QUIET),
-            title,
-            kind.gap(8),
-            _ruled(),
-            kind.gap(8),
-            _sentence(kind, contents.audit, width),
-            kind.gap(14),
-            *_headed(kind, "Verdict", [*_verdict(kind, contents.verdict, width)]),
-            kind.gap(6),
-            *_sides(kind, contents, width),
-            *_headed(kind, "How it was made", [_facts(kind, making(contents.manifest), width)]),
-        ]
-    )
-
-
-def _sentence(kind: _Type, audit: Audit, width: float) -> _Block:
-    """The guarantee; where it would be cut, with the first columns and how many there are, so that it stays whole."""
-    keys = audit.keys
-    few = replace(audit, keys=(*keys[:_NAMED], f"{len(keys) - _NAMED:,} more columns"))
-    whole = replace(kind, lines=kind.lines + 1).paragraph(guarantee(audit), 12.5, width)
-    if len(whole.pieces) <= kind.lines or len(keys) <= _NAMED + 1:
-        return kind.paragraph(guarantee(audit), 12.5, width)
-    return kind.paragraph(guarantee(few), 12.5, width)
-
-
-def _headed(kind: _Type, heading: str, blocks: Sequence[_Block]) -> Iterator[_Block]:
-    if any(block.pieces for block in blocks):
-        yield kind.paragraph(heading, 11, _WIDTH, bold=True)
-        yield _ruled()
-        yield kind.gap(4)
-        yield from blocks
-        yield kind.gap(6)
-
-
-def _verdict(kind: _Type, verdict: Verdict, width: float) -> Iterator[_Block]:
-    """The sentence, and a row a requirement: those missed first where not all can be shown."""
-    rows = verdict.rows
-    yield kind.paragraph(verdict.sentence, 10, width, bold=True)
-    yield kind.gap(3)
-    shown = sorted(rows, key=lambda item: item.met)[: kind.rows] if len(rows) > kind.rows else rows
-    shares = (0.04, 0.38, 0.22, 0.14, 0.22)
-    if rows:
-        yield _row(
-            kind,
-            ("", "Measure", "Required", "Found", "Verdict"),
-            shares,
-            width,
-            size=8,
-            colour=_QUIET,
-        )
-    for item in shown:
-        cells = (item.sign, item.label, item.required, item.found, item.words)
-        yield _row(kind, cells, shares, width, bold=not item.met)
+def _write_verdict(page: "_Page", verdict: Verdict) -> None:
+    page.add_heading("Verdict")
+    page.add_text(verdict.sentence, 10, "B")
+    rows, most = verdict.rows, page.fit.rows
+    # Requirements that are not met come first if not all can be shown.
+    shown = rows if len(rows) <= most else sorted(rows, key=lambda item: item.met)[:most]
+    if shown:
+        headings = ("", "Measure", "Required", "Value", "Result")
+        cells = [(item.sign, item.label, item.required, item.value, item.outcome) for item in shown]
+        page.add_table(cells, (5, 35, 18, 14, 28), headings=headings)
     if len(shown) < len(rows):
-        yield kind.paragraph(
-            f"{len(rows) - len(shown)} more requirements. {_MORE}", 9, width, colour=_QUIET
-        )
-    if verdict.clean:
-        yield kind.paragraph(verdict.clean, 9, width, colour=_QUIET)
+        n_others = len(rows) - len(shown)
+        page.add_text(f"{n_others} more requirements are listed in the report.", 9, colour=_GREY)
+    if verdict.basic_sentence:
+        page.add_text(verdict.basic_sentence, 9, colour=_GREY)
+    page.add_space(6)
 
 
-def _sides(kind: _Type, contents: Contents, width: float) -> Iterator[_Block]:
-    """Risk to the left, utility to the right."""
-    half = (width - 20) / 2
-    told = headlines(contents.audit)
-    left, right = (
-        _stacked([*_headed(kind, side, [_headline(kind, item, half) for item in items])])
-        for side, items in told.items()
-    )
-    if left.pieces or right.pieces:
-        yield _beside([left, right.moved(0, half + 20)])
-        yield kind.gap(8)
+def _guarantee(audit: Audit, fit: _Fit) -> str:
+    """The guarantee; if it is too long, with the number of columns instead of all their names."""
+    sentence = guarantee(audit)
+    n_others = len(audit.keys) - _NAMED_COLUMNS
+    if len(sentence) <= fit.characters or n_others < 2:
+        return fit.cut(sentence)
+    keys = (*map(fit.cut, audit.keys[:_NAMED_COLUMNS]), f"{n_others:,} more columns")
+    return guarantee(replace(audit, keys=keys))
 
 
-def _headline(kind: _Type, item: Headline, width: float) -> _Block:
-    return _row(kind, (item.amount, item.label), (0.36, 0.64), width, first_bold=True)
+class _Page(FPDF):
+    """An A4 page with the few elements that the certificate needs."""
 
+    def __init__(self, title: str, created: datetime, fit: _Fit) -> None:
+        super().__init__(unit="pt", format="A4")
+        self.fit = fit
+        fonts = Path(mpl.get_data_path()) / "fonts" / "ttf"
+        self.add_font(_FONT, "", fonts / "DejaVuSans.ttf")
+        self.add_font(_FONT, "B", fonts / "DejaVuSans-Bold.ttf")
+        self._typefaces = [font for font in self.fonts.values() if isinstance(font, TTFFont)]
+        self._glyphs = set.intersection(*(set(font.cmap) for font in self._typefaces))
+        self.set_creation_date(created)
+        self.set_title(title)
+        self.set_margin(_MARGIN)
+        self.set_auto_page_break(auto=False)
+        self.add_page()
 
-def _facts(kind: _Type, facts: Sequence[Fact], width: float) -> _Block:
-    return _stacked(
-        [_row(kind, (fact.label, fact.text), (0.3, 0.7), width, size=9) for fact in facts]
-    )
+    def close(self) -> None:
+        """Close the font files."""
+        for font in self._typefaces:
+            font.close()
 
-
-def _row(
-    kind: _Type,
-    cells: Sequence[str],
-    shares: Sequence[float],
-    width: float,
-    *,
-    size: float = 9.5,
-    bold: bool = False,
-    first_bold: bool = False,
-    colour: str = INK,
-) -> _Block:
-    """Cells beside one another, each wrapped in its share of the width."""
-    left, blocks = 0.0, []
-    for place, (cell, share) in enumerate(zip(cells, shares, strict=True)):
-        heavy = bold or (first_bold and place == 0)
-        blocks.append(
-            kind.paragraph(cell, size, share * width - 6, bold=heavy, colour=colour).moved(0, left)
-        )
-        left += share * width
-    return _stacked([_beside(blocks), kind.gap(2)])
-
-
-def _signature() -> _Block:
-    kind, width = _Type(1.0, 1, 3), _WIDTH - 2 * _MARGIN
-    labels = _row(
-        kind,
-        ("Name and function", "Place and date", "Signature"),
-        (0.36, 0.28, 0.36),
-        width,
-        size=8,
-    )
-    return _stacked(
-        [
-            kind.gap(34),
-            _ruled(),
-            labels,
-            kind.gap(6),
-            kind.paragraph(_CLAIM, 7.5, width, colour=_QUIET),
-        ]
-    )
-
-
-def _ruled() -> _Block:
-    return _Block((), 3.0, (0.0,))
-
-
-def _stacked(blocks: Sequence[_Block]) -> _Block:
-    tops = accumulate((block.height for block in blocks), initial=0.0)
-    placed = [block.moved(top) for block, top in zip(blocks, tops, strict=False)]
-    return replace(_beside(placed), height=sum(block.height for block in blocks))
-
-
-def _beside(blocks: Sequence[_Block]) -> _Block:
-    pieces = tuple(piece for block in blocks for piece in block.pieces)
-    rules = tuple(top for block in blocks for top in block.rules)
-    return _Block(pieces, max((block.height for block in blocks), default=0.0), rules)
-
-
-def _set(figure: Figure, block: _Block) -> None:
-    for top in dict.fromkeys(block.rules):
-        height = 1 - top / _HEIGHT
-        ends = [_MARGIN / _WIDTH, 1 - _MARGIN / _WIDTH]
-        figure.add_artist(Line2D(ends, [height, height], color=EDGE, linewidth=0.6))
-    for item in block.pieces:
-        figure.text(
-            item.left / _WIDTH,
-            1 - item.top / _HEIGHT,
-            item.text,
-            fontsize=item.size,
-            fontweight="bold" if item.bold else "normal",
-            fontfamily=_FONT,
-            color=item.colour,
-            va="top",
+    def add_text(
+        self, text: str, size: float, style: Any = "", colour: tuple[int, int, int] = _INK
+    ) -> None:
+        """Add a paragraph over the whole width."""
+        size *= self.fit.scale
+        self.set_font(_FONT, style, size)
+        self.set_text_color(*colour)
+        self.multi_cell(
+            0, 1.32 * size, self._printable(text), align="L", new_x="LMARGIN", new_y="NEXT"
         )
 
+    def _printable(self, text: str) -> str:
+        """Replace characters that the font does not have by a box."""
+        return "".join(character if ord(character) in self._glyphs else "□" for character in text)
 
-def _wrapped(text: str, size: float, width: float, *, bold: bool) -> Iterator[str]:
-    """The text in lines; a word that is too long for one is broken."""
-    line = ""
-    for word in text.split():
-        rest = word
-        together = f"{line} {rest}".strip()
-        if _wide(together, size, bold=bold) <= width:
-            line = together
-            continue
-        if line:
-            yield line
-        while _wide(rest, size, bold=bold) > width and len(rest) > 1:
-            fits = _count(rest, lambda part: _wide(part, size, bold=bold) <= width)
-            yield rest[:fits]
-            rest = rest[fits:]
-        line = rest
-    if line:
-        yield line
+    def add_heading(self, text: str) -> None:
+        """Add a section heading."""
+        self.add_text(text, 11, "B")
+        self.add_rule()
 
+    def add_rule(self) -> None:
+        """Add a horizontal line."""
+        self.set_draw_color(139, 149, 163)
+        self.set_line_width(0.6)
+        self.line(self.l_margin, self.get_y() + 2, self.w - self.r_margin, self.get_y() + 2)
+        self.add_space(6)
 
-def _fitted(text: str, size: float, width: float, *, bold: bool) -> str:
-    """The text, or its beginning and an ellipsis."""
-    if _wide(text, size, bold=bold) <= width:
-        return text
-    return f"{text[: _count(text, lambda part: _wide(f'{part}…', size, bold=bold) <= width)]}…"
+    def add_space(self, points: float) -> None:
+        """Add vertical space."""
+        self.set_y(self.get_y() + points * self.fit.scale)
 
+    def add_table(
+        self,
+        rows: Iterable[Sequence[str]],
+        widths: tuple[int, ...],
+        *,
+        headings: Sequence[str] = (),
+        bold: tuple[int, ...] = (),
+    ) -> None:
+        """Add rows with these relative column widths; text that does not fit is wrapped."""
+        size = 9 * self.fit.scale
+        self.set_font(_FONT, "", size)
+        self.set_text_color(*_INK)
+        with self.table(
+            col_widths=widths,
+            borders_layout=TableBordersLayout.NONE,
+            first_row_as_headings=bool(headings),
+            headings_style=FontFace(emphasis="", color=_GREY),
+            line_height=1.32 * size,
+            padding=(0, 4, 2, 0),
+            text_align="LEFT",
+        ) as table:
+            for cells in (*([headings] if headings else []), *rows):
+                row = table.row()
+                for place, cell in enumerate(cells):
+                    style = FontFace(emphasis="B") if place in bold else None
+                    row.cell(self._printable(self.fit.cut(cell)), style=style)
+        self.add_space(6)
 
-def _count(text: str, fits: Callable[[str], bool]) -> int:
-    """How many of the first characters fit, at least one; widths grow with the text."""
-    low, high = 1, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(text[:middle]) else (low, middle - 1)
-    return low
-
-
-def _wide(text: str, size: float, *, bold: bool) -> float:
-    """How wide the text is, in points: the sum of its characters, which kerning may only bring nearer together."""
-    return size * sum(_advance(character, bold=bold) for character in text)
-
-
-@cache
-def _advance(character: str, *, bold: bool) -> float:
-    """How far a character moves the pen, in its size: what it adds between two others."""
-    font = FontProperties(family=_FONT, weight="bold" if bold else "normal", size=100)
-    both, alone = (
-        text_to_path.get_text_width_height_descent(t, font, ismath=False)
-        for t in (f"|{character}|", "||")
-    )
-    return float(both[0] - alone[0]) / 100
+    def add_signature(self) -> None:
+        """Add the fields to sign at the bottom of the page."""
+        self.fit = _Fit(1.0, rows=1, characters=300)
+        self.set_y(_SIGNATURE_TOP + 30)
+        self.add_rule()
+        self.add_table([("Name and function", "Place and date", "Signature")], (36, 28, 36))
+        self.add_text(_CLAIM, 7.5, colour=_GREY)

@@ -1,4 +1,4 @@
-"""What every form of a report tells, gathered once: trimmed to its readers, with the verdict."""
+"""What every format of a report contains: the audit trimmed to its audience, and the verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 
 from microcell.errors import OptionError
-from microcell.measures.glossary import GLOSSARY, base_of, label_of
+from microcell.measures.registry import base_name, label, measures
 from microcell.model import Audit, Check, Correlations, Integers, Measure
-from microcell.report.wording import Fact, amount, counted, listing
+from microcell.report.wording import Fact, counted, format_limit, format_value, join_words
 
 __all__ = [
     "AUDIENCES",
     "Contents",
     "Finding",
     "Verdict",
-    "check_audience",
     "gather",
-    "homogeneous",
-    "reach",
+    "homogeneous_classes",
+    "reach_verdict",
     "tally",
     "trim_audit",
     "trim_manifest",
@@ -28,13 +27,17 @@ __all__ = [
 
 AUDIENCES = ("internal", "public")
 
-_DIGITS, _DECIMALS = 2, 3
-"""Digits, and decimals at most, that the public sees of what rests on original values.
+# ------------------------------------------------------------------------------ what is public
 
-Digits alone would not do: two digits of a change of 0.0000012 tell an original mean to eight digits.
+_DIGITS = 2
+_DECIMALS = 3
+"""Precision of public values that depend on the original data.
+
+Significant digits alone would not protect: two digits of a change of 0.0000012 determine an
+original mean to eight digits.
 """
 
-_ENTRIES: Mapping[str, tuple[str, ...] | None] = {
+_PUBLIC_ENTRIES: Mapping[str, tuple[str, ...] | None] = {
     "manifest_version": None,
     "microcell": None,
     "created": None,
@@ -46,31 +49,27 @@ _ENTRIES: Mapping[str, tuple[str, ...] | None] = {
     "blocks": ("k", "jointly_k_anonymous"),
     "output": ("rows", "columns", "sha256", "sha256_of"),
 }
-"""What the public is told of a manifest: single entries, or the named ones of a part."""
+"""Entries of a manifest that may be public: whole, or only the named parts of a section."""
 
-_COLUMN = ("role", "kind", "publish")
-_REMOVED = ("identifier", "drop")
-_UNKNOWN = "The internal report says what this is."
-
-
-def check_audience(audience: str) -> None:
-    """Refuse an audience that is none."""
-    if audience not in AUDIENCES:
-        raise OptionError(f"No audience {audience!r}; choose one of {', '.join(AUDIENCES)}.")
+_PUBLIC_COLUMN_ENTRIES = ("role", "kind", "publish")
+_REMOVED_ROLES = ("identifier", "drop")
+_UNDECLARED = "Explained in the internal report."
 
 
 def trim_audit(audit: Audit) -> Audit:
-    """What the public may know of the audit: the release's own measures, and two digits of what rests on originals.
+    """Return what the public may know of an audit.
+
+    Measures that depend only on the published table stay exact; others are rounded to two
+    significant digits and three decimals. Notes and figures of original values are removed.
 
     Examples
     --------
-    >>> from microcell.model import Measure
-    >>> lost = Measure("distortion", 0.123456, "share", True, "Information lost.")
-    >>> audit = Audit(("age",), 9, 9, {"distortion": lost}, np.array([3, 3, 3]), notes=("Row 7 was odd.",))
+    >>> loss = Measure("distortion", 0.123456, "share", True, "Information loss.")
+    >>> audit = Audit(("age",), 9, 9, {"distortion": loss}, np.array([3, 3, 3]), notes=("A note.",))
     >>> trim_audit(audit)["distortion"], trim_audit(audit).notes
     (0.12, ())
     """
-    known = audit.linkage_by_known
+    shares, correlations = audit.linkage_by_known, audit.correlations
     return replace(
         audit,
         measures={name: _trim_measure(measure) for name, measure in audit.measures.items()},
@@ -78,25 +77,28 @@ def trim_audit(audit: Audit) -> Audit:
         comparisons=(),
         projection=None,
         quantiles=(),
-        correlations=None if audit.correlations is None else _trim_correlations(audit.correlations),
+        correlations=None if correlations is None else _trim_correlations(correlations),
         linkage_by_known=None
-        if known is None
-        else np.array([_shorten(share) for share in known.tolist()]),
+        if shares is None
+        else np.array([_round(share) for share in shares.tolist()]),
     )
 
 
 def trim_manifest(manifest: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What the public may know of the manifest: no seed, no digest of the original, no column that is not published.
+    """Return what the public may know of a manifest.
+
+    The random seed, the digest of the original and the columns that were removed stay internal.
 
     Examples
     --------
-    >>> trim_manifest({"k": 5, "seed": 7, "input": {"sha256": "0f"}, "columns": {"name": {"role": "identifier"}}})
+    >>> columns = {"name": {"role": "identifier"}}
+    >>> trim_manifest({"k": 5, "seed": 7, "input": {"sha256": "0f"}, "columns": columns})
     {'k': 5, 'columns': {}}
     """
     if manifest is None:
         return None
     trimmed: dict[str, Any] = {}
-    for name, parts in _ENTRIES.items():
+    for name, parts in _PUBLIC_ENTRIES.items():
         value = manifest.get(name)
         if parts is None and isinstance(value, (str, int)):
             trimmed[name] = value
@@ -105,46 +107,49 @@ def trim_manifest(manifest: Mapping[str, Any] | None) -> dict[str, Any] | None:
     columns = manifest.get("columns")
     if isinstance(columns, Mapping):
         trimmed["columns"] = {
-            name: _pick(facts, _COLUMN)
-            for name, facts in columns.items()
-            if isinstance(facts, Mapping) and facts.get("role") not in _REMOVED
+            name: _pick(column, _PUBLIC_COLUMN_ENTRIES)
+            for name, column in columns.items()
+            if isinstance(column, Mapping) and column.get("role") not in _REMOVED_ROLES
         }
     return trimmed
 
 
-def _pick(part: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: part[name] for name in names if isinstance(part.get(name), (str, int))}
+def _pick(section: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: section[name] for name in names if isinstance(section.get(name), (str, int))}
 
 
 def _trim_measure(measure: Measure) -> Measure:
-    entry = GLOSSARY.get(base_of(measure.name))
-    if entry is not None and entry.exact:
+    definition = measures().get(base_name(measure.name))
+    if definition is not None and definition.exact:
         return measure
-    interval = measure.interval and (_shorten(measure.interval[0]), _shorten(measure.interval[1]))
-    # The sentence of a measure may tell more than its number; that of the glossary tells of no table.
-    column = measure.name.partition(".")[2]
-    meaning = (
-        _UNKNOWN
-        if entry is None
-        else f"The same, of {column} alone."
-        if column
-        else entry.definition
-    )
-    return replace(measure, value=_shorten(measure.value), interval=interval, meaning=meaning)
+    interval = measure.interval and (_round(measure.interval[0]), _round(measure.interval[1]))
+    # The meaning of a computed measure may contain details; the declared one never does.
+    if definition is None:
+        meaning = _UNDECLARED
+    elif measure.name == definition.name:
+        meaning = definition.meaning
+    else:
+        meaning = f"{label(measure.name)}."
+    return replace(measure, value=_round(measure.value), interval=interval, meaning=meaning)
 
 
-def _trim_correlations(found: Correlations) -> Correlations:
-    # Adding 0 makes -0 a 0.
-    return replace(found, before=found.before.round(2) + 0.0, after=found.after.round(2) + 0.0)
+def _trim_correlations(correlations: Correlations) -> Correlations:
+    # Adding 0 turns -0 into 0.
+    before = correlations.before.round(2) + 0.0
+    after = correlations.after.round(2) + 0.0
+    return replace(correlations, before=before, after=after)
 
 
-def _shorten(value: float) -> float:
+def _round(value: float) -> float:
     return float(f"{round(value, _DECIMALS):.{_DIGITS}g}") + 0.0 if isfinite(value) else value
+
+
+# ------------------------------------------------------------------------------ the verdict
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A requirement: of which measure, what is asked for, what was found, and if that will do."""
+    """A requirement or basic check: the measure as shown, its limit, and whether it is met."""
 
     measure: Measure
     limit: float
@@ -152,111 +157,115 @@ class Finding:
 
     @property
     def label(self) -> str:
-        """The measure's name for people."""
-        return label_of(self.measure.name)
+        """Label of the measure."""
+        return label(self.measure.name)
 
     @property
     def bound(self) -> str:
-        """The side of the limit: "at most" or "at least"."""
+        """Direction of the limit: "at most" or "at least"."""
         return "at most" if self.measure.lower_is_better else "at least"
 
     @property
     def required(self) -> str:
-        """What is asked for: "at least 5"."""
-        return f"{self.bound} {_number(self.limit)}"
+        """The limit in words, such as "at least 5"."""
+        return f"{self.bound} {format_limit(self.measure, self.limit)}"
 
     @property
-    def found(self) -> str:
-        """What was found."""
-        return amount(self.measure)
+    def value(self) -> str:
+        """The value of the measure."""
+        return format_value(self.measure)
 
     @property
     def sign(self) -> str:
-        """A mark that is told apart without colour."""
+        """A mark that does not depend on colour."""
         return "✓" if self.met else "✗"
 
     @property
-    def words(self) -> str:
-        """Met or missed, and by how much."""
+    def outcome(self) -> str:
+        """Whether the limit is met, and by how much."""
         gap = abs(self.measure.value - self.limit)
-        # What is shown may be rounded, and so lie on the other side of the limit.
+        # The shown value may be rounded, and so lie on the other side of the limit.
         if not gap or self.measure.meets(self.limit) != self.met:
-            return "met, just" if self.met else "missed, by less than is shown"
-        return f"met, {_number(gap)} to spare" if self.met else f"missed by {_number(gap)}"
+            return "met (exactly at the limit)" if self.met else "not met (by a narrow margin)"
+        margin = format_limit(self.measure, gap)
+        if margin.endswith(" %"):
+            margin = f"{margin.removesuffix(' %')} percentage points"
+        return f"met by {margin}" if self.met else f"missed by {margin}"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was asked for, and what must be 0 in any case."""
+    """The requirements, and the basic checks that every release has to pass."""
 
-    asked: tuple[Finding, ...]
-    standing: tuple[Finding, ...]
+    requirements: tuple[Finding, ...]
+    basic_checks: tuple[Finding, ...]
 
     @property
     def met(self) -> bool:
-        """True if nothing is missed."""
-        return all(item.met for item in (*self.asked, *self.standing))
+        """True if every requirement and basic check is met."""
+        return all(item.met for item in (*self.requirements, *self.basic_checks))
 
     @property
     def rows(self) -> tuple[Finding, ...]:
-        """What a table shows: what was asked for, and what should be 0 and is not."""
-        return (*self.asked, *(item for item in self.standing if not item.met))
+        """What a table shows: all requirements, and the basic checks that failed."""
+        return (*self.requirements, *(item for item in self.basic_checks if not item.met))
 
     @property
     def sentence(self) -> str:
         """The verdict in a sentence."""
-        missed = sum(not item.met for item in self.rows)
-        if missed:
-            return f"{missed} of {counted(len(self.rows), 'requirement')} {'is' if missed == 1 else 'are'} missed."
-        if not self.asked:
-            return "No requirement was given."
-        few = {1: "The requirement is met.", 2: "Both requirements are met."}
-        return few.get(len(self.asked), f"All {len(self.asked)} requirements are met.")
+        count, n_missed = len(self.rows), sum(not item.met for item in self.rows)
+        if not count:
+            return "No requirements were set."
+        if n_missed == 0:
+            every = {1: "The requirement is met.", 2: "Both requirements are met."}
+            return every.get(count, f"All {count} requirements are met.")
+        if n_missed == count:
+            none = {1: "The requirement is not met.", 2: "Neither requirement is met."}
+            return none.get(count, f"None of the {count} requirements is met.")
+        verb = "is" if n_missed == 1 else "are"
+        return f"{n_missed} of {count} requirements {verb} not met."
 
     @property
-    def clean(self) -> str:
-        """That all is 0 that must be, in a line; nothing if it is not."""
-        if not self.standing or not all(item.met for item in self.standing):
+    def basic_sentence(self) -> str:
+        """A sentence that lists the basic checks, if all of them passed; otherwise empty."""
+        if not self.basic_checks or not all(item.met for item in self.basic_checks):
             return ""
-        names = [item.label.lower() for item in self.standing]
-        return f"What must be 0 in any release is 0: {listing(names)}."
+        names = [f"no {item.label[:1].lower()}{item.label[1:]}" for item in self.basic_checks]
+        return f"Basic checks passed: {join_words(names)}."
 
 
-def reach(audit: Audit, limits: Mapping[str, float] | None, shown: Audit) -> Verdict:
-    """The verdict on the audit, told with the measures of ``shown``, which may have fewer digits.
+def reach_verdict(audit: Audit, limits: Mapping[str, float] | None, shown: Audit) -> Verdict:
+    """Check an audit against limits, and describe the result with the measures of ``shown``.
 
-    Raises :class:`OptionError` for a limit of what was not measured.
+    ``shown`` is the same audit, possibly rounded for the public. Limits on measures that the audit
+    does not have raise :class:`OptionError`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> k = Measure("k", 3, "records", False, "Records in the smallest class.")
+    >>> k = Measure("k", 3, "records", False, "Size of the smallest class.")
     >>> audit = Audit(("age",), 9, 9, {"k": k}, np.array([3, 3, 3]))
-    >>> verdict = reach(audit, {"k": 5}, audit)
-    >>> verdict.sentence, verdict.asked[0].words
-    ('1 of 1 requirement is missed.', 'missed by 2')
+    >>> verdict = reach_verdict(audit, {"k": 5}, audit)
+    >>> verdict.sentence, verdict.requirements[0].outcome
+    ('The requirement is not met.', 'missed by 2')
     """
-    found = {item.measure.name: _find(item, shown) for item in audit.check(limits or {})}
-    asked = {name: found[name] for name in limits or {}}
+    required = limits or {}
+    findings = {check.measure.name: _as_finding(check, shown) for check in audit.check(required)}
     return Verdict(
-        tuple(asked.values()), tuple(item for name, item in found.items() if name not in asked)
+        tuple(findings[name] for name in required),
+        tuple(finding for name, finding in findings.items() if name not in required),
     )
 
 
-def _find(item: Check, shown: Audit) -> Finding:
-    return Finding(shown.measures[item.measure.name], item.limit, item.met)
+def _as_finding(check: Check, shown: Audit) -> Finding:
+    return Finding(shown.measures[check.measure.name], check.limit, check.met)
 
 
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.3g}"
-
-
-_SIZES = 12
+# ------------------------------------------------------------------------------ contents
 
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """A report before it has a form. ``audit`` and ``manifest`` hold no more than ``audience`` may know."""
+    """A report before it is formatted; ``audit`` and ``manifest`` are trimmed to ``audience``."""
 
     audit: Audit
     manifest: Mapping[str, Any] | None
@@ -267,7 +276,7 @@ class Contents:
 
     @property
     def public(self) -> bool:
-        """True if anyone may read it."""
+        """True if anyone may read the report."""
         return self.audience == "public"
 
 
@@ -280,45 +289,60 @@ def gather(
     audience: str,
     picture: bytes | None = None,
 ) -> Contents:
-    """The contents of a report for that audience."""
-    check_audience(audience)
+    """Return the contents of a report for this audience."""
+    if audience not in AUDIENCES:
+        raise OptionError(
+            f"Unknown audience {audience!r}. Choose one of {', '.join(AUDIENCES)}.",
+            code="option.unknown",
+            option="audience",
+        )
     if audience == "internal":
-        return Contents(audit, manifest, title, reach(audit, require, audit), audience, picture)
+        verdict = reach_verdict(audit, require, audit)
+        return Contents(audit, manifest, title, verdict, audience, picture)
     shown = trim_audit(audit)
-    return Contents(shown, trim_manifest(manifest), title, reach(audit, require, shown), audience)
+    verdict = reach_verdict(audit, require, shown)
+    return Contents(shown, trim_manifest(manifest), title, verdict, audience)
+
+
+# ------------------------------------------------------------------------------ class sizes
+
+_MAX_SIZES = 12
 
 
 def tally(sizes: Integers) -> list[tuple[int, int]]:
-    """Each size that occurs, from the least, and how often.
+    """Return the distinct sizes in ascending order, each with its frequency.
 
     Examples
     --------
     >>> tally(np.array([5, 7, 5]))
     [(5, 2), (7, 1)]
     """
-    found, counts = np.unique(sizes, return_counts=True)
-    return list(zip(found.tolist(), counts.tolist(), strict=True))
+    distinct, counts = np.unique(sizes, return_counts=True)
+    return list(zip(distinct.tolist(), counts.tolist(), strict=True))
 
 
-def homogeneous(audit: Audit) -> tuple[Fact, ...]:
-    """The classes that share one value of a confidential column, by size; the value itself is not told.
+def homogeneous_classes(audit: Audit) -> tuple[Fact, ...]:
+    """Describe, per confidential column, the classes with a single value, but not the value.
 
     Examples
     --------
-    >>> audit = Audit(("age",), 9, 9, {}, np.array([2, 2, 5]), homogeneous={"tsh": np.array([2, 2])})
-    >>> homogeneous(audit)
+    >>> sizes = {"tsh": np.array([2, 2])}
+    >>> audit = Audit(("age",), 9, 9, {}, np.array([2, 2, 5]), homogeneous=sizes)
+    >>> homogeneous_classes(audit)
     (Fact(label='tsh', text='2 classes of 2 records'),)
     """
-    return tuple(Fact(name, _sizes_told(sizes)) for name, sizes in audit.homogeneous.items())
+    return tuple(Fact(name, _describe_sizes(sizes)) for name, sizes in audit.homogeneous.items())
 
 
-def _sizes_told(sizes: Integers) -> str:
+def _describe_sizes(sizes: Integers) -> str:
     if not len(sizes):
         return "none"
-    told = [f"{_classes(count)} of {counted(size, 'record')}" for size, count in tally(sizes)]
-    rest = sum(count for _, count in tally(sizes)[_SIZES:])
-    return listing([*told[:_SIZES], *([f"{_classes(rest)} of more records"] if rest else [])])
-
-
-def _classes(count: int) -> str:
-    return f"{count:,} class{'' if count == 1 else 'es'}"
+    counts = tally(sizes)
+    parts = [
+        f"{counted(count, 'class')} of {counted(size, 'record')}"
+        for size, count in counts[:_MAX_SIZES]
+    ]
+    n_others = sum(count for _, count in counts[_MAX_SIZES:])
+    if n_others:
+        parts.append(f"{counted(n_others, 'class')} of more records")
+    return join_words(parts)

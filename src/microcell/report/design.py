@@ -49,7 +49,10 @@ def _facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     candidates, cells = manifest["candidates"], manifest["cells"]
     participation, expected = manifest["participation"], cells["expected_participants"]
     common = participation["common"]
-    yield "Candidates", f"{candidates['designed']:,} of {candidates['in']:,} in the sampling frame"
+    yield (
+        "Candidates",
+        f"{candidates['designed']:,} of {candidates['read']:,} in the sampling frame",
+    )
     yield (
         "Participation",
         f"{100 * common:.4g} % for everyone"
@@ -95,21 +98,21 @@ def _failures(manifest: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
 
 def _costs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     certainty = manifest["certainty"]
-    yield "Expected distortion", f"{manifest['distortion']:.4g}"
+    yield "Expected information loss", f"{100 * manifest['expected_information_loss']:.4g} %"
     if certainty["ratio"] is None:
         return
     yield (
         "If everyone took part",
-        f"{certainty['distortion']:.4g}, with the same k = {manifest['k']}",
+        f"{100 * certainty['information_loss']:.4g} %, with the same k = {manifest['k']}",
     )
-    yield "Cost of uncertain participation", f"{certainty['ratio']:.3g} times the distortion"
+    yield "Cost of uncertain participation", f"{certainty['ratio']:.3g} times the information loss"
     if certainty["candidates"] < manifest["candidates"]["designed"]:
         yield "Compared on", f"{certainty['candidates']:,} neighbouring candidates"
 
 
 def _provenance(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Quasi-identifiers", ", ".join(manifest["columns"])
-    yield "Method", str(manifest["method"])
+    yield "Method", str(manifest["method"]["requested"])
     yield "Random seed", str(manifest["seed"])
     yield "Missing values", str(manifest["missing"])
     yield "Created", f"{manifest['created']}, microcell {manifest['microcell']}"

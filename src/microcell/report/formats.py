@@ -1,4 +1,4 @@
-"""The forms a report can take."""
+"""The formats of a report, and the certificate."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -21,16 +21,6 @@ FORMATS: Mapping[str, Callable[[Contents], str]] = {
 FIGURE_FORMATS = ("svg", "png", "pdf")
 
 
-def check_figure_format(format: str) -> None:
-    """Raise OptionError for a file format in which figures cannot be drawn."""
-    if format not in FIGURE_FORMATS:
-        raise OptionError(
-            f"Unknown figure format {format!r}. Choose one of {', '.join(FIGURE_FORMATS)}.",
-            code="option.unknown",
-            option="format",
-        )
-
-
 def render(
     audit: Audit,
     format: str,
@@ -41,31 +31,37 @@ def render(
     require: Mapping[str, float] | None = None,
     audience: str = "internal",
 ) -> str:
-    """The report of an audit as "text", "json" or "html".
+    """Return the report of an audit.
 
     Parameters
     ----------
+    audit
+        The audit to report on.
+    format : {"text", "json", "html"}
+        Format of the report.
     manifest
-        How the release was made, if known; told in the report.
+        The manifest of the release, if there is one; the report then says how it was created.
     title
-        The heading of text and page.
+        Heading of the text or page.
     picture
-        A figure of the cells (SVG), for the page; it shows original records, so that the public does not get it.
+        An SVG figure of the cells for the HTML page, see :func:`microcell.plot.release`. It shows
+        original records, so public reports leave it out.
     require
-        Limits by measure, as :meth:`Audit.require` takes them: the report says which are met.
-    audience
-        "internal", or "public" for a report that anyone may read: without figures of original values, notes, the
-        seed and the digest of the original, and with two digits of what rests on original values.
+        Limits by measure, as in :meth:`Audit.require`; the report says which of them are met.
+    audience : {"internal", "public"}
+        A public report has no figures of original values, notes, random seed or digest of the
+        original, and rounds results that depend on original values to two significant digits.
 
     Raises
     ------
     OptionError
-        A form or an audience that does not exist, or a limit of what was not measured.
+        An unknown format or audience, or a limit on a measure that the audit does not have.
 
     Examples
     --------
     >>> import numpy as np
-    >>> audit = Audit(keys=("age",), rows_original=4, rows_released=4, measures={}, class_sizes=np.array([2, 2]))
+    >>> audit = Audit(("age",), rows_original=4, rows_released=4, measures={},
+    ...               class_sizes=np.array([2, 2]))
     >>> print(render(audit, "text").splitlines()[0])
     Audit of a published table
     """
@@ -88,28 +84,39 @@ def certify(
     title: str = "Audit of a published table",
     require: Mapping[str, float] | None = None,
 ) -> bytes:
-    """A certificate of one page, to sign: the guarantee, the verdict, risk and utility, how it was made; a PDF.
+    """Return a one-page PDF certificate to sign: guarantee, verdict, risk, utility, provenance.
 
-    It may be public: it tells what :func:`render` tells the public. The same audit gives the same bytes.
+    It contains only what a public report contains. The same audit gives the same bytes.
 
     Parameters
     ----------
-    manifest, title, require
-        As :func:`render` takes them.
+    audit, manifest, title, require
+        As in :func:`render`.
 
     Raises
     ------
     OptionError
-        A limit of what was not measured.
+        A limit on a measure that the audit does not have.
 
     Examples
     --------
     >>> import numpy as np
-    >>> audit = Audit(keys=("age",), rows_original=4, rows_released=4, measures={}, class_sizes=np.array([2, 2]))
+    >>> audit = Audit(("age",), rows_original=4, rows_released=4, measures={},
+    ...               class_sizes=np.array([2, 2]))
     >>> certify(audit)[:5]
     b'%PDF-'
     """
     contents = gather(audit, manifest=manifest, title=title, require=require, audience="public")
-    # Named and not imported, as above.
-    figures = import_module("microcell.report.certificate")
-    return cast("Callable[[Contents], bytes]", figures.draw_certificate)(contents)
+    # Loaded on demand: importing the PDF library would slow down every start.
+    certificate = import_module("microcell.report.certificate")
+    return cast("Callable[[Contents], bytes]", certificate.compose)(contents)
+
+
+def check_figure_format(format: str) -> None:
+    """Raise OptionError for a file format in which figures cannot be drawn."""
+    if format not in FIGURE_FORMATS:
+        raise OptionError(
+            f"Unknown figure format {format!r}. Choose one of {', '.join(FIGURE_FORMATS)}.",
+            code="option.unknown",
+            option="format",
+        )

@@ -6,58 +6,61 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from microcell.measures.glossary import defined, grouped, label_of
+from microcell.measures.registry import label
+from microcell.measures.sections import arrange, definitions
 from microcell.model import Audit
 from microcell.report import figures
-from microcell.report.contents import Contents, homogeneous
+from microcell.report.contents import Contents, homogeneous_classes
 from microcell.report.headlines import headlines
+from microcell.report.provenance import (
+    column_roles,
+    imputation_note,
+    provenance,
+    rerun_command,
+)
 from microcell.report.wording import (
-    amount,
     direction,
-    facts,
+    format_interval,
+    format_value,
     guarantee,
-    imputed,
-    is_fit,
-    making,
-    rerun,
-    roles,
-    sampled,
+    is_publishable,
+    key_facts,
 )
 
 __all__ = ["compose", "render_template"]
 
 
 def compose(contents: Contents) -> str:
-    """The audit as a page with figures inside it: no script, and nothing fetched from anywhere."""
-    audit, picture = contents.audit, contents.picture
+    """Return the report as a page with embedded figures, without scripts or external files."""
+    audit, manifest, picture = contents.audit, contents.manifest, contents.picture
     return render_template(
         "report.html",
         title=contents.title,
         public=contents.public,
-        audit=audit,
+        notes=audit.notes,
         sentence=guarantee(audit),
-        good=is_fit(audit),
-        imputed=imputed(contents.manifest),
-        facts=facts(audit),
+        publishable=is_publishable(audit),
+        imputation_note=imputation_note(manifest),
+        facts=key_facts(audit),
         verdict=contents.verdict,
         headlines=headlines(audit),
-        roles=roles(contents.manifest),
-        groups=grouped(audit),
-        homogeneous=homogeneous(audit),
-        definitions=defined(audit.measures.values()),
-        making=making(contents.manifest),
-        command=rerun(contents.manifest),
+        roles=column_roles(manifest),
+        sections=arrange(audit),
+        homogeneous_classes=homogeneous_classes(audit),
+        definitions=definitions(audit.measures.values()),
+        provenance=provenance(manifest),
+        command=rerun_command(manifest),
         cells=None if picture is None else b64encode(picture).decode("ascii"),
-        amount=amount,
         direction=direction,
-        label_of=label_of,
-        sampled=sampled,
+        format_interval=format_interval,
+        format_value=format_value,
+        label=label,
         **_figures(audit),
     )
 
 
 def render_template(name: str, **values: Any) -> str:
-    """Fill in a template of this package; a name that it uses and does not get is an error."""
+    """Fill in a template of this package; every name that it uses is required."""
     templates = Environment(
         loader=PackageLoader("microcell.report"),
         autoescape=True,
@@ -69,20 +72,19 @@ def render_template(name: str, **values: Any) -> str:
 
 
 def _figures(audit: Audit) -> Mapping[str, Any]:
-    """The figures there are."""
-    known, found = audit.linkage_by_known, audit.correlations
-    sizes = audit.class_sizes
-    drawn = (figures.draw_quantiles(item, place) for place, item in enumerate(audit.quantiles))
+    """Draw the figures for which the audit has data."""
+    sizes, shares = audit.class_sizes, audit.linkage_by_known
+    quantiles = (figures.draw_quantiles(item, i) for i, item in enumerate(audit.quantiles))
     return {
         "classes": figures.draw_classes(audit) if len(sizes) else None,
         "linkage": None
-        if known is None or not len(known)
-        else figures.draw_linkage(known, int(sizes.min()) if len(sizes) else 0),
-        "columns": [
-            figures.draw_column(item, place) for place, item in enumerate(audit.comparisons)
-        ],
-        "quantiles": [picture for picture in drawn if picture is not None],
-        "correlations": () if found is None else figures.draw_correlations(found),
+        if shares is None or not len(shares)
+        else figures.draw_linkage(shares, int(sizes.min()) if len(sizes) else 0),
+        "columns": [figures.draw_column(item, i) for i, item in enumerate(audit.comparisons)],
+        "quantiles": [picture for picture in quantiles if picture is not None],
+        "correlations": ()
+        if audit.correlations is None
+        else figures.draw_correlations(audit.correlations),
         "projection": None
         if audit.projection is None
         else figures.draw_projection(audit.projection),

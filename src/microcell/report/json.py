@@ -1,27 +1,26 @@
-"""The report as JSON, for machines: measures, verdict, class sizes and notes."""
+"""The report as JSON, for programs: measures, verdict, class sizes and notes."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from microcell.model import Audit, Floats, Measure
+from microcell.model import Audit, Floats, Integers, Measure
 from microcell.report.contents import Contents, Finding, Verdict, tally
 from microcell.report.wording import guarantee
 
 __all__ = ["AUDIT_VERSION", "compose"]
 
 AUDIT_VERSION = 2
-"""Raised when a field changes its name or meaning."""
+"""Increased when a field changes its name or meaning."""
 
 
 def compose(contents: Contents) -> str:
-    """The audit as JSON text, with ``audit_version`` first."""
+    """Return the report as JSON text; ``audit_version`` is the first key."""
     audit = contents.audit
-    facts: dict[str, Any] = {
+    report: dict[str, Any] = {
         "audit_version": AUDIT_VERSION,
         "audience": contents.audience,
         "title": contents.title,
@@ -30,55 +29,61 @@ def compose(contents: Contents) -> str:
         "rows": {"original": audit.rows_original, "released": audit.rows_released},
         "verdict": _verdict(contents.verdict),
         "measures": {name: _measure(measure) for name, measure in audit.measures.items()},
-        "class_sizes": _tallied(audit.class_sizes),
-        **_pictured(audit),
+        "class_sizes": _sizes(audit.class_sizes),
+        "homogeneous": {name: _sizes(sizes) for name, sizes in audit.homogeneous.items()},
+        **_figures(audit),
     }
     if not contents.public:
-        facts["notes"] = list(audit.notes)
+        report["notes"] = list(audit.notes)
     if contents.manifest is not None:
-        facts["manifest"] = dict(contents.manifest)
-    return json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False, default=_plain) + "\n"
+        report["manifest"] = dict(contents.manifest)
+    text = json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False, default=_to_plain)
+    return f"{text}\n"
 
 
-def _pictured(audit: Audit) -> dict[str, Any]:
-    """What figures show of the whole table; None where it was not measured."""
-    found, known = audit.correlations, audit.linkage_by_known
+def _figures(audit: Audit) -> dict[str, Any]:
+    """Return the data of the figures about the whole table; null if it was not measured."""
+    shares, correlations = audit.linkage_by_known, audit.correlations
     return {
-        "homogeneous": {name: _tallied(sizes) for name, sizes in audit.homogeneous.items()},
-        "linkage_by_known": None if known is None else _numbers(known),
+        "linkage_by_known": None if shares is None else _numbers(shares),
         "correlations": None
-        if found is None
+        if correlations is None
         else {
-            "columns": list(found.names),
-            "before": [_numbers(row) for row in found.before],
-            "after": [_numbers(row) for row in found.after],
+            "columns": list(correlations.names),
+            "before": [_numbers(row) for row in correlations.before],
+            "after": [_numbers(row) for row in correlations.after],
         },
     }
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "met": verdict.met,
-        "requirements": [_judged(item) for item in (*verdict.asked, *verdict.standing)],
-    }
+    findings = (*verdict.requirements, *verdict.basic_checks)
+    return {"met": verdict.met, "requirements": [_finding(item) for item in findings]}
 
 
-def _judged(item: Finding) -> dict[str, Any]:
+def _finding(finding: Finding) -> dict[str, Any]:
     return {
-        "measure": item.measure.name,
-        "bound": item.bound,
-        "limit": item.limit,
-        "value": _number(item.measure.value),
-        "met": item.met,
+        "measure": finding.measure.name,
+        "bound": finding.bound,
+        "limit": finding.limit,
+        "value": _number(finding.measure.value),
+        "met": finding.met,
     }
 
 
 def _measure(measure: Measure) -> dict[str, Any]:
     interval = None if measure.interval is None else [_number(bound) for bound in measure.interval]
-    return asdict(measure) | {"value": _number(measure.value), "interval": interval}
+    return {
+        "name": measure.name,
+        "value": _number(measure.value),
+        "unit": measure.unit,
+        "lower_is_better": measure.lower_is_better,
+        "meaning": measure.meaning,
+        "interval": interval,
+    }
 
 
-def _tallied(sizes: Any) -> list[dict[str, int]]:
+def _sizes(sizes: Integers) -> list[dict[str, int]]:
     return [{"size": size, "classes": count} for size, count in tally(sizes)]
 
 
@@ -87,16 +92,11 @@ def _numbers(values: Floats) -> list[float | None]:
 
 
 def _number(value: float) -> float | None:
-    """The value, or None for one that JSON cannot write."""
+    """Return None for values that JSON cannot represent."""
     return value if isfinite(value) else None
 
 
-def _plain(value: Any) -> Any:
-    """Mappings and NumPy numbers as JSON knows them."""
-    return (
-        dict(value)
-        if isinstance(value, Mapping)
-        else value.item()
-        if isinstance(value, np.generic)
-        else str(value)
-    )
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value.item() if isinstance(value, np.generic) else str(value)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from microcell._display import record_repr
 from microcell.model import Column, Schema, Table, Values
 from microcell.schema.vocabulary import (
     AXES,
@@ -101,6 +102,8 @@ class Inspection:
     duplicates: int
     unique: int
     columns: tuple[ColumnFacts, ...]
+
+    __repr__ = record_repr
 
     def as_dict(self) -> dict[str, Any]:
         """Return the inspection as plain data, ready for JSON."""

@@ -1,28 +1,27 @@
 """Collection of a survey: from answers to a k-anonymous release."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 
-from microcell import __version__, auditing, progress, tables
-from microcell._atomic import Staging, check_target
+from microcell import auditing, progress, tables
+from microcell._display import short_repr
 from microcell.cells import Cells
 from microcell.errors import (
     DataError,
     GuaranteeError,
     OptionError,
     SchemaError,
-    TableError,
     TooFewRecordsError,
 )
 from microcell.kernels.arrays import squared_distances
 from microcell.model import Audit, Floats, Integers, Mask, Schema, Table, Values
+from microcell.model.manifest import CellsSection, Manifest, RecordsSection, SurveySection
 from microcell.release import manifest as manifests
+from microcell.release.publish import check_outputs, compose_reports, publish_table
 from microcell.report import render
 from microcell.schema import resolve
 from microcell.surveys.survey_cells import SurveyCells, load_survey_cells
@@ -37,6 +36,8 @@ __all__ = [
     "find_cells",
     "merge_cells",
 ]
+
+_TITLE = "Survey release"
 
 CELL = "cell"
 """Column of the answers with the cell number."""
@@ -68,7 +69,7 @@ class Collection:
 
     table: Any
     """The release, as the same type of data frame as the answers."""
-    manifest: dict[str, Any]
+    manifest: Manifest
     audit: Audit
     released: Table
     """The release as a :class:`Table`."""
@@ -79,56 +80,53 @@ class Collection:
     """File that the answers were read from."""
 
     def __repr__(self) -> str:
-        answers = self.manifest["answers"]
-        return (
-            f"Collection({answers['out']} of {answers['in']} answers, k={self.manifest['k']}, "
-            f"{self.manifest['cells']['published']} cells)"
+        records = self.manifest.records
+        return short_repr(
+            self,
+            f"{records.released:,} of {records.read:,} answers",
+            k=self.manifest.k,
+            cells=self.manifest.cells.count,
         )
 
-    def publish(self, path: str | Path, *, report: str | Path | None = None) -> "Collection":
-        """Write the release, its manifest and optionally an HTML report, all or nothing.
+    def publish(
+        self,
+        path: str | Path,
+        *,
+        report: str | Path | None = None,
+        certificate: str | Path | None = None,
+    ) -> "Collection":
+        """Write the release, its manifest and optionally reports, all or nothing.
 
         The file is read back and k counted again before it replaces an existing one. Returns the
         collection with the completed manifest.
         """
-        target = Path(path)
-        self._check_outputs(target, report)
-        tables.check_writable(self.released, target.suffix)
-        with Staging() as staging:
-            if report is not None:
-                staging.path(Path(report)).write_text(self.render(), encoding="utf-8")
-            manifest_file = staging.path(manifests.manifest_path(target))
-            temporary = staging.path(target)
-            tables.write(self.released, temporary)
-            written = tables.read_back(self.released, temporary)
-            _prove(written, self.schema, int(self.manifest["k"]), self.released.rows)
-            manifest = {**self.manifest, "output": manifests.describe_table(written)}
-            text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-            manifest_file.write_text(text, encoding="utf-8")
+        sources = [] if self.source is None else [self.source]
+        check_outputs(path, companions=(report, certificate), sources=sources)
+        tables.check_writable(self.released, Path(path).suffix)
+        companions = compose_reports(
+            self.audit,
+            report=report,
+            certificate=certificate,
+            title=_TITLE,
+            require={"k": self.manifest.k},
+            audience="public",
+        )
+        manifest = publish_table(
+            self.released, path, self.manifest, prove=self._prove_file, companions=companions
+        )
         return replace(self, manifest=manifest)
 
-    def _check_outputs(self, target: Path, report: str | Path | None) -> None:
-        outputs = [target, manifests.manifest_path(target)]
-        if report is not None:
-            outputs.append(Path(report))
-        resolved = [output.resolve() for output in outputs]
-        for output in outputs:
-            check_target(output, sources=[] if self.source is None else [self.source])
-            if resolved.count(output.resolve()) > 1:
-                raise TableError(
-                    f"{output} would be written twice. Table, manifest and report must be "
-                    "different files.",
-                    code="table.exists",
-                )
+    def _prove_file(self, written: Table) -> None:
+        _prove(written, self.schema, self.manifest.k, self.released.rows)
 
     def render(self, form: str = "html") -> str:
         """Return a public report of the release: the parts of an audit that need no original."""
         return render(
             self.audit,
             form,
-            title="Survey release",
+            title=_TITLE,
             audience="public",
-            require={"k": self.manifest["k"]},
+            require={"k": self.manifest.k},
         )
 
 
@@ -208,7 +206,15 @@ def collect(
     _prove(released, schema, k, len(rows))
     return Collection(
         table=released.native,
-        manifest=_describe(survey, table, released, attained, groups, below),
+        manifest=_describe(
+            survey,
+            schema,
+            table,
+            released,
+            attained,
+            groups,
+            cast("Literal['suppress', 'merge']", below),
+        ),
         audit=_audit(released, schema),
         released=released,
         schema=schema,
@@ -483,40 +489,34 @@ def _audit(released: Table, schema: Schema) -> Audit:
 
 def _describe(
     survey: SurveyCells,
+    schema: Schema,
     table: Table,
     released: Table,
     attained: Integers,
     groups: Integers,
-    below: str,
-) -> dict[str, Any]:
+    below: Literal["suppress", "merge"],
+) -> Manifest:
     """Return the manifest. It counts the cells with too few answers but does not name them."""
     published = np.flatnonzero((groups >= 0) & (attained > 0))
     sizes = np.bincount(groups[published], weights=attained[published])
     sizes = sizes[sizes > 0]
-    return {
-        "manifest_version": 1,
-        "microcell": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "k": survey.k,
-        "design_sha256": survey.cells.digest,
-        "below": below,
-        "answers": {
-            "in": table.rows,
-            "out": released.rows,
-            "suppressed": table.rows - released.rows,
-        },
-        "cells": {
-            "designed": len(attained),
-            "empty": int((attained == 0).sum()),
-            "short": int(((attained > 0) & (attained < survey.k)).sum()),
-            "published": len(sizes),
-        },
-        "attained": {
-            "least": int(sizes.min()),
-            "median": float(np.median(sizes)),
-            "largest": int(sizes.max()),
-        },
-        "expected_failures": float(np.sum(survey.survey["cell_failures"])),
-        "columns": list(released.names),
-        "input": manifests.describe_table(table),
-    }
+    return manifests.build_manifest(
+        schema,
+        released.names,
+        k=survey.k,
+        input=manifests.describe_table(table),
+        records=RecordsSection(
+            read=table.rows, released=released.rows, dropped=table.rows - released.rows
+        ),
+        cells=CellsSection(count=len(sizes), smallest=int(sizes.min()), largest=int(sizes.max())),
+        survey=SurveySection(
+            design_sha256=survey.cells.digest,
+            below=below,
+            cells_designed=len(attained),
+            cells_empty=int((attained == 0).sum()),
+            cells_short=int(((attained > 0) & (attained < survey.k)).sum()),
+            median_size=float(np.median(sizes)),
+            expected_failures=float(np.sum(survey.survey["cell_failures"])),
+        ),
+        row_order="shuffled",
+    )

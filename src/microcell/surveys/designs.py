@@ -1,6 +1,5 @@
 """Design of a survey: cells of candidates, published before anyone answers."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ import numpy as np
 
 from microcell import __version__, encoding, methods, progress, tables
 from microcell._atomic import Staging, check_target
+from microcell._display import count, short_repr
 from microcell._validation import MIN_PROBABILITY, check_failure
 from microcell.cells import Cells, load_cells
 from microcell.errors import (
@@ -26,6 +26,17 @@ from microcell.kernels.arrays import squared_distances
 from microcell.methods.boxes import make_boxes
 from microcell.methods.candidates import expected_distortion, size_for_participation
 from microcell.model import Encoding, Floats, Integers, Schema, Table
+from microcell.model.manifest import (
+    CandidatesSection,
+    CertaintySection,
+    DesignCellsSection,
+    DesignManifest,
+    ExpectedSection,
+    FailureSection,
+    MethodSection,
+    ParticipationSection,
+    TableFailureSection,
+)
 from microcell.release import aggregate, prepare
 from microcell.release import manifest as manifests
 from microcell.report.design import render_design
@@ -58,7 +69,7 @@ class SurveyDesign:
     """
 
     cells: Cells
-    manifest: Mapping[str, Any]
+    manifest: DesignManifest
     labels: Integers
     """Cell of each candidate, in the order of the frame, without dropped candidates."""
     failures: FailureSummary
@@ -67,10 +78,12 @@ class SurveyDesign:
     """File that the candidates were read from."""
 
     def __repr__(self) -> str:
-        return (
-            f"SurveyDesign({len(self.cells)} {self.cells.kind} cells, "
-            f"{len(self.labels)} candidates, k={self.manifest['k']}, "
-            f"worst cell failure {self.failures.worst:.3g})"
+        return short_repr(
+            self,
+            count(len(self.cells), f"{self.cells.kind} cell"),
+            count(len(self.labels), "candidate"),
+            k=self.manifest.k,
+            worst_failure=f"{self.failures.worst:.3g}",
         )
 
     @staticmethod
@@ -130,15 +143,17 @@ class SurveyDesign:
         with Staging() as staging:
             if report is not None:
                 staging.path(Path(report)).write_text(self.render(), encoding="utf-8")
-            manifest = json.dumps(self.manifest, indent=2, ensure_ascii=False) + "\n"
-            staging.path(self.manifest_path(target)).write_text(manifest, encoding="utf-8")
+            manifest = staging.path(self.manifest_path(target))
+            manifest.write_text(self.manifest.to_json(), encoding="utf-8")
             temporary = staging.path(target)
             self.cells.save(temporary, confidential=confidential)
             check(load_cells(temporary)).require()
 
     def render(self) -> str:
         """Return a report of the design as an HTML page without any value of the frame."""
-        return render_design(self.manifest, self.failures.by_cell, self.cells.sizes)
+        return render_design(
+            self.manifest.model_dump(mode="json"), self.failures.by_cell, self.cells.sizes
+        )
 
 
 def design(
@@ -240,7 +255,7 @@ def design(
         "missing": missing,
     }
     manifest = _describe(finished, prepared, task, labels, failures, expected.column, request)
-    manifest["seconds"] = round(perf_counter() - started, 3)
+    manifest = manifest.updated(seconds=round(perf_counter() - started, 3))
     return SurveyDesign(finished, manifest, labels, failures, prepared.original.origin.path)
 
 
@@ -472,53 +487,55 @@ def _describe(
     failures: FailureSummary,
     column: str | None,
     request: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> DesignManifest:
     """Return the manifest: how the cells were designed and what they achieve."""
     distortion = expected_distortion(task.points, labels, task.probabilities)
-    return {
-        "manifest_version": 1,
-        "microcell": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "k": task.k,
-        "failure": float(task.failure),
-        "participation": {
-            "column": column,
-            "common": float(task.probabilities[0]) if task.size is not None else None,
-            "mean": float(task.probabilities.mean()),
-        },
-        **request,
-        "trust": "none" if cells.kind == "boxes" else "local",
-        "columns": [item.name for item in prepared.schema.quasi],
-        "frame": manifests.describe_table(prepared.original),
-        "candidates": {"in": prepared.original.rows, "designed": prepared.table.rows},
-        "cells": _describe_cells(cells, task, labels, failures),
-        "table": failures.as_dict(),
-        "distortion": distortion,
-        "certainty": _compare_with_certainty(task, cells, distortion),
-        "cells_sha256": cells.digest,
-    }
+    return DesignManifest(
+        microcell=__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        k=task.k,
+        failure=float(task.failure),
+        participation=ParticipationSection(
+            column=column,
+            common=float(task.probabilities[0]) if task.size is not None else None,
+            mean=float(task.probabilities.mean()),
+        ),
+        method=MethodSection(requested=request["method"], options=request["options"]),
+        kind=request["kind"],
+        seed=request["seed"],
+        missing=request["missing"],
+        trust="none" if cells.kind == "boxes" else "local",
+        columns=tuple(item.name for item in prepared.schema.quasi),
+        frame=manifests.describe_table(prepared.original),
+        candidates=CandidatesSection(read=prepared.original.rows, designed=prepared.table.rows),
+        cells=_describe_cells(cells, task, labels, failures),
+        table=TableFailureSection(**failures.as_dict()),
+        expected_information_loss=distortion,
+        certainty=_compare_with_certainty(task, cells, distortion),
+        cells_sha256=cells.digest,
+        seconds=0.0,
+    )
 
 
 def _describe_cells(
     cells: Cells, task: CellsTask, labels: Integers, failures: FailureSummary
-) -> dict[str, Any]:
+) -> DesignCellsSection:
     participants = np.bincount(labels, weights=task.probabilities)
     quartiles = np.quantile(failures.by_cell, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist()
     names = ("least", "lower", "median", "upper", "largest")
-    return {
-        "count": len(cells),
-        "smallest": int(cells.sizes.min()),
-        "largest": int(cells.sizes.max()),
-        "least_size": task.min_size,
-        "expected_participants": {
-            "least": float(participants.min()),
-            "mean": float(participants.mean()),
-        },
-        "failure": dict(zip(names, quartiles, strict=True)),
-    }
+    return DesignCellsSection(
+        count=len(cells),
+        smallest=int(cells.sizes.min()),
+        largest=int(cells.sizes.max()),
+        least_size=task.min_size,
+        expected_participants=ExpectedSection(
+            least=float(participants.min()), mean=float(participants.mean())
+        ),
+        failure=FailureSection(**dict(zip(names, quartiles, strict=True))),
+    )
 
 
-def _compare_with_certainty(task: CellsTask, cells: Cells, distortion: float) -> dict[str, Any]:
+def _compare_with_certainty(task: CellsTask, cells: Cells, distortion: float) -> CertaintySection:
     """Return the distortion with certain participation at the same k, and the ratio to ours.
 
     For large surveys the ratio is computed on the neighbours of a random candidate, for whom cells
@@ -544,11 +561,11 @@ def _compare_with_certainty(task: CellsTask, cells: Cells, distortion: float) ->
             uncertain_distortion = _distortion(task, cells.kind, published)
         certain_distortion = _distortion(certain, cells.kind, published)
     except GuaranteeError:  # The neighbours are too few for a cell; the design itself is fine.
-        return {"distortion": None, "ratio": None, "candidates": 0}
+        return CertaintySection(candidates=0)
     ratio = uncertain_distortion / certain_distortion if certain_distortion > 0 else None
     if n_compared < n and ratio is not None:
         certain_distortion = distortion / ratio
-    return {"distortion": certain_distortion, "ratio": ratio, "candidates": n_compared}
+    return CertaintySection(information_loss=certain_distortion, ratio=ratio, candidates=n_compared)
 
 
 def _distortion(task: CellsTask, kind: str, published: Encoding) -> float:

@@ -11,9 +11,11 @@ from math import ceil, inf, isinf, nextafter
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from microcell._display import record_repr
 from microcell.cells import BoxCells, Cells
 from microcell.cells.boxes import EXACT, Side
 from microcell.errors import OptionError
+from microcell.kinds import kind_of
 from microcell.model import EncodedColumn
 
 __all__ = [
@@ -44,6 +46,8 @@ class BoxDescription:
 
     number: int
     columns: Mapping[str, str]
+
+    __repr__ = record_repr
 
 
 def describe_boxes(cells: Cells) -> tuple[BoxDescription, ...]:
@@ -95,9 +99,9 @@ def describe_side(column: EncodedColumn, side: Side) -> str:  # noqa: PLR0911
         return _describe_categories(column, side)
     if isinf(side.low) and isinf(side.high):
         return ANY
-    if column.kind == "code":
+    if kind_of(column).matches_by_prefix:
         return _describe_codes(column, side)
-    if column.kind == "ordinal":
+    if column.layout == "places":
         return _describe_ordinal(column, side)
     if isinstance(column.origin, int):
         return _describe_integers(column, side)
@@ -324,7 +328,6 @@ def form(
         )
     questions = list_questions(boxes)
     columns = [boxes.column_of(split) for split in range(boxes.splits)]
-    kinds = {column.storage if column.kind == "numeric" else column.kind for column in columns}
     templates = _templates(trim_blocks=True, lstrip_blocks=True)
     return templates.get_template("survey_form.html").render(
         title=title,
@@ -336,8 +339,10 @@ def form(
         digits=range(len(str(len(boxes) - 1))),
         digest=boxes.digest[:12],
         survey=boxes.survey,
-        has_codes="code" in kinds,
-        has_integers="integer" in kinds,
+        has_codes=any(kind_of(column).matches_by_prefix for column in columns),
+        has_integers=any(
+            kind_of(column).only_numbers and column.storage == "integer" for column in columns
+        ),
     )
 
 
@@ -362,7 +367,9 @@ def list_questions(cells: BoxCells) -> tuple[Question, ...]:
             )
             for words, child in zip(_describe_choices(column, ranges), children, strict=True)
         ]
-        if column.kind == "code":  # Respondents take the first match; "anything else" comes last.
+        if kind_of(
+            column
+        ).matches_by_prefix:  # Respondents take the first match; "anything else" comes last.
             choices.reverse()
         questions.append(Question(numbers[node], column.name, tuple(choices)))
     return tuple(questions)
@@ -371,7 +378,7 @@ def list_questions(cells: BoxCells) -> tuple[Question, ...]:
 def _describe_choices(column: EncodedColumn, sides: Sequence[Side]) -> Iterator[str]:
     """Describe the choices of one question, from the lowest to the highest."""
     for at, side in enumerate(sides):
-        if column.kind == "code":
+        if kind_of(column).matches_by_prefix:
             included = ", ".join(prefixes(column, side)[0])
             yield f"starts with {included}" if at else "anything else"
         elif side.others and len(side.names or ()) > _MAX_NAMED:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import _validation, progress
+from microcell._display import count, short_repr
 from microcell.errors import DataError, OptionError
 from microcell.kernels.participation import failures_of_cells
 from microcell.model import Floats, Integers
@@ -165,7 +166,7 @@ class Estimate:
     """Standard error of the mean."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Simulation:
     """Failure probabilities of cells, estimated from random trials."""
 
@@ -183,6 +184,16 @@ class Simulation:
     """Probability that the cell of a candidate who takes part fails, averaged over candidates."""
     table_failure: Estimate
     """Probability that at least one cell fails."""
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self,
+            count(self.trials, "trial"),
+            count(self.cells, "cell"),
+            k=self.k,
+            cell_failure=f"{self.cell_failure.value:.3g}",
+            table_failure=f"{self.table_failure.value:.3g}",
+        )
 
 
 def simulate_participation(

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from microcell import encoding
+from microcell._display import count, record_repr, short_repr
 from microcell.cells import Cells
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TableError
+from microcell.kinds import kind_of
 from microcell.model import EncodedColumn, Encoding, Floats, Integers, Table, Values
 from microcell.surveys.survey_cells import (
     Roster,
@@ -44,6 +46,8 @@ class Answer:
     unfamiliar: tuple[str, ...] = ()
     """Columns with an unknown category or a number far from all cells, for which the nearest cell
     was chosen. Only shown to the respondent, not submitted."""
+
+    __repr__ = record_repr
 
     def as_dict(self) -> dict[str, Any]:
         """Return what is submitted: the cell and its representative, nothing else."""
@@ -95,7 +99,7 @@ def _far_out(fitted: Encoding, point: Floats, centroids: Floats) -> tuple[str, .
     return tuple(
         column.name
         for column in fitted.columns
-        if column.kind in ("numeric", "datetime") and beyond[column.first : column.last].any()
+        if column.layout == "line" and beyond[column.first : column.last].any()
     )
 
 
@@ -166,7 +170,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _as_values(part: str, column: EncodedColumn, value: Any) -> Values:
-    storage = "float" if column.kind in ("numeric", "location") else column.storage
+    storage = "float" if kind_of(column).only_numbers else column.storage
     read, expected = _READERS[storage]
     try:
         values = read(value)
@@ -285,9 +289,12 @@ class SurveyCheck:
 
     def __repr__(self) -> str:
         n_failed = sum(not finding.holds for finding in self.findings)
-        return (
-            f"SurveyCheck({self.cells} {self.kind} cells, k={self.k}, holds={self.holds}, "
-            f"{n_failed} of {len(self.findings)} checks failed)"
+        return short_repr(
+            self,
+            count(self.cells, f"{self.kind} cell"),
+            f"{n_failed} of {count(len(self.findings), 'check')} failed",
+            k=self.k,
+            holds=self.holds,
         )
 
     @property

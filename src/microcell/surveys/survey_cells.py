@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from microcell._display import count, short_repr
 from microcell.cells import Cells, load_cells
 from microcell.errors import OptionError
 from microcell.kernels.participation import failures_of_cells, figures, participant_failure
@@ -146,9 +147,11 @@ class FailureSummary:
     """Probability that the cell of a candidate who takes part fails, averaged over candidates."""
 
     def __repr__(self) -> str:
-        return (
-            f"FailureSummary({len(self.by_cell)} cells, worst={self.worst:.3g}, "
-            f"table_failure={self.table_failure:.3g})"
+        return short_repr(
+            self,
+            count(len(self.by_cell), "cell"),
+            worst=f"{self.worst:.3g}",
+            table_failure=f"{self.table_failure:.3g}",
         )
 
     @property

@@ -13,6 +13,7 @@ from time import monotonic, perf_counter
 from traceback import extract_tb
 from typing import Any
 
+from microcell._display import record_repr
 from microcell.errors import OptionError
 from microcell.locations.web.metrics import Metrics
 from microcell.locations.web.models import error_body
@@ -141,6 +142,8 @@ class Settings:
     sign_up_rate: float = 0.2
     sign_up_burst: int = 20
     log_requests: bool = True
+
+    __repr__ = record_repr
 
     def __post_init__(self) -> None:
         token = self.operator

@@ -36,7 +36,7 @@ _MIN_SECONDS = 1e-4
 
 
 def draw_comparison(trials: "Sequence[Trial]", format: str) -> bytes:
-    """Draw distortion against time: a marker per method, a line per k. Skipped trials are omitted."""
+    """Draw distortion against time: a marker per method, a line per k. Skip failed trials."""
     shown = [trial for trial in trials if not trial.skipped]
     methods = list(dict.fromkeys(trial.method for trial in shown))
     with style():

@@ -6,13 +6,51 @@ only counts, settings and names of columns.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from html import escape
+from pathlib import Path
 from typing import Any
 
-__all__ = ["MAX_LENGTH", "count", "html_card", "short_repr"]
+import numpy as np
+
+__all__ = ["MAX_LENGTH", "count", "html_card", "record_repr", "short_repr"]
 
 MAX_LENGTH = 240
 """Longest ``repr`` of a record, in characters."""
+
+
+_SAFE_TEXTS = ("kind", "method", "name", "publish", "rest", "storage", "strategy", "suffix", "used")
+"""Fields whose text is a name or a setting, and never a value of a table."""
+
+
+def record_repr(record: Any) -> str:
+    """Return a ``repr`` for a dataclass: its numbers and settings, and the size of all else.
+
+    Assign it in the class: ``__repr__ = record_repr``.
+    """
+    facts = []
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if field.name.startswith("_") or value is None:
+            continue
+        text = _summary(value, show_text=field.name in _SAFE_TEXTS)
+        if text is not None:
+            facts.append(f"{field.name}{text}")
+    return short_repr(record, *facts)
+
+
+def _summary(value: Any, *, show_text: bool) -> str | None:
+    if isinstance(value, (bool, int, float, np.bool_, np.number)):
+        return f"={_plain(value)}"
+    if isinstance(value, str):
+        return f"={value}" if show_text else None
+    if isinstance(value, Path):
+        return f"={value.name}"
+    if isinstance(value, np.ndarray):
+        return f"[{'x'.join(map(str, value.shape))}]"
+    if isinstance(value, (Mapping, list, tuple)):
+        return f"[{len(value)}]"
+    return None
 
 
 def short_repr(record: object, *facts: str, **fields: Any) -> str:
@@ -92,6 +130,6 @@ def html_card(
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
         return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{float(value):.4g}"

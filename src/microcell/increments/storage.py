@@ -1,0 +1,606 @@
+"""Sessions stored in a folder: every step happens completely or not at all.
+
+``state.json`` names all other files that belong to the session, with their digests. A step writes
+new files first and then replaces ``state.json`` atomically, so a process that is killed leaves the
+session as it was before or after the step.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import numpy as np
+
+from microcell import tables
+from microcell._display import count, short_repr
+from microcell.errors import OptionError, TableError
+from microcell.increments.session import (
+    Batch,
+    FinishedRelease,
+    Points,
+    State,
+    add_part,
+    build_release,
+    finished_error,
+    place_part,
+    start_state,
+)
+from microcell.model import Encoding, Integers, Schema, Table
+from microcell.release import prepare
+from microcell.release.partition import Request
+from microcell.release.publish import Release, check_outputs
+from microcell.schema import files
+
+__all__ = [
+    "FORMAT",
+    "STATE_FILE",
+    "VERSION",
+    "Status",
+    "StoredSession",
+    "clear_folder",
+    "create_folder",
+    "lock",
+    "read_part",
+    "read_state_file",
+    "remove_leftovers",
+    "write_file",
+    "write_state_file",
+]
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+FORMAT = "microcell increments"
+VERSION = 1
+
+STATE_FILE = "state.json"
+
+_LOCK_FILE = "lock"
+_README_FILE = "README.txt"
+_DATA_FILES = ("records-*.parquet", "cells-*.parquet", ".*.partial")
+_SESSION_FILES = (_LOCK_FILE, _README_FILE, *_DATA_FILES)
+_README = """This folder contains ORIGINAL DATA about people. It is not an anonymous table.
+
+It is a session of microcell: the records that have arrived so far, and their cells. Keep it where
+the original table may be kept, do not pass it on, and delete it after you have checked the release.
+
+    microcell increment status FOLDER            show the status
+    microcell increment add FOLDER BATCH         add records
+    microcell increment finish FOLDER -o OUT     release all records
+"""
+
+
+# ---------------------------------------------------------------------------- public interface
+
+
+@dataclass(frozen=True, repr=False)
+class Status:
+    """Status of a stored session, without any value of a record."""
+
+    k: int
+    method: str
+    records: int
+    """Number of records so far."""
+    kept: int
+    """Number of records that will be released."""
+    cells: int
+    waiting: int
+    """Number of records without a cell, because their stratum has fewer than k records."""
+    batches: tuple[Batch, ...]
+    finished: str | None
+    """When the release was produced, or None."""
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self,
+            count(self.records, "record"),
+            count(self.cells, "cell"),
+            k=self.k,
+            batches=len(self.batches),
+            finished=self.finished,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status as a dictionary ready for JSON, without the digests of batches."""
+        batches = [
+            {name: value for name, value in asdict(batch).items() if name != "digest"}
+            for batch in self.batches
+        ]
+        return {**asdict(self), "batches": batches}
+
+
+class StoredSession:
+    """A session stored in a folder; like :class:`Session`, but every step is saved to disk.
+
+    The folder contains the original records as Parquet files and is readable only by its owner.
+    Only one process at a time may change it.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from microcell import Schema
+    >>> people, schema = {"age": [31, 33, 60, 62]}, Schema(quasi=["age"])
+    >>> with TemporaryDirectory() as folder:
+    ...     session = StoredSession.create(f"{folder}/votes", people, schema, 2)
+    ...     _ = session.add({"age": [32, 64]}, strategy="nearest")
+    ...     StoredSession(f"{folder}/votes").finish().table["age"].to_list()
+    [32, 32, 62, 62, 32, 62]
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        read_state_file(self.folder)
+
+    def __repr__(self) -> str:
+        return short_repr(self, repr(str(self.folder)))
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        base: Any,
+        schema: Schema | str | Path,
+        k: int,
+        *,
+        method: str = "auto",
+        seed: int = 0,
+        missing: str = "error",
+        **options: Any,
+    ) -> "StoredSession":
+        """Start a session as :func:`start` does, in a new folder."""
+        target = Path(folder)
+        _check_options(options)
+        is_new = create_folder(target)
+        with lock(target):
+            if (target / STATE_FILE).exists():
+                raise _exists_error(target)
+            try:
+                remove_leftovers(target, ())
+                state = start_state(
+                    tables.as_stored(tables.read(base)),
+                    schema,
+                    Request(k, method, seed, options),
+                    missing,
+                )
+                part = _write_records(target, state.original, state.batches[0])
+                _write_state(target, state, _describe_request(state), [part])
+            except BaseException:
+                if not (target / STATE_FILE).exists():
+                    clear_folder(target, remove=is_new)
+                raise
+        return cls(target)
+
+    def add(
+        self, batch: Any, *, strategy: str = "refined", inertial: bool = False, again: bool = False
+    ) -> Batch:
+        """Add a batch, as :meth:`Session.add` does.
+
+        A batch that is identical to an earlier one is an error unless ``again``: an interrupted
+        step may have been completed and must not be repeated by mistake.
+        """
+        with lock(self.folder):
+            content = self._open()
+            if content["finished"] is not None:
+                raise finished_error()
+            state = _load_state(self.folder, content)
+            extended, added = add_part(
+                state,
+                tables.as_stored(tables.read(batch)),
+                strategy=strategy,
+                inertial=inertial,
+                allow_duplicate=again,
+            )
+            part = _write_records(self.folder, added, extended.batches[-1])
+            _write_state(self.folder, extended, content, [*content["parts"], part])
+            return extended.batches[-1]
+
+    def status(self) -> Status:
+        """Return the status; possible while another process changes the session."""
+        content = read_state_file(self.folder)
+        batches = tuple(Batch(**part["batch"]) for part in content["parts"])
+        finished = content["finished"]
+        return Status(
+            k=content["k"],
+            method=content["method"],
+            records=sum(batch.records for batch in batches),
+            kept=sum(batch.kept for batch in batches),
+            cells=content["cells"]["count"],
+            waiting=content["cells"]["waiting"],
+            batches=batches,
+            finished=None if finished is None else finished["created"],
+        )
+
+    def finish(self, *, suffix: str | None = None) -> Release:
+        """Release all records. Repeating the call reproduces the same release.
+
+        From the first call on, nothing can be added. With ``suffix``, a release that this file
+        format cannot hold is an error and the session remains open.
+        """
+        with lock(self.folder):
+            content = self._open()
+            state = _load_state(self.folder, content)
+            finished = content["finished"]
+            release = build_release(
+                state, None if finished is None else FinishedRelease(**finished)
+            )
+            if suffix is not None:
+                tables.check_writable(release.published, suffix)
+            if finished is None:
+                manifest = release.manifest
+                finished = {"created": manifest.created, "seconds": manifest.seconds}
+                write_state_file(self.folder, {**content, "finished": finished})
+            return release
+
+    def publish(
+        self,
+        path: str | Path,
+        *,
+        report: str | Path | None = None,
+        certificate: str | Path | None = None,
+        audience: str = "internal",
+        keep_order: bool = False,
+    ) -> Release:
+        """Finish the session and write its release; see :meth:`microcell.Release.publish`.
+
+        The outputs are checked before the session is finished. They must not be in the folder of
+        the session, which contains original data.
+        """
+        target = Path(path)
+        companions = (report, certificate)
+        check_outputs(target, companions=companions, sources=self.sources())
+        self._check_outside(target, *companions)
+        release = self.finish(suffix=target.suffix)
+        return release.publish(
+            target,
+            report=report,
+            certificate=certificate,
+            audience=audience,
+            keep_order=keep_order,
+        )
+
+    def records(self) -> Table:
+        """Return all records so far, unchanged, for an audit of the release."""
+        return tables.stack(_read_records(self.folder, read_state_file(self.folder)))
+
+    def sources(self) -> list[Path]:
+        """Return the files that the records were read from. A release must not overwrite them."""
+        return _sources(read_state_file(self.folder))
+
+    def _open(self) -> dict[str, Any]:
+        content = read_state_file(self.folder)
+        remove_leftovers(self.folder, _data_files(content))
+        return content
+
+    def _check_outside(self, *outputs: str | Path | None) -> None:
+        for output in outputs:
+            if output is not None and self.folder.resolve() in Path(output).resolve().parents:
+                raise TableError(
+                    f"{output} is in the folder of the session, which contains original data. "
+                    "Choose another folder.",
+                    code="table.unwritable",
+                )
+
+
+# -------------------------------------------------------------------------------------- folder
+
+
+def create_folder(folder: Path) -> bool:
+    """Create the folder, accessible only to its owner; return True if it did not exist.
+
+    An existing folder must be empty or left over from an interrupted start.
+    """
+    if not folder.parent.is_dir():
+        raise TableError(
+            f"The folder {str(folder.parent)!r} does not exist. Create it, or choose another.",
+            code="table.not_found",
+        )
+    is_new = not folder.exists()
+    with _write_errors(folder):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        names = [path.name for path in folder.iterdir()]
+        if not all(_matches(name, (STATE_FILE, *_SESSION_FILES)) for name in names):
+            raise TableError(
+                f"The folder {str(folder)!r} is not empty. Choose a new folder.",
+                code="table.exists",
+            )
+        if STATE_FILE in names:
+            raise _exists_error(folder)
+        folder.chmod(0o700)
+        write_file(folder, _README_FILE, _README.encode())
+    return is_new
+
+
+def clear_folder(folder: Path, *, remove: bool) -> None:
+    """Delete what a failed start has written, and the folder itself if ``remove``."""
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if _matches(path.name, _SESSION_FILES):
+                path.unlink()
+        if remove:
+            folder.rmdir()
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of the folder, or raise :class:`TableError` if another process holds it.
+
+    The operating system releases the lock when the process ends, for whatever reason.
+    """
+    if not folder.is_dir():
+        raise _missing_error(folder)
+    with _write_errors(folder):
+        handle = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _acquire(handle, folder)
+        with _write_errors(folder):
+            os.ftruncate(handle, 0)
+            os.write(handle, str(os.getpid()).encode())
+        yield
+    finally:
+        os.close(handle)
+
+
+def write_file(folder: Path, name: str, content: bytes) -> str:
+    """Write a file atomically and durably, and return its SHA-256."""
+    temporary = folder / f".{name}.{token_hex(4)}.partial"
+    with _write_errors(folder):
+        try:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, folder / name)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+    _sync_folder(folder)
+    return hashlib.sha256(content).hexdigest()
+
+
+def write_state_file(folder: Path, content: Mapping[str, Any]) -> None:
+    """Replace the state file, which completes a step."""
+    whole = {"format": FORMAT, "version": VERSION, **content}
+    text = json.dumps({**whole, "sha256": _digest(whole)}, indent=1) + "\n"
+    write_file(folder, STATE_FILE, text.encode())
+
+
+def read_state_file(folder: Path) -> dict[str, Any]:
+    """Read the state file, or raise :class:`TableError` if it is missing or unusable."""
+    path = folder / STATE_FILE
+    try:
+        content = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise _missing_error(folder) from None
+    except OSError as error:
+        raise TableError(
+            f"Cannot read {str(path)!r}: {error.strerror}.", code="table.unreadable"
+        ) from None
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise _damaged_error(folder)
+    if content.get("version") != VERSION:
+        raise TableError(
+            f"The session in {str(folder)!r} has format version "
+            f"{content.get('version')!s:.12}, but this microcell reads version {VERSION}. "
+            "Continue with the microcell version that started it.",
+            code="table.unknown_format",
+        )
+    if content.pop("sha256", None) != _digest(content):
+        raise _damaged_error(folder)
+    return content
+
+
+def read_part(folder: Path, entry: Mapping[str, Any]) -> bytes:
+    """Read a file named in the state file, and verify its digest."""
+    try:
+        content = (folder / str(entry["file"])).read_bytes()
+    except OSError:
+        raise _damaged_error(folder) from None
+    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        raise _damaged_error(folder)
+    return content
+
+
+def remove_leftovers(folder: Path, keep: Collection[str]) -> None:
+    """Delete files of interrupted steps and files that are no longer used."""
+    for path in folder.iterdir():
+        if path.name not in keep and _matches(path.name, _DATA_FILES):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _matches(name: str, patterns: Collection[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+@contextmanager
+def _write_errors(folder: Path) -> Iterator[None]:
+    """Turn system errors into :class:`TableError`."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or "the system refused"
+        raise TableError(
+            f"Cannot write in {str(folder)!r}: {reason}. The session is unchanged.",
+            code="table.unwritable",
+        ) from None
+
+
+def _acquire(handle: int, folder: Path) -> None:
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise TableError(
+            f"Another process{_lock_holder(handle)} is using the session in {str(folder)!r}. Wait "
+            "until it has finished.",
+            code="table.locked",
+        ) from None
+
+
+def _lock_holder(handle: int) -> str:
+    with suppress(OSError, ValueError):
+        return f" ({int(os.read(handle, 20))})"
+    return ""
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make renames durable, where the system supports it."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _missing_error(folder: Path) -> TableError:
+    return TableError(
+        f"There is no session in {str(folder)!r}. Create one with 'microcell increment start'.",
+        code="table.not_found",
+    )
+
+
+def _exists_error(folder: Path) -> TableError:
+    return TableError(
+        f"The folder {str(folder)!r} already contains a session. Add to it, or choose another "
+        "folder.",
+        code="table.exists",
+    )
+
+
+def _damaged_error(folder: Path) -> TableError:
+    return TableError(
+        f"The session in {str(folder)!r} is damaged or was altered. Start again from the original "
+        "tables.",
+        code="table.malformed",
+    )
+
+
+# -------------------------------------------------------------------------------------- saving
+
+
+def _write_state(
+    folder: Path, state: State, request: Mapping[str, Any], parts: list[dict[str, Any]]
+) -> None:
+    """Write the cells and then the state file that names all parts."""
+    name = f"cells-{len(parts):04}-{token_hex(4)}.parquet"
+    digest = write_file(folder, name, tables.to_parquet(tables.read({"cell": state.labels})))
+    content = {
+        **{key: value for key, value in request.items() if key not in ("format", "version")},
+        "used_method": state.method,
+        "reason": state.reason,
+        "parts": parts,
+        "cells": {"file": name, "sha256": digest, "count": state.cells, "waiting": state.waiting},
+    }
+    write_state_file(folder, content)
+    remove_leftovers(folder, _data_files(content))
+
+
+def _write_records(folder: Path, part: Table, batch: Batch) -> dict[str, Any]:
+    name = f"records-{token_hex(6)}.parquet"
+    digest = write_file(folder, name, tables.to_parquet(part))
+    path = part.origin.path
+    source = None if path is None else str(Path(path).resolve())
+    return {"file": name, "sha256": digest, "source": source, "batch": asdict(batch)}
+
+
+def _describe_request(state: State) -> dict[str, Any]:
+    """Return what stays the same from the base to the release."""
+    request = state.request
+    return {
+        "holds_original_records": True,
+        "schema": files.schema_to_toml(state.schema),
+        "k": request.k,
+        "method": request.method,
+        "seed": request.seed,
+        "options": dict(request.options),
+        "missing": state.missing,
+        "origin": tables.origin_to_dict(state.original.origin),
+        "encoding": state.encoding.as_dict(),
+        "finished": None,
+    }
+
+
+def _data_files(content: Mapping[str, Any]) -> set[str]:
+    return {content["cells"]["file"], *(part["file"] for part in content["parts"])}
+
+
+def _sources(content: Mapping[str, Any]) -> list[Path]:
+    return [Path(part["source"]) for part in content["parts"] if part.get("source") is not None]
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Reject options that JSON cannot store."""
+    for name, value in options.items():
+        try:
+            is_plain = json.loads(json.dumps(value)) == value
+        except (TypeError, ValueError):
+            is_plain = False
+        if not is_plain:
+            raise OptionError(
+                f"Option {name!r} must be a number, text or boolean, to be stored on disk.",
+                code="option.wrong_type",
+                option=name,
+            )
+
+
+# ------------------------------------------------------------------------------------- loading
+
+
+def _load_state(folder: Path, content: Mapping[str, Any]) -> State:
+    """Restore the state exactly as it was when the state file was written."""
+    parts = _read_records(folder, content)
+    schema = files.schema_from_toml(content["schema"])
+    fitted = Encoding.from_dict(content["encoding"])
+    missing = content["missing"]
+    rows = [prepare.released_rows(part, schema, missing) for part in parts]
+    starts = np.cumsum([0, *(part.rows for part in parts[:-1])])
+    points = [
+        place_part(part, kept, fitted, schema).points
+        for part, kept in zip(parts, rows, strict=True)
+    ]
+    return State(
+        original=tables.stack(parts),
+        kept=np.concatenate([start + kept for start, kept in zip(starts, rows, strict=True)]),
+        schema=schema,
+        request=Request(content["k"], content["method"], content["seed"], content["options"]),
+        missing=missing,
+        encoding=fitted,
+        points=Points.stack(points),
+        labels=_read_labels(folder, content),
+        method=content["used_method"],
+        reason=content["reason"],
+        batches=tuple(Batch(**part["batch"]) for part in content["parts"]),
+        source=next(iter(_sources(content)), None),
+    )
+
+
+def _read_records(folder: Path, content: Mapping[str, Any]) -> list[Table]:
+    origin = tables.origin_from_dict(content["origin"])
+    return [tables.from_parquet(read_part(folder, part), origin) for part in content["parts"]]
+
+
+def _read_labels(folder: Path, content: Mapping[str, Any]) -> Integers:
+    table = tables.from_parquet(read_part(folder, content["cells"]))
+    return np.array(table.columns["cell"].data, dtype=np.int64)

@@ -1,0 +1,340 @@
+"""The manifest of a release in words: column roles, how it was created, how to repeat it.
+
+Users may pass any manifest file, so entries that are not as expected are left out.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any
+
+from microcell.report.wording import Fact, counted
+
+__all__ = ["RoleGroup", "column_roles", "imputation_note", "provenance", "rerun_command"]
+
+Entries = Mapping[str, Any]
+
+_ROLES: Mapping[str, str] = {
+    "identifier": "Identifiers (removed)",
+    "drop": "Other columns (removed)",
+    "quasi": "Quasi-identifiers",
+    "strata": "Strata (unchanged)",
+    "confidential": "Confidential (unchanged)",
+    "keep": "Other columns (unchanged)",
+    "weight": "Sampling weight (unchanged)",
+}
+_REPRESENTATIVES: Mapping[str, str] = {
+    "mean": "published as the mean of the cell",
+    "median": "published as the median of the cell",
+    "range": "published as the range of the cell",
+    "mode": "published as the most frequent value of the cell",
+    "prefix": "published as the common prefix of the cell",
+}
+_MISSING: Mapping[str, str] = {
+    "error": "not allowed",
+    "drop": "records dropped",
+    "impute": "imputed",
+}
+_ROW_ORDERS: Mapping[str, str] = {"shuffled": "shuffled", "kept": "as in the original"}
+
+
+# ------------------------------------------------------------------------------ columns
+
+
+@dataclass(frozen=True)
+class RoleGroup:
+    """The columns of one role, each with how it is published."""
+
+    label: str
+    columns: tuple[str, ...]
+
+
+def column_roles(manifest: Entries | None) -> tuple[RoleGroup, ...]:
+    """Return the columns of each role; nothing without a manifest.
+
+    Examples
+    --------
+    >>> columns = {"name": {"role": "identifier"},
+    ...            "age": {"role": "quasi", "kind": "numeric", "publish": "mean"}}
+    >>> [group.columns for group in column_roles({"columns": columns})]
+    [('name',), ('age (numeric, published as the mean of the cell)',)]
+    """
+    groups: dict[str, list[str]] = {role: [] for role in _ROLES}
+    for name, column in _section(manifest or {}, "columns").items():
+        role = column.get("role") if isinstance(column, Mapping) else None
+        if isinstance(role, str) and role in groups:
+            groups[role].append(f"{name}{_treatment(column)}")
+    return tuple(RoleGroup(_ROLES[role], tuple(names)) for role, names in groups.items() if names)
+
+
+def _treatment(column: Entries) -> str:
+    """Describe in parentheses how a quasi-identifier is published; empty for other columns."""
+    if column.get("role") != "quasi":
+        return ""
+    weight = _text(column.get("weight"))
+    parts = (
+        _text(column.get("kind")),
+        _REPRESENTATIVES.get(str(column.get("publish")), ""),
+        f"weight {weight}" if weight not in ("", "1") else "",
+    )
+    description = ", ".join(part for part in parts if part)
+    return f" ({description})" if description else ""
+
+
+def imputation_note(manifest: Entries | None) -> str:
+    """Return how many missing values were imputed; empty if there were none.
+
+    Examples
+    --------
+    >>> imputation_note({"records": {"read": 60, "released": 60, "dropped": 0, "imputed": 1}})
+    '1 missing quasi-identifier value was imputed; its record is published with the values of its
+    cell.'
+    """
+    count = _section(manifest or {}, "records").get("imputed")
+    if not isinstance(count, int) or count < 1:
+        return ""
+    if count == 1:
+        return (
+            "1 missing quasi-identifier value was imputed; its record is published with the values "
+            "of its cell."
+        )
+    return (
+        f"{count:,} missing quasi-identifier values were imputed; their records are published with "
+        "the values of their cells."
+    )
+
+
+# ------------------------------------------------------------------------------ how it was created
+
+
+def provenance(manifest: Entries | None) -> tuple[Fact, ...]:
+    """Return how the release was created; nothing without a manifest.
+
+    Examples
+    --------
+    >>> provenance({"cells": {"count": 400, "smallest": 5, "largest": 5}})
+    (Fact(label='Cells', text='400 cells of 5 records'),)
+    """
+    texts = ((label, describe(manifest or {})) for label, describe in _DESCRIPTIONS.items())
+    return tuple(Fact(label, text) for label, text in texts if text)
+
+
+def _requested_k(manifest: Entries) -> str:
+    """The requested k; with blocks, the manifest's own k is that of all blocks combined."""
+    return _text(_section(manifest, "blocks").get("k", manifest.get("k")))
+
+
+def _method(manifest: Entries) -> str:
+    method = _section(manifest, "method")
+    used, requested, reason = (_text(method.get(key)) for key in ("used", "requested", "reason"))
+    if not used:
+        return ""
+    options = ", ".join(
+        f"{name} = {_text(value)}" for name, value in _section(method, "options").items()
+    )
+    text = f"{used} with {options}" if options else used
+    if requested in ("", used):
+        return text
+    return f'{text}, chosen by "{requested}"{f" ({reason})" if reason else ""}'
+
+
+def _batches(manifest: Entries) -> str:
+    batches = _section(manifest, "method").get("batches")
+    if not isinstance(batches, (list, tuple)) or not batches:
+        return ""
+    return f"{counted(len(batches), 'batch')} added to the initial cells"
+
+
+def _records(manifest: Entries) -> str:
+    records = _section(manifest, "records")
+    parts = (("read", "in the original"), ("released", "published"), ("dropped", "dropped"))
+    counts = ((records.get(key), words) for key, words in parts)
+    return ", ".join(f"{count:,} {words}" for count, words in counts if isinstance(count, int))
+
+
+def _cells(manifest: Entries) -> str:
+    cells = _section(manifest, "cells")
+    count, low, high = (cells.get(key) for key in ("count", "smallest", "largest"))
+    if not (isinstance(count, int) and isinstance(low, int) and isinstance(high, int)):
+        return _text(count)
+    sizes = counted(low, "record") if low == high else f"{low:,} to {counted(high, 'record')}"
+    return f"{counted(count, 'cell')} of {sizes}"
+
+
+def _blocks(manifest: Entries) -> str:
+    blocks = _section(manifest, "blocks")
+    columns, k = blocks.get("columns"), blocks.get("k")
+    if not isinstance(k, int):
+        return ""
+    jointly = blocks.get("jointly_k_anonymous") is True
+    caveat = "" if jointly else f", but not {k}-anonymous in all columns combined"
+    # Public reports do not list the blocks.
+    if not isinstance(columns, (list, tuple)):
+        return f"{k}-anonymous in each block{caveat}"
+    names = "; ".join(
+        ", ".join(map(str, block)) for block in columns if isinstance(block, (list, tuple))
+    )
+    return f"{k}-anonymous in each of {counted(len(columns), 'block')} ({names}){caveat}"
+
+
+def _dependence(manifest: Entries) -> str:
+    entries = _section(manifest, "dependence")
+    names = ("weight", "quasi_identifier_loss", "confidential_loss", "weighted_loss")
+    values = [entries.get(name) for name in names]
+    if not all(isinstance(value, (int, float)) for value in values):
+        return ""
+    weight, quasi, confidential, weighted = map(_text, values)
+    return (
+        f"weight (lambda) {weight}; loss of quasi-identifiers D_X {quasi}, of confidential columns "
+        f"D_Y {confidential}, weighted sum {weighted}"
+    )
+
+
+def _requirements(manifest: Entries) -> str:
+    return ", ".join(f"{name} = {limit:g}" for name, limit in _limits(manifest).items())
+
+
+def _merged_cells(manifest: Entries) -> str:
+    requirements = _section(manifest, "requirements")
+    count, before = (requirements.get(key) for key in ("cells_merged", "cells_before"))
+    if not (isinstance(count, int) and isinstance(before, int)):
+        return ""
+    return f"{count:,} of {counted(before, 'cell')}, to meet the requirements"
+
+
+def _original(manifest: Entries) -> str:
+    entries = _section(manifest, "input")
+    sizes = ((entries.get(key), noun) for key, noun in (("rows", "row"), ("columns", "column")))
+    return ", ".join(counted(size, noun) for size, noun in sizes if isinstance(size, int))
+
+
+def _input_digest(kind: str) -> Callable[[Entries], str]:
+    def describe(manifest: Entries) -> str:
+        entries = _section(manifest, "input")
+        return _text(entries.get("sha256")) if entries.get("sha256_of", "file") == kind else ""
+
+    return describe
+
+
+def _output_digest(manifest: Entries) -> str:
+    return _text(_section(manifest, "output").get("sha256"))
+
+
+def _created(manifest: Entries) -> str:
+    return _text(manifest.get("created")).replace("T", " ").replace("+00:00", " UTC")
+
+
+def _run_time(manifest: Entries) -> str:
+    seconds = _text(manifest.get("seconds"))
+    return f"{seconds} s" if seconds else ""
+
+
+def _entry(key: str, words: Mapping[str, str] | None = None) -> Callable[[Entries], str]:
+    """Describe one entry of the manifest, translated by ``words`` if it is listed there."""
+    return lambda manifest: (words or {}).get(_text(manifest.get(key)), _text(manifest.get(key)))
+
+
+_DESCRIPTIONS: Mapping[str, Callable[[Entries], str]] = {
+    "Requested k": _requested_k,
+    "Method": _method,
+    "Random seed": _entry("seed"),
+    "Missing values": _entry("missing", _MISSING),
+    "Records": _records,
+    "Batches": _batches,
+    "Cells": _cells,
+    "Blocks of columns": _blocks,
+    "Preserved dependence": _dependence,
+    "Enforced requirements": _requirements,
+    "Merged cells": _merged_cells,
+    "Row order": _entry("row_order", _ROW_ORDERS),
+    "Original table": _original,
+    "SHA-256 of the original file": _input_digest("file"),
+    "SHA-256 of the original contents": _input_digest("contents"),
+    "SHA-256 of the published file": _output_digest,
+    "Created": _created,
+    "Run time": _run_time,
+    "microcell version": _entry("microcell"),
+}
+"""Labels and the functions that describe them; labels without a text are left out."""
+
+
+# ------------------------------------------------------------------------------ how to repeat it
+
+
+def rerun_command(manifest: Entries | None) -> str:
+    """Return the command that reproduces the release, or an empty string.
+
+    Examples
+    --------
+    >>> method = {"requested": "vmdav", "used": "vmdav", "options": {"gamma": 0.2}}
+    >>> rerun_command({"k": 5, "seed": 7, "method": method})
+    'microcell anonymize ORIGINAL -s SCHEMA -k 5 --method vmdav --set gamma=0.2 --seed 7 -o
+    RELEASED'
+    """
+    entries = manifest or {}
+    method = _section(entries, "method")
+    k, seed = entries.get("k"), entries.get("seed")
+    requested = method.get("requested", method.get("used"))
+    complete = isinstance(k, int) and isinstance(seed, int) and isinstance(requested, str)
+    # A release of several batches cannot be reproduced by a single command.
+    if not complete or method.get("batches"):
+        return ""
+    words = ["microcell", "anonymize", "ORIGINAL", "-s", "SCHEMA", "-k", _requested_k(entries)]
+    words += ["--method", str(requested), *_method_options(_section(method, "options"))]
+    words += ["--seed", str(seed), *_require_options(entries), *_design_options(entries)]
+    if entries.get("missing") in ("drop", "impute"):
+        words += ["--missing", str(entries["missing"])]
+    function = _section(entries, "cells").get("function")
+    if function in ("power", "balls"):
+        words += ["--cells", "CELLS.json", "--cells-kind", str(function)]
+    if entries.get("row_order") == "kept":
+        words.append("--keep-order")
+    return " ".join(quote(word) for word in (*words, "-o", "RELEASED"))
+
+
+def _method_options(options: Entries) -> Iterator[str]:
+    for name, value in options.items():
+        if name == "effort":
+            yield from ("--effort", str(value))
+        elif isinstance(value, bool):
+            yield from ("--set", f"{name}={str(value).lower()}")
+        elif isinstance(value, (int, float, str)):
+            yield from ("--set", f"{name}={value}")
+
+
+def _require_options(manifest: Entries) -> Iterator[str]:
+    for name, limit in _limits(manifest).items():
+        yield from ("--require", f"{name}={_exact(limit)}")
+
+
+def _design_options(manifest: Entries) -> Iterator[str]:
+    weight = _section(manifest, "dependence").get("weight")
+    columns = _section(manifest, "blocks").get("columns")
+    if isinstance(weight, (int, float)):
+        yield from ("--dependence", _exact(weight))
+    if isinstance(columns, (list, tuple)):
+        blocks = (
+            ",".join(map(str, block)) for block in columns if isinstance(block, (list, tuple))
+        )
+        yield from ("--blocks", ";".join(blocks))
+
+
+def _limits(manifest: Entries) -> dict[str, float]:
+    limits = _section(_section(manifest, "requirements"), "limits")
+    return {name: limit for name, limit in limits.items() if isinstance(limit, (int, float))}
+
+
+def _exact(number: float) -> str:
+    """Write all digits of a number, because a run with fewer could give another release."""
+    return str(int(number)) if float(number).is_integer() else repr(float(number))
+
+
+def _section(manifest: Entries, key: str) -> Entries:
+    section = manifest.get(key)
+    return section if isinstance(section, Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, (Mapping, list, tuple)):
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,247 @@
+"""The manifest in words, and the command that repeats a release."""
+
+import shlex
+
+import pytest
+
+from microcell.report import FORMATS, render
+from microcell.report.provenance import (
+    column_roles,
+    imputation_note,
+    provenance,
+    rerun_command,
+)
+from tests.report.examples import MANIFEST, example
+
+REQUIREMENTS = {
+    "limits": {"l_diversity": 3, "t_closeness.tsh": 0.25},
+    "cells_before": 400,
+    "cells_merged": 4,
+    "rounds": 2,
+}
+UNEXPECTED = [None, 3, -1.5, "words", True, [], ["a"], {}, {"a": {}}, {"a": []}]
+UNEXPECTED.append({"role": ["quasi"]})
+
+
+def described(**changes):
+    return {fact.label: fact.text for fact in provenance({**MANIFEST, **changes})}
+
+
+def rerun(**changes):
+    return rerun_command({**MANIFEST, **changes})
+
+
+# ------------------------------------------------------------------------------ in words
+
+
+def test_roles_list_every_column_once_and_how_it_is_published():
+    assert {group.label: group.columns for group in column_roles(MANIFEST)} == {
+        "Identifiers (removed)": ("name",),
+        "Other columns (removed)": ("phone",),
+        "Quasi-identifiers": (
+            "sex (nominal, published as the most frequent value of the cell)",
+            "age (numeric, published as the range of the cell, weight 2.5)",
+        ),
+        "Strata (unchanged)": ("region",),
+        "Confidential (unchanged)": ("tsh",),
+        "Other columns (unchanged)": ("remark",),
+        "Sampling weight (unchanged)": ("w",),
+    }
+
+
+def test_provenance_of_a_release():
+    assert described() == {
+        "Requested k": "5",
+        "Method": 'mdav, chosen by "auto" (5 dimensions have no exact optimum)',
+        "Random seed": "7",
+        "Missing values": "records dropped",
+        "Records": "2,100 in the original, 2,000 published, 100 dropped",
+        "Cells": "396 cells of 5 to 9 records",
+        "Row order": "shuffled",
+        "Original table": "2,100 rows, 8 columns",
+        "SHA-256 of the original file": "0f" * 32,
+        "SHA-256 of the published file": "a1" * 32,
+        "Created": "2026-11-16 10:00:00 UTC",
+        "Run time": "1.235 s",
+        "microcell version": "0.1.0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [("error", "not allowed"), ("drop", "records dropped"), ("impute", "imputed")],
+)
+def test_missing_values(option, text):
+    assert described(missing=option)["Missing values"] == text
+
+
+@pytest.mark.parametrize("format", ["html", "text"])
+@pytest.mark.parametrize("audience", ["internal", "public"])
+def test_imputed_values_are_counted_next_to_the_guarantee(format, audience):
+    records = {"read": 2000, "released": 2000, "dropped": 0}
+    manifest = {**MANIFEST, "missing": "impute", "records": {**records, "imputed": 1234}}
+    shown = " ".join(render(example(), format, manifest=manifest, audience=audience).split())
+    note = shown.index("1,234 missing quasi-identifier values were imputed")
+    assert shown.index("anonymous in these columns") < note < shown.index("Smallest class")
+    singular = imputation_note({"records": {**records, "imputed": 1}})
+    assert singular.startswith("1 missing quasi-identifier value was imputed")
+
+
+@pytest.mark.parametrize(
+    "records", [None, {}, {"read": 9}, {"imputed": 0}, {"imputed": "many"}, {"imputed": -1}]
+)
+def test_there_is_no_note_if_nothing_was_imputed(records):
+    assert imputation_note({"records": records}) == imputation_note(None) == ""
+
+
+def test_a_method_chosen_by_the_user_needs_no_reason():
+    method = {"requested": "vmdav", "used": "vmdav", "reason": "-", "options": {"gamma": 0.2}}
+    assert described(method=method)["Method"] == "vmdav with gamma = 0.2"
+
+
+def test_cells_of_equal_size():
+    cells = {"count": 1400, "smallest": 5, "largest": 5}
+    assert described(cells=cells)["Cells"] == "1,400 cells of 5 records"
+    assert described(cells={**cells, "count": 1})["Cells"] == "1 cell of 5 records"
+
+
+def test_a_release_made_in_memory():
+    source = {"sha256": "0f", "sha256_of": "contents"}
+    facts = described(row_order="kept", input=source, output=None)
+    assert facts["Row order"] == "as in the original"
+    assert facts["SHA-256 of the original contents"] == "0f"
+    absent = {"SHA-256 of the original file", "SHA-256 of the published file", "Original table"}
+    assert not absent & set(facts)
+
+
+def test_requirements_and_merged_cells_are_described():
+    facts = described(requirements=REQUIREMENTS)
+    assert facts["Enforced requirements"] == "l_diversity = 3, t_closeness.tsh = 0.25"
+    assert facts["Merged cells"] == "4 of 400 cells, to meet the requirements"
+    assert not {"Enforced requirements", "Merged cells"} & set(described())
+
+
+def test_dependence_and_blocks_are_described_and_reproduced():
+    manifest = {
+        "k": 1,
+        "seed": 0,
+        "method": {"requested": "mdav", "used": "mdav"},
+        "dependence": {
+            "weight": 0.3,
+            "quasi_identifier_loss": 0.1,
+            "confidential_loss": 0.5,
+            "weighted_loss": 0.22,
+        },
+        "blocks": {
+            "k": 5,
+            "columns": [["age", "sex"], ["home"]],
+            "cells": [4, 4],
+            "jointly_k_anonymous": False,
+        },
+    }
+    facts = {fact.label: fact.text for fact in provenance(manifest)}
+    assert facts["Preserved dependence"] == (
+        "weight (lambda) 0.3; loss of quasi-identifiers D_X 0.1, of confidential columns D_Y 0.5, "
+        "weighted sum 0.22"
+    )
+    assert facts["Blocks of columns"] == (
+        "5-anonymous in each of 2 blocks (age, sex; home), "
+        "but not 5-anonymous in all columns combined"
+    )
+    assert "-k 5" in rerun_command(manifest)
+    assert "--dependence 0.3 --blocks 'age,sex;home'" in rerun_command(manifest)
+
+
+def test_public_reports_mention_blocks_and_the_requested_k():
+    blocks = {"k": 5, "columns": [["age"], ["sex"]], "cells": [4, 4], "jointly_k_anonymous": False}
+    manifest = {**MANIFEST, "k": 2, "blocks": blocks}
+    text = " ".join(render(example(), "text", manifest=manifest, audience="public").split())
+    assert "Requested k 5" in text
+    assert "5-anonymous in each block, but not 5-anonymous in all columns combined" in text
+
+
+def test_batches_are_described_and_no_command_claims_to_reproduce_them():
+    method = {"requested": "mdav", "used": "mdav", "batches": [{}, {}]}
+    manifest = {"k": 5, "seed": 0, "method": method}
+    facts = {fact.label: fact.text for fact in provenance(manifest)}
+    assert facts["Batches"] == "2 batches added to the initial cells"
+    assert rerun_command(manifest) == ""
+
+
+# ------------------------------------------------------------------------------ damaged manifests
+
+
+def test_without_a_manifest_there_is_no_provenance():
+    assert provenance(None) == column_roles(None) == ()
+    for format in ("text", "html"):
+        assert "Columns and roles" not in render(example(), format)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_empty_manifest_can_be_reported(format):
+    assert "5-anonymous" in render(example(), format, manifest={})
+
+
+@pytest.mark.parametrize("value", UNEXPECTED, ids=repr)
+def test_damaged_entries_are_left_out(value):
+    for key in MANIFEST:
+        assert len(described(**{key: value})) >= len(described()) - 2
+        column_roles({**MANIFEST, key: value})
+    for section in ("method", "cells", "records", "input", "output"):
+        for key in MANIFEST[section]:
+            damaged = {**MANIFEST[section], key: value}
+            assert len(described(**{section: damaged})) >= len(described()) - 1
+    for key in ("role", "kind", "publish", "weight"):
+        damaged = {
+            "a": {"role": "quasi", "kind": "nominal", "publish": "mode", key: value},
+            "b": {"role": "keep"},
+        }
+        assert column_roles({"columns": damaged})[-1].columns == ("b",)
+
+
+@pytest.mark.parametrize("value", UNEXPECTED, ids=repr)
+def test_damaged_requirements_are_left_out(value):
+    described(requirements=value)
+    rerun(requirements={"limits": value})
+    described(requirements={"limits": {"k": value}, "cells_merged": value, "cells_before": value})
+
+
+def test_damaged_entries_about_dependence_and_blocks_are_left_out():
+    assert provenance({"dependence": {"weight": "much"}, "blocks": {"columns": 3}}) == ()
+
+
+# ------------------------------------------------------------------------------ the command
+
+
+def test_the_command_that_reproduces_a_release():
+    start = "microcell anonymize ORIGINAL -s SCHEMA -k 5 --method"
+    assert rerun() == f"{start} auto --seed 7 --missing drop -o RELEASED"
+    method = {"requested": "vmdav", "options": {"gamma": 0.2, "refine": True, "effort": "best"}}
+    changes = {"cells": {"function": "balls"}, "requirements": REQUIREMENTS}
+    assert rerun(method=method, missing="error", row_order="kept", **changes) == (
+        f"{start} vmdav --set gamma=0.2 --set refine=true --effort best --seed 7 "
+        "--require l_diversity=3 --require t_closeness.tsh=0.25 "
+        "--cells CELLS.json --cells-kind balls --keep-order -o RELEASED"
+    )
+
+
+def test_the_command_is_quoted_for_a_shell():
+    limits = {"l_diversity.body mass; rm -r": 2}
+    words = shlex.split(rerun(requirements={"limits": limits}))
+    assert "l_diversity.body mass; rm -r=2" in words
+
+
+def test_numbers_in_the_command_have_all_their_digits():
+    limit, weight = 1 / 3, 0.1234567891
+    requirements = {"limits": {"t_closeness": limit, "k": 1e6}}
+    words = shlex.split(rerun(requirements=requirements, dependence={"weight": weight}))
+    assert f"t_closeness={limit!r}" in words
+    assert "k=1000000" in words
+    assert words[words.index("--dependence") + 1] == repr(weight)
+
+
+@pytest.mark.parametrize("key", ["k", "seed", "method"])
+@pytest.mark.parametrize("value", [None, 1.5, "words", [], {}])
+def test_there_is_no_command_if_the_manifest_is_incomplete(key, value):
+    assert rerun(**{key: value}) == ""
+    assert rerun_command(None) == ""
