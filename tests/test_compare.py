@@ -145,8 +145,8 @@ def test_refine_goes_to_all():
         ({"k": [3, 1]}, {"code": "option.invalid"}),
         ({"k": [3, 2.5]}, {"code": "option.invalid"}),
         ({"k": "35"}, {"code": "option.invalid"}),
-        ({"missing": "nonsense"}, {"code": "option.invalid"}),
-        ({"seed": -1}, {"code": "option.invalid"}),
+        ({"missing": "nonsense"}, {"code": "option.unknown", "option": "missing"}),
+        ({"seed": -1}, {"code": "option.out_of_range", "option": "seed"}),
     ],
 )
 def test_wrong_use_is_refused(given, expected):
