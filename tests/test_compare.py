@@ -145,8 +145,8 @@ def test_refine_goes_to_all():
         ({"k": [3, 1]}, {"code": "option.invalid"}),
         ({"k": [3, 2.5]}, {"code": "option.invalid"}),
         ({"k": "35"}, {"code": "option.invalid"}),
-        ({"missing": "nonsense"}, {"code": "option.invalid"}),
-        ({"seed": -1}, {"code": "option.invalid"}),
+        ({"missing": "nonsense"}, {"code": "option.unknown", "option": "missing"}),
+        ({"seed": -1}, {"code": "option.out_of_range", "option": "seed"}),
     ],
 )
 def test_wrong_use_is_refused(given, expected):
@@ -159,7 +159,7 @@ def test_the_largest_k_is_refused_before_any_trial(monkeypatch):
     with raises(TooFewRecordsError, "guarantee.too_few_records"):
         mc.compare(PEOPLE, SCHEMA, k=[3, 121])
     strata = mc.Schema(quasi=["x0"], strata=["part"])
-    with raises(TooFewRecordsError, "guarantee.too_few_records"):
+    with raises(TooFewRecordsError, "guarantee.stratum_too_small"):
         mc.compare(points(20, 1) | {"part": ["a"] * 15 + ["b"] * 5}, strata, k=[3, 6])
 
 
