@@ -224,7 +224,7 @@ def test_same_table_gives_the_same_balls():
     [
         ([[0.0], [1.0]], [0, 1], 2, GuaranteeError, {"code": "guarantee.failed"}),
         ([[0.0], [1.0], [2.0]], [0, 0], 2, DataError, {"code": "data.invalid", "entry": "labels"}),
-        ([[0.0], [np.nan]], [0, 0], 2, DataError, {"code": "data.invalid"}),
+        ([[0.0], [np.nan]], [0, 0], 2, DataError, {"code": "data.not_finite"}),
     ],
 )
 def test_invalid_partitions_are_rejected(X, labels, k, error, expected):

@@ -104,7 +104,7 @@ def test_flat_list_is_one_column():
     [
         ([[0.0], [1.0]], [0, 1], 2, GuaranteeError, {"code": "guarantee.failed"}),
         ([[0.0], [1.0], [2.0]], [0, 0], 2, DataError, {"code": "data.invalid", "entry": "labels"}),
-        ([[0.0], [np.nan]], [0, 0], 2, DataError, {"code": "data.invalid"}),
+        ([[0.0], [np.nan]], [0, 0], 2, DataError, {"code": "data.not_finite"}),
         ([[0.0], [1.0]], [0.0, 0.0], 2, GuaranteeError, {"code": "guarantee.failed"}),
     ],
 )

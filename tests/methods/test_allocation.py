@@ -126,7 +126,7 @@ def test_units_change_nothing_but_the_prices(power):
         ([[0.0], [np.nan]], [[0.0]], [2], DataError, {"code": "data.not_finite", "row": 2}),
         ([[0.0]], [[0.0], [np.inf]], [1, 1], DataError, {"code": "data.not_finite", "row": 2}),
         ([[1e151]], [[0.0]], [1], DataError, {"code": "data.not_finite", "row": 1}),
-        ([["a"]], [[0.0]], [1], DataError, {"code": "data.invalid"}),
+        ([["a"]], [[0.0]], [1], DataError, {"code": "data.not_a_number"}),
         ([0.0], [[0.0]], [1], DataError, {"code": "data.invalid"}),
         (np.empty((0, 1)), [[0.0]], [1], DataError, {"code": "data.invalid"}),
         ([[0.0]], np.empty((0, 1)), [], DataError, {"code": "data.invalid"}),
@@ -140,7 +140,7 @@ def test_units_change_nothing_but_the_prices(power):
             DataError,
             {"code": "data.invalid", "row": 1},
         ),
-        ([[0.0]], [[0.0]], ["a"], DataError, {"code": "data.invalid"}),
+        ([[0.0]], [[0.0]], ["a"], DataError, {"code": "data.not_a_number"}),
         (
             np.zeros((9, 1)),
             [[0.0], [1.0]],

@@ -392,7 +392,7 @@ def test_one_cell_and_cells_of_one():
         ({"probabilities": [1.5, -0.5]}, {"code": "option.invalid", "option": "probabilities"}),
         ({"probabilities": [0.999, 0.001]}, {"code": "option.invalid", "option": "probabilities"}),
         ({"probabilities": [np.nan, 1.0]}, {"code": "option.invalid", "option": "probabilities"}),
-        ({"k": 1}, {"code": "option.invalid"}),
+        ({"k": 1}, {"code": "option.out_of_range", "option": "k"}),
         ({"k": 5, "start": "nonsense"}, {"code": "option.unknown", "option": "start"}),
         ({"k": 5, "start": "pcl"}, {"code": "option.unknown", "option": "start"}),
         ({"k": 5, "start": [[0.0, 0.0]]}, {"code": "option.invalid", "option": "start"}),
@@ -423,7 +423,7 @@ def test_invalid_options_are_rejected(asked, expected):
 def test_invalid_points_are_rejected():
     with raises(mc.errors.DataError, "data.not_finite", option="start"):
         mc.pcl(gaussian(20), sizes=[20], start=[[np.nan, 0.0]])
-    with raises(mc.errors.DataError, "data.invalid"):
+    with raises(mc.errors.DataError, "data.not_finite"):
         mc.pcl([[0.0, np.inf], [1.0, 2.0]], sizes=[1, 1])
     with raises(mc.errors.DataError, "data.not_finite"):
         mc.pcl([[1e200], [2e200]], sizes=[1, 1])
