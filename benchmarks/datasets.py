@@ -78,15 +78,15 @@ class Watch:
 
 
 def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
+    result: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             children = [int(word) for word in task.read_text().split()]
         except OSError:
             continue
         for child in children:
-            found += [child, *_descendants(child)]
-    return found
+            result += [child, *_descendants(child)]
+    return result
 
 
 def _peak(pid: int) -> int:
@@ -166,8 +166,8 @@ def in_memory_apart(source: Path) -> dict[str, Any]:
     """Make the same release in memory, in a separate process."""
     words = [sys.executable, "-m", "benchmarks.datasets", "--in-memory", str(source)]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def keep(row: dict[str, Any]) -> None:
@@ -194,8 +194,8 @@ def keep(row: dict[str, Any]) -> None:
                 }
             )
     RESULTS.parent.mkdir(exist_ok=True)
-    told = {"machine": machine(), "k": K, "cases": cases, "growth": growth}
-    RESULTS.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    messages = {"machine": machine(), "k": K, "cases": cases, "growth": growth}
+    RESULTS.write_text(json.dumps(messages, indent=2) + "\n", encoding="utf-8")
 
 
 def main() -> None:

@@ -46,19 +46,19 @@ def _times(storage: Any, items: Sequence[Any], missing: Any, unit: str) -> Value
 
 
 def table(**columns: Sequence[Any] | np.ndarray | Values) -> Table:
-    made = {}
+    arrays = {}
     for name, column in columns.items():
-        plain = column.tolist() if isinstance(column, np.ndarray) else column
-        made[name] = plain if isinstance(plain, Values) else values(plain)
-    rows = len(next(iter(made.values()))) if made else 0
-    return Table(made, rows=rows, native=None)
+        items = column.tolist() if isinstance(column, np.ndarray) else column
+        arrays[name] = items if isinstance(items, Values) else values(items)
+    rows = len(next(iter(arrays.values()))) if arrays else 0
+    return Table(arrays, rows=rows, native=None)
 
 
 def take(source: Table, rows: Any) -> Table:
-    """The table with these rows only, in this order."""
+    """Return these rows of the table, in this order."""
     rows = np.asarray(rows, dtype=np.int64)
-    made = {
+    columns = {
         name: Values(v.storage, v.data[rows], v.missing[rows], v.categories, v.ordered, v.unit)
         for name, v in source.columns.items()
     }
-    return Table(made, rows=len(rows), native=None)
+    return Table(columns, rows=len(rows), native=None)

@@ -34,7 +34,8 @@ SAME_LAYER = {
 HOMES = {
     "numba": ("kernels._jit",),
     "narwhals": ("tables",),
-    "polars": ("tables",),
+    "pandas": ("model._frames",),
+    "polars": ("tables", "model._frames"),
     "pyreadstat": ("tables",),
     "fastexcel": ("tables",),
     "xlsxwriter": ("tables",),
@@ -61,7 +62,16 @@ HOMES = {
 }
 """The modules that may import each third-party package; NumPy may be imported anywhere."""
 
-EXTRAS = {"pyreadstat", "sklearn", "threadpoolctl", "pyarrow", "distributed", "dask"} | {
+EXTRAS = {
+    "pandas",
+    "polars",
+    "pyreadstat",
+    "sklearn",
+    "threadpoolctl",
+    "pyarrow",
+    "distributed",
+    "dask",
+} | {
     *("sqlalchemy", "cryptography", "fastapi", "starlette", "uvicorn", "prometheus_client", "httpx")
 }
 """Packages of optional extras, imported inside the functions that need them."""

@@ -21,9 +21,9 @@ from tests.small_tables import table
 
 
 def encoded(schema=None, **columns):
-    made = table(**columns)
+    source = table(**columns)
     schema = schema or Schema(quasi=list(columns))
-    return encode(made, resolve(schema, made))
+    return encode(source, resolve(schema, source))
 
 
 def squared(points, i, j):
@@ -157,11 +157,11 @@ def test_missing_values_are_placed_at_the_mean():
 
 
 def test_missing_values_are_counted_by_column():
-    made = table(a=[1, None, 3], b=["x", None, None])
-    schema = resolve(Schema(quasi=["a", "b"]), made)
-    assert missing_rows(made, schema).tolist() == [False, True, True]
+    source = table(a=[1, None, 3], b=["x", None, None])
+    schema = resolve(Schema(quasi=["a", "b"]), source)
+    assert missing_rows(source, schema).tolist() == [False, True, True]
     with raises(DataError, "data.missing_values", counts={"a": 1, "b": 2}) as caught:
-        check_missing(made, schema)
+        check_missing(source, schema)
     assert str(caught.value) == (
         "Missing values in 'a' (1), 'b' (2). Choose how to handle them with missing (--missing): "
         "'drop' removes and reports those records; 'impute' keeps them and publishes their cell's "
@@ -274,14 +274,17 @@ def saved(encoding, k=1):
 
 
 @given(mixed_tables())
-def test_a_saved_encoding_places_the_fitted_records_where_they_were(made):
-    points = encode(made, resolve(MIXED, made))
+def test_a_saved_encoding_places_the_fitted_records_where_they_were(source):
+    points = encode(source, resolve(MIXED, source))
     again = saved(points.encoding)
-    placed = place(made, again)
+    placed = place(source, again)
     assert placed.matrix.tobytes() == points.matrix.tobytes()
     assert not placed.unknown
     assert again.as_dict() == points.encoding.published(1).as_dict()
-    assert place(made, fit(made, resolve(MIXED, made))).matrix.tobytes() == points.matrix.tobytes()
+    assert (
+        place(source, fit(source, resolve(MIXED, source))).matrix.tobytes()
+        == points.matrix.tobytes()
+    )
 
 
 @given(
@@ -304,8 +307,8 @@ def test_numbers_are_standardized_to_the_last_digits(items, unit):
 
 def placed(fitted, new, column="a"):
     """Place new records by a saved encoding of one column; return points and unknown counts."""
-    made = table(a=fitted)
-    points = place(table(a=new), saved(fit(made, resolve(Schema(quasi=[column]), made))))
+    source = table(a=fitted)
+    points = place(table(a=new), saved(fit(source, resolve(Schema(quasi=[column]), source))))
     return points.matrix, points.unknown
 
 
@@ -367,15 +370,15 @@ def test_times_can_be_categories():
 
 
 def test_an_unknown_category_has_no_indicator():
-    made = table(a=["x", "y", "z", "z"])
-    encoding = fit(made, resolve(Schema(quasi=["a"]), made))
+    source = table(a=["x", "y", "z", "z"])
+    encoding = fit(source, resolve(Schema(quasi=["a"]), source))
     points = place(table(a=["new", None, "x", "newer"]), encoding)
     assert points.unknown == {"a": 2}
     assert points.matrix[0].tolist() == (-encoding.columns[0].centre).tolist()
     assert points.matrix[1].tolist() == [0, 0, 0]
     assert (
         points.matrix[2].tolist()
-        == encode(made, resolve(Schema(quasi=["a"]), made)).matrix[0].tolist()
+        == encode(source, resolve(Schema(quasi=["a"]), source)).matrix[0].tolist()
     )
 
 
@@ -443,10 +446,10 @@ def test_codes_are_matched_by_name_across_types():
 
 def test_new_locations_are_placed():
     schema = Schema(quasi=[Column("home", kind="location", latitude="lat", longitude="lon")])
-    made = table(lat=[0.0, 10.0, 20.0], lon=[0, 5, 50])
-    encoding = saved(fit(made, resolve(schema, made)))
+    source = table(lat=[0.0, 10.0, 20.0], lon=[0, 5, 50])
+    encoding = saved(fit(source, resolve(schema, source)))
     points = place(table(lon=[5, None, 5.0], lat=[10, 1, None]), encoding).matrix
-    assert points[0].tolist() == encode(made, resolve(schema, made)).matrix[1].tolist()
+    assert points[0].tolist() == encode(source, resolve(schema, source)).matrix[1].tolist()
     assert not points[1:].any()
     with raises(DataError, "data.invalid", column="lat", row=1):
         place(table(lat=[99.0], lon=[0.0]), encoding)
@@ -478,8 +481,8 @@ def test_values_of_another_type_are_refused_with_the_row(fitted, new, column):
 
 
 def test_missing_columns_are_named():
-    made = table(age=[1, 2], sex=["f", "m"])
-    encoding = fit(made, resolve(Schema(quasi=["age", "sex"]), made))
+    source = table(age=[1, 2], sex=["f", "m"])
+    encoding = fit(source, resolve(Schema(quasi=["age", "sex"]), source))
     with raises(SchemaError, "schema.unknown_column", columns=("age",)) as caught:
         place(table(agee=[1], sex=["f"]), encoding)
     assert "Did you mean 'agee' by 'age'?" in str(caught.value)
@@ -517,8 +520,8 @@ RARE = Schema(
 
 
 def test_names_of_few_records_are_not_published():
-    made = rare_table()
-    encoding = fit(made, resolve(RARE, made))
+    source = rare_table()
+    encoding = fit(source, resolve(RARE, source))
     one, three = (json.dumps(encoding.published(k).as_dict()) for k in (1, 3))
     assert all(name in one for name in ("rareword", "7777", "987.125"))
     assert not any(name in three for name in ("rareword", "7777", "987.125"))
@@ -526,27 +529,27 @@ def test_names_of_few_records_are_not_published():
         name in three
         for name in ("common", "other", "5551", "5562", "3.25", "4.5", "lo", "mi", "hi")
     )
-    ends = [made.columns[name].data for name in "xyt"]
+    ends = [source.columns[name].data for name in "xyt"]
     for number in (bound for data in ends for bound in (data.min(), data.max())):
         assert str(number.item()) not in one
 
 
 def test_withheld_names_are_unknown_afterwards():
-    made = rare_table()
-    encoding = fit(made, resolve(RARE, made))
-    points = place(made, saved(encoding, k=3))
+    source = rare_table()
+    encoding = fit(source, resolve(RARE, source))
+    points = place(source, saved(encoding, k=3))
     assert points.unknown == {"n": 1, "z": 1, "o": 1}
-    whole = place(made, encoding).matrix
+    whole = place(source, encoding).matrix
     assert points.matrix[:7].tobytes() == whole[:7].tobytes()
     assert points.matrix[7, encoding.columns[0].first : encoding.columns[0].last] == pytest.approx(
         -encoding.columns[0].centre
     )
-    assert place(made, saved(encoding, k=9)).unknown == {"n": 8, "z": 8, "o": 8}
+    assert place(source, saved(encoding, k=9)).unknown == {"n": 8, "z": 8, "o": 8}
 
 
 def test_only_published_encodings_can_be_saved():
-    made = rare_table()
-    encoding = fit(made, resolve(RARE, made))
+    source = rare_table()
+    encoding = fit(source, resolve(RARE, source))
     with pytest.raises(ValueError, match="must not be saved"):
         encoding.as_dict()
     again = saved(encoding, k=3)
@@ -617,8 +620,8 @@ DAMAGES = [
 
 @pytest.mark.parametrize(("path", "value"), DAMAGES)
 def test_damaged_encodings_are_refused(path, value):
-    made = rare_table()
-    plain = fit(made, resolve(RARE, made)).published(1).as_dict()
+    source = rare_table()
+    plain = fit(source, resolve(RARE, source)).published(1).as_dict()
     with raises(TableError, "table.malformed") as caught:
         Encoding.from_dict(change(plain, path, value))
     assert not any(name in str(caught.value) for name in ("common", "5551", "rareword"))

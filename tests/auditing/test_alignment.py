@@ -66,8 +66,8 @@ def test_more_rows_than_the_original():
     "schema", [Schema(quasi=SCHEMA.quasi), Schema(quasi=SCHEMA.quasi, keep=["flat"])]
 )
 def test_row_order_is_assumed_if_no_column_distinguishes_rows(schema):
-    made = table(age=[1, 2, 3], flat=["x", "x", "x"])
-    result = align(made, made, schema)
+    rows = table(age=[1, 2, 3], flat=["x", "x", "x"])
+    result = align(rows, rows, schema)
     assert result.pairs.tolist() == [0, 1, 2]
     assert "assumed" in result.notes[0]
 

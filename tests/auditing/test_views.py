@@ -98,8 +98,8 @@ def test_columns_without_values_are_omitted_and_locations_have_two_distributions
             Column("home", kind="location", latitude="lat", longitude="lon"),
         ]
     )
-    made = table(e=[None, None], lat=[1.0, 2.0], lon=[3, 4])
-    assert [item.name for item in compare_columns(ColumnPairs(made, made, schema))] == [
+    source = table(e=[None, None], lat=[1.0, 2.0], lon=[3, 4])
+    assert [item.name for item in compare_columns(ColumnPairs(source, source, schema))] == [
         "lat",
         "lon",
     ]
@@ -130,8 +130,8 @@ def mixed(rows):
 
 
 def test_unchanged_records_are_projected_to_the_same_points():
-    made = mixed(50)
-    result = project(ColumnPairs(made, made, MIXED, np.arange(50)), np.arange(50))
+    source = mixed(50)
+    result = project(ColumnPairs(source, source, MIXED, np.arange(50)), np.arange(50))
     np.testing.assert_allclose(result.before, result.after)
     assert result.before.shape == (50, 2)
     assert result.records == 50
@@ -141,18 +141,20 @@ def test_unchanged_records_are_projected_to_the_same_points():
 def test_numbers_are_projected_on_their_principal_components():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 3))
-    made = table(a=X[:, 0], b=X[:, 1], c=X[:, 2])
+    source = table(a=X[:, 0], b=X[:, 1], c=X[:, 2])
     schema = Schema(quasi=[Column(name, kind="numeric") for name in "abc"])
-    result = project(ColumnPairs(made, made, schema, np.arange(300)), np.zeros(300, dtype=np.int64))
+    result = project(
+        ColumnPairs(source, source, schema, np.arange(300)), np.zeros(300, dtype=np.int64)
+    )
     U, S, _ = np.linalg.svd((X - X.mean(axis=0)) / X.std(axis=0), full_matrices=False)
     np.testing.assert_allclose(np.abs(result.before), np.abs(U[:, :2] * S[:2]), atol=1e-9)
     np.testing.assert_allclose(result.explained, (S**2 / (S**2).sum())[:2])
 
 
 def test_at_most_2000_records_are_shown():
-    made = table(a=np.arange(45_000.0))
+    source = table(a=np.arange(45_000.0))
     schema = Schema(quasi=[Column("a", kind="numeric")])
-    result = project(ColumnPairs(made, made, schema, np.arange(45_000)), np.arange(45_000))
+    result = project(ColumnPairs(source, source, schema, np.arange(45_000)), np.arange(45_000))
     assert result.before.shape == (2000, 2)
     assert (result.before[:, 1] == 0).all()
     assert result.explained == (1.0, 0.0)
@@ -162,8 +164,9 @@ def test_at_most_2000_records_are_shown():
 
 
 def test_identical_records_have_no_projection():
-    made = table(a=[1, 1], b=["x", "x"])
+    source = table(a=[1, 1], b=["x", "x"])
     schema = Schema(quasi=[Column("a", kind="numeric"), Column("b", kind="nominal")])
     assert (
-        project(ColumnPairs(made, made, schema, np.arange(2)), np.zeros(2, dtype=np.int64)) is None
+        project(ColumnPairs(source, source, schema, np.arange(2)), np.zeros(2, dtype=np.int64))
+        is None
     )

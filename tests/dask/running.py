@@ -1,4 +1,4 @@
-"""What the tests of the engine share: small data sets on disk, and a run of all stages in this process."""
+"""Helpers for engine tests: small data sets on disk, and all stages in this process."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ distributed = pytest.importorskip("distributed", reason="the extra dask is not i
 
 import pyarrow.parquet as pq  # noqa: E402
 
-from microcell.dask.cluster import Here  # noqa: E402
+from microcell.dask.cluster import LocalEngine  # noqa: E402
 from microcell.dask.folders import Folders  # noqa: E402
 from microcell.dask.release import release_dataset  # noqa: E402
 from microcell.dask.sources import find_files  # noqa: E402
@@ -23,15 +23,15 @@ SCHEMA = Schema(
 
 
 def people(rows, seed=0):
-    """A table of people, their names and incomes all different."""
-    chance = np.random.default_rng(seed)
+    """Return a table of people with unique names and incomes."""
+    rng = np.random.default_rng(seed)
     return {
         "name": [f"person {seed} {row}" for row in range(rows)],
-        "age": chance.integers(18, 90, rows),
-        "height": chance.normal(170, 9, rows).round(1),
-        "sex": chance.choice(["f", "m", "x"], rows, p=[0.49, 0.49, 0.02]),
+        "age": rng.integers(18, 90, rows),
+        "height": rng.normal(170, 9, rows).round(1),
+        "sex": rng.choice(["f", "m", "x"], rows, p=[0.49, 0.49, 0.02]),
         "income": np.arange(rows) + 1_000_000 * seed,
-        "note": chance.choice(["a", "b"], rows),
+        "note": rng.choice(["a", "b"], rows),
     }
 
 
@@ -42,27 +42,27 @@ def write_files(folder, tables):
     return folder
 
 
-def run(source, schema, output, *, k=5, engine=None, macrocell=400, **given):
+def run(source, schema, output, *, k=5, engine=None, macrocell=400, **options):
     defaults = {"method": "auto", "seed": 0, "missing": "error", "seams": 1, "replace": False}
-    own = {name: given.pop(name, value) for name, value in defaults.items()} | {
-        name: given.pop(name) for name in ("dependence", "reading") if name in given
+    settings = {name: options.pop(name, value) for name, value in defaults.items()} | {
+        name: options.pop(name) for name in ("dependence", "read_options") if name in options
     }
     request = make_request(
-        schema, output, given.pop("scratch", None), given, k=k, macrocell=macrocell, **own
+        schema, output, options.pop("scratch", None), options, k=k, macrocell=macrocell, **settings
     )
     with Folders(request.output, request.scratch) as folders:
-        return release_dataset(engine or Here(), find_files(source), request, folders)
+        return release_dataset(engine or LocalEngine(), find_files(source), request, folders)
 
 
 def read_release(folder):
-    """All rows of a release, its files in order."""
+    """Return all rows of a release, file by file."""
     return pa.concat_tables(
         [pq.read_table(path) for path in sorted(Path(folder).glob("part-*"))]
     ).to_pylist()
 
 
 def contents(folder):
-    """The bytes of each file but the manifest, which tells the time."""
+    """Return the bytes of each file except the manifest, which contains the time."""
     return {
         path.name: path.read_bytes()
         for path in Path(folder).iterdir()

@@ -1,4 +1,4 @@
-"""The engine on real workers: a scheduler and worker processes of their own, one of which is killed."""
+"""The engine on a real cluster: separate scheduler and worker processes, one of which is killed."""
 
 import multiprocessing
 import re
@@ -14,19 +14,20 @@ import pytest
 
 import microcell as mc
 from microcell.dask import anonymize_dataset
-from microcell.dask.cluster import DaskEngine, _compare, _Task
+from microcell.dask.cluster import DaskEngine, _check_replies, _Task
 from microcell.errors import DataError, OptionError, TableError
 from microcell.model import Schema
 from tests.dask.running import SCHEMA, contents, distributed, people, run, write_files
+from tests.raising import raises
 
 ROOT = Path(__file__).parents[2]
-"""Where workers find the functions of tests."""
+"""Directory in which workers find the test functions."""
 
 START = "import sys; from dask.__main__ import main; main()"
 
 
 class Cluster:
-    """A scheduler and workers, each a process of its own."""
+    """A scheduler and workers in separate processes."""
 
     def __init__(self, folder):
         self._folder, self._processes = folder, []
@@ -45,8 +46,8 @@ class Cluster:
         )
         deadline = time.monotonic() + 240
         while self.address is None:
-            found = re.search(r"Scheduler at:\s+(tcp://\S+)", (self._folder / "0.log").read_text())
-            self.address = found[1] if found else None
+            result = re.search(r"Scheduler at:\s+(tcp://\S+)", (self._folder / "0.log").read_text())
+            self.address = result[1] if result else None
             assert self._processes[0].poll() is None, "the scheduler ended"
             assert time.monotonic() < deadline, "no scheduler"
             time.sleep(0.1)
@@ -64,8 +65,8 @@ class Cluster:
 
     def start_worker(self):
         return self._start(
-            "worker", self.address, "--no-nanny", "--nthreads", "1", "--memory-limit", "1GB", "--no-dashboard",
-            "--local-directory", str(self._folder),
+            "worker", self.address, "--no-nanny", "--nthreads", "1", "--memory-limit", "1GB",
+            "--no-dashboard", "--local-directory", str(self._folder),
         )  # fmt: skip
 
     def logs(self):
@@ -97,7 +98,7 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(source, tmp_path_factory):
-    """What comes out without any workers."""
+    """Result without a cluster."""
     return contents(
         run(source, SCHEMA, tmp_path_factory.mktemp("expected") / "out", macrocell=200).path
     )
@@ -118,36 +119,36 @@ def on(cluster, source, output, **given):
     )
 
 
-def test_one_worker_that_dies_and_another_that_takes_over(cluster, source, expected, tmp_path):
+def test_another_worker_takes_over_when_one_dies(cluster, source, expected, tmp_path):
     doomed = cluster.start_worker()
     with DaskEngine(cluster.address, None, None, tmp_path) as engine:
         engine.client.wait_for_workers(2, timeout=240)
     stages = []
 
-    def hear(task, done, total):
+    def listen(task, done, total):
         stages.append((task, done, total))
-        if task == "dividing macrocells" and done == 1 and doomed.poll() is None:
+        if task == "partitioning macrocells" and done == 1 and doomed.poll() is None:
             doomed.send_signal(signal.SIGKILL)
 
-    with mc.listen(hear):
-        found = on(cluster, source, tmp_path / "out")
+    with mc.listen(listen):
+        result = on(cluster, source, tmp_path / "out")
     assert doomed.wait(60) == -signal.SIGKILL
-    assert contents(found.path) == expected
-    assert ("dividing macrocells", 6, 6) in stages
+    assert contents(result.path) == expected
+    assert ("partitioning macrocells", 6, 6) in stages
     assert {task for task, _, _ in stages} >= {
-        "finding out about columns",
-        "mending seams, round 1 of 1",
-        "counting k",
+        "summarizing columns",
+        "refining seams, round 1 of 1",
+        "counting class sizes",
     }
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
 
-def test_refusals_come_back_and_nothing_is_logged_of_values(cluster, tmp_path):
+def test_errors_are_returned_and_no_values_are_logged(cluster, tmp_path):
     wrong = people(300, 1)
     wrong["height"][3] = np.inf
     wrong["sex"][:] = "q"
     source = write_files(tmp_path / "in", [people(300, 2), wrong])
-    with pytest.raises(DataError, match=r"In 'file1\.parquet': .*'height'.*row 4"):
+    with raises(DataError, "data.not_finite", file="file1.parquet", column="height", row=4):
         on(cluster, source, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
     assert "person 1" not in cluster.logs()
@@ -157,16 +158,14 @@ def fail(item):
     raise ValueError(f"a value: {item}")
 
 
-def test_a_task_that_fails_tells_its_stage_and_no_value(cluster, tmp_path):
+def test_a_failed_task_reports_its_stage_but_no_value(cluster, tmp_path):
     engine = DaskEngine(cluster.address, None, None, tmp_path)
-    with engine, pytest.raises(TableError, match="testing") as caught:
+    with engine, raises(TableError, "service.failed", stage="testing") as caught:
         engine.run("testing", fail, ["secret 1", "secret 2"])
     assert "ValueError while testing" in str(caught.value)
     assert "secret" not in str(caught.value)
     deadline = time.monotonic() + 60
-    while (
-        "ValueError while testing" not in cluster.logs()
-    ):  # so that the log is where it is looked for
+    while "ValueError while testing" not in cluster.logs():  # the log is written with a delay
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert "secret" not in cluster.logs()
@@ -179,14 +178,12 @@ def limit_files(size):
 
 
 def test_a_full_disk_on_a_worker(cluster, source, tmp_path):
-    """Files cannot grow beyond some bytes, as on a full disk: nothing is released, and nothing stays behind."""
+    """With limited file sizes, as on a full disk, nothing is released and nothing is left."""
     (tmp_path / "own").mkdir()
     with DaskEngine(cluster.address, None, None, tmp_path / "own") as engine:
         engine.client.run(limit_files, 3000)
         try:
-            with pytest.raises(
-                TableError, match=r"OSError while sending records .*Nothing was released"
-            ):
+            with raises(TableError, "service.failed", stage="shuffling records into macrocells"):
                 on(cluster, source, tmp_path / "out")
         finally:
             engine.client.run(limit_files, None)
@@ -199,49 +196,47 @@ def test_a_dask_dataframe(cluster, source, tmp_path):
     expected = sorted(income for seed in range(4) for income in people(300, seed)["income"])
     with distributed.Client(
         cluster.address, timeout=240
-    ):  # the program's own client, which is used and stays
+    ):  # the program's own client is used and stays open
         frame = frames.read_parquet(source)
-        found = mc.anonymize(frame, SCHEMA, k=5, macrocell=200, seams=1, scratch=tmp_path)
-        table = found.table
+        result = mc.anonymize(frame, SCHEMA, k=5, macrocell=200, seams=1, scratch=tmp_path)
+        table = result.table
         assert isinstance(table, type(frame))
-        assert table.npartitions == found.manifest["cells"]["macrocells"]
+        assert table.npartitions == result.manifest.cells.macrocells
         rows = table.compute()
-        audit = mc.dask.audit_dataset(source, found.path, SCHEMA)
-    assert found.k == rows.groupby(["age", "height", "sex"], observed=True).size().min() >= 5
+        audit = mc.dask.audit_dataset(source, result.path, SCHEMA)
+    assert result.k == rows.groupby(["age", "height", "sex"], observed=True).size().min() >= 5
     assert sorted(rows["income"]) == expected
     assert "name" not in rows
-    assert audit["k"] == found.k
-    assert audit.class_sizes.tolist() == found.audit.class_sizes.tolist()
-    assert found.path.parent.parent == tmp_path
+    assert audit["k"] == result.k
+    assert audit.class_sizes.tolist() == result.audit.class_sizes.tolist()
+    assert result.path.parent.parent == tmp_path
 
 
-def test_workers_that_see_no_file_of_ours(cluster, source, tmp_path, monkeypatch):
-    """As on machines that share no file system: told before any work."""
+def test_workers_without_a_shared_file_system(cluster, source, tmp_path, monkeypatch):
+    """Workers without a shared file system are detected before any work."""
     monkeypatch.setattr(
         Path, "write_text", lambda *_args, **_given: None
-    )  # what is not written is not read
+    )  # simulates a missing file
     engine = DaskEngine(cluster.address, None, None, tmp_path / "nowhere")
     with (
-        pytest.raises(OptionError, match=r"1 of 1 workers cannot read .*share under the same path"),
+        raises(OptionError, "table.unreadable"),
         engine,
     ):
         pass
 
 
-def test_workers_of_another_version(tmp_path):
-    _compare([(mc.__version__, "sign")] * 2, "sign", tmp_path)
-    with pytest.raises(
-        OptionError, match=r"Workers have microcell 9\.9, and this program .* Install the same"
-    ):
-        _compare([(mc.__version__, "sign"), ("9.9", "sign")], "sign", tmp_path)
+def test_workers_with_another_version(tmp_path):
+    _check_replies([(mc.__version__, "sign")] * 2, "sign", tmp_path)
+    with raises(OptionError, "option.conflict", option="scheduler"):
+        _check_replies([(mc.__version__, "sign"), ("9.9", "sign")], "sign", tmp_path)
 
 
 def test_a_scheduler_without_workers(tmp_path, monkeypatch):
-    monkeypatch.setattr("microcell.dask.cluster._SECONDS_TO_BEGIN", 1)
+    monkeypatch.setattr("microcell.dask.cluster._WORKER_TIMEOUT", 1)
     lonely = Cluster(tmp_path)
     try:
         lonely.start()
-        with pytest.raises(OptionError, match="No worker began within 1 seconds"):
+        with raises(OptionError, "service.unavailable", option="scheduler"):
             on(lonely, write_files(tmp_path / "in", [people(20, 1)]), tmp_path / "out")
     finally:
         lonely.close()
@@ -275,21 +270,21 @@ def test_the_command(cluster, source, expected, tmp_path):
     assert contents(tmp_path / "out") == expected
 
 
-def test_a_scheduler_that_cannot_be_reached(source, tmp_path, monkeypatch):
-    monkeypatch.setattr("microcell.dask.cluster._SECONDS_TO_CONNECT", 2)
-    with pytest.raises(OptionError, match="cannot be reached"):
+def test_an_unreachable_scheduler(source, tmp_path, monkeypatch):
+    monkeypatch.setattr("microcell.dask.cluster._CONNECT_TIMEOUT", 2)
+    with raises(OptionError, "service.unavailable", option="scheduler"):
         anonymize_dataset(
             source, SCHEMA, k=5, output=tmp_path / "out", scheduler="tcp://127.0.0.1:9"
         )
-    with pytest.raises(OptionError, match="cannot be reached"):
+    with raises(OptionError, "service.unavailable", option="scheduler"):
         anonymize_dataset(source, SCHEMA, k=5, output=tmp_path / "out", scheduler="nonsense")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_workers_started_here(source, expected, tmp_path):
-    told = []
-    with mc.listen(lambda task, _done, _total: told.append(task)):
-        found = anonymize_dataset(
+def test_local_workers(source, expected, tmp_path):
+    messages = []
+    with mc.listen(lambda task, _done, _total: messages.append(task)):
+        result = anonymize_dataset(
             source,
             SCHEMA,
             k=5,
@@ -299,14 +294,14 @@ def test_workers_started_here(source, expected, tmp_path):
             workers=1,
             memory="1GB",
         )
-    assert contents(found.path) == expected
-    assert any(task.startswith("dashboard at http") for task in told)
+    assert contents(result.path) == expected
+    assert any(task.startswith("dashboard at http") for task in messages)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert not [process for process in multiprocessing.active_children() if process.is_alive()]
 
 
-def test_identifiers_alone_are_no_schema(cluster, source, tmp_path):
-    with pytest.raises(mc.errors.SchemaError, match="no quasi-identifier"):
+def test_a_schema_without_quasi_identifiers(cluster, source, tmp_path):
+    with raises(mc.errors.SchemaError, "schema.no_quasi_identifier"):
         anonymize_dataset(
             source, Schema(rest="keep"), k=5, output=tmp_path / "out", scheduler=cluster.address
         )

@@ -1,4 +1,4 @@
-"""The folders of a job: whose they are, what a killed job leaves, and releases that nobody named a place for."""
+"""Directories of a job: owners, leftovers of killed jobs, and temporary releases."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import microcell as mc
-from microcell.dask.folders import MARK, Folders, _identity, temporary_output
+from microcell.dask.folders import OWNER, Folders, _identity, temporary_output
 from tests.dask.running import SCHEMA, people, run, write_files
 
 ROOT = Path(__file__).parents[2]
@@ -20,16 +20,16 @@ import os, signal, sys
 import microcell as mc
 from tests.dask.running import SCHEMA, run
 
-def hear(task, done, total):
-    if task == "dividing macrocells":
-        os.kill(os.getpid(), signal.SIGKILL)
+from microcell.dask.cluster import LocalEngine
 
-from microcell.dask import _clusters
-plain = _clusters.Here.run
-def told(self, stage, function, items):
-    hear(stage, 0, len(items))
-    return plain(self, stage, function, items)
-_clusters.Here.run = told
+run_stage = LocalEngine.run
+
+def run_or_die(self, stage, function, items):
+    if stage == "partitioning macrocells":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run_stage(self, stage, function, items)
+
+LocalEngine.run = run_or_die
 run(sys.argv[1], SCHEMA, sys.argv[2])
 """
 
@@ -39,59 +39,62 @@ def source(tmp_path_factory):
     return write_files(tmp_path_factory.mktemp("source") / "in", [people(300, 1)])
 
 
-def test_the_next_job_removes_what_a_killed_one_left(source, tmp_path):
+def test_the_next_job_removes_leftovers_of_a_killed_one(source, tmp_path):
     words = [sys.executable, "-c", KILLED, str(source), str(tmp_path / "out")]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, timeout=300, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     left = sorted(path.name for path in tmp_path.iterdir())
     assert [name.rpartition(".")[2] for name in left] == ["partial", "work"]
     assert all((tmp_path / name).stat().st_mode & 0o777 == 0o700 for name in left)
-    assert list((tmp_path / left[1]).glob("scattered-*"))
-    told = []
-    with mc.listen(lambda task, _done, _total: told.append(task)):
+    assert list((tmp_path / left[1]).glob("shuffled-*"))
+    messages = []
+    with mc.listen(lambda task, _done, _total: messages.append(task)):
         run(source, SCHEMA, tmp_path / "out")
-    assert [task for task in told if "killed" in task] == [
-        f"removing {name}, which a killed job left" for name in left
+    assert [task for task in messages if "killed" in task] == [
+        f"removing {name}, left behind by a killed job" for name in left
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def leave(folder, **changed):
     folder.mkdir()
-    (folder / MARK).write_text(json.dumps(_identity(os.getpid()) | changed))
+    (folder / OWNER).write_text(json.dumps(_identity(os.getpid()) | changed))
     return folder
 
 
 @pytest.mark.parametrize(
-    ("changed", "stays", "told"),
+    ("changed", "stays", "reported"),
     [
         ({}, True, False),
         ({"started": "1"}, False, True),
         ({"pid": 2**22 + 1}, False, True),
         ({"host": "another"}, True, True),
         ({"boot": "another"}, True, True),
-        ({"space": "pid:[1]"}, True, True),
+        ({"namespace": "pid:[1]"}, True, True),
         ({"pid": "x"}, True, True),
     ],
 )
-def test_only_folders_of_processes_that_have_ended_are_removed(tmp_path, changed, stays, told):
+def test_only_directories_of_ended_processes_are_removed(tmp_path, changed, stays, reported):
     folder = leave(tmp_path / ".out.12345678.work", **changed)
-    heard = []
-    with mc.listen(lambda task, _done, _total: heard.append(task)), Folders(tmp_path / "out", None):
+    messages = []
+    with (
+        mc.listen(lambda task, _done, _total: messages.append(task)),
+        Folders(tmp_path / "out", None),
+    ):
         pass
     assert folder.exists() == stays
-    assert any(folder.name in task for task in heard) == told
+    assert any(folder.name in task for task in messages) == reported
 
 
-def test_folders_of_others_are_left_alone(tmp_path):
-    """Other outputs, links, files, a folder without a mark, and names that look like patterns."""
+def test_directories_of_others_are_kept(tmp_path):
+    """Other outputs, links, files, directories without an owner, and names like patterns."""
     dead = {"started": "1"}
     other = leave(tmp_path / ".other.12345678.work", **dead)
     plain = tmp_path / ".out.1.work"
     plain.mkdir()
     (tmp_path / ".out.2.work").touch()
     (tmp_path / ".out.3.work").symlink_to(other)
-    strange = leave(tmp_path / ".o?t.12345678.work", **dead)
+    other_pattern = leave(tmp_path / ".o?t.12345678.work", **dead)
     for name in ("out", "o?t"):
         with Folders(tmp_path / name, None):
             pass
@@ -99,10 +102,10 @@ def test_folders_of_others_are_left_alone(tmp_path):
     assert plain.exists()
     assert (tmp_path / ".out.2.work").exists()
     assert (tmp_path / ".out.3.work").is_symlink()
-    assert not strange.exists()
+    assert not other_pattern.exists()
 
 
-def test_folders_are_their_owners_alone_until_the_release_appears(source, tmp_path):
+def test_directories_are_private_until_the_release_is_published(source, tmp_path):
     with Folders(tmp_path / "out", None) as folders:
         assert folders.work.stat().st_mode & 0o777 == 0o700
         assert folders.target.stat().st_mode & 0o777 == 0o700

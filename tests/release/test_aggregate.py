@@ -15,10 +15,10 @@ from tests.small_tables import table, values
 
 
 def published(column, labels, items, weights=None, **more):
-    made = table(x=items)
-    schema = resolve(Schema(quasi=[Column("x", **column, **more)]), made)
+    source = table(x=items)
+    schema = resolve(Schema(quasi=[Column("x", **column, **more)]), source)
     return represent(
-        made, schema, np.array(labels), None if weights is None else np.array(weights)
+        source, schema, np.array(labels), None if weights is None else np.array(weights)
     )["x"]
 
 
@@ -163,9 +163,9 @@ def test_dates_keep_their_resolution():
 
 
 def location(latitudes, longitudes, labels):
-    made = table(lat=latitudes, lon=longitudes)
+    source = table(lat=latitudes, lon=longitudes)
     column = Column("home", kind="location", latitude="lat", longitude="lon")
-    result = represent(made, resolve(Schema(quasi=[column]), made), np.array(labels))
+    result = represent(source, resolve(Schema(quasi=[column]), source), np.array(labels))
     return result["lat"].values.tolist(), result["lon"].values.tolist()
 
 

@@ -1,4 +1,4 @@
-"""Requirements on a release: merging by plain loops, what cannot be met, and what is told of it."""
+"""Requirements on a release: merging against a reference implementation, and rejected limits."""
 
 from collections import Counter
 from math import exp, log, log2
@@ -20,15 +20,15 @@ from tests.small_tables import table
 
 SECRET = "S3CR3T"
 
-# ---------------------------------------------------------------------------------------------- a plain account
+# ------------------------------------------------------------------------ reference implementation
 
 
 def nearest_rank(value):
     return (value is not None, value or 0)
 
 
-def of_group(base, group, column, ordered):
-    """The measure of one cell, by its definition."""
+def measure_cell(base, group, column, ordered):
+    """Compute the measure of one cell from its definition."""
     support = sorted(set(column), key=nearest_rank)
     p = [group.count(value) / len(group) for value in support]
     q = [column.count(value) / len(column) for value in support]
@@ -52,23 +52,23 @@ def of_group(base, group, column, ordered):
     }[base]()
 
 
-def plain_broken(cells, alone, demands, column, ordered):
+def failing_cells(cells, alone, limits, column, ordered):
     broken = set()
-    for base, limit in demands.items():
+    for base, limit in limits.items():
         if base.startswith("homogeneous"):
-            worth = {
+            amounts = {
                 cell: (1 if base == "homogeneous_classes" else len(rows))
                 for cell, rows in cells.items()
                 if len({column[row] for row in rows}) == 1
             }
-            too_much = sum(worth.values()) - limit
-            for cell in sorted(set(worth) - alone, key=lambda cell: (len(cells[cell]), cell)):
-                if too_much > 0:
+            excess = sum(amounts.values()) - limit
+            for cell in sorted(set(amounts) - alone, key=lambda cell: (len(cells[cell]), cell)):
+                if excess > 0:
                     broken.add(cell)
-                    too_much -= worth[cell]
+                    excess -= amounts[cell]
             continue
         for cell, rows in cells.items():
-            value = of_group(base, [column[row] for row in rows], column, ordered)
+            value = measure_cell(base, [column[row] for row in rows], column, ordered)
             value = value if base in ("k", "prosecutor_worst") else round(value, 12)
             if value > limit if lower_is_better(base) else value < limit:
                 broken.add(cell)
@@ -86,8 +86,8 @@ def ward(points, weights, one, other):
     return sum((y - x) ** 2 for x, y in zip(a, b, strict=True)) * (v * w / (v + w))
 
 
-def plain_merge(points, weights, labels, strata, demands, column, ordered):
-    """The labels after all rounds, and whether no cell breaks anything then."""
+def reference_merge(points, weights, labels, strata, limits, column, ordered):
+    """Return the labels after all rounds, and whether all cells then meet the limits."""
     cells = {
         cell: [row for row, own in enumerate(labels) if own == cell] for cell in sorted(set(labels))
     }
@@ -95,9 +95,9 @@ def plain_merge(points, weights, labels, strata, demands, column, ordered):
         cells = dict(enumerate(cells.values()))
         where = {cell: strata[rows[0]] for cell, rows in cells.items()}
         alone = {cell for cell in cells if list(where.values()).count(where[cell]) == 1}
-        broken = plain_broken(cells, alone, demands, column, ordered)
-        wishes = []
-        for cell in broken - alone:
+        failing = failing_cells(cells, alone, limits, column, ordered)
+        proposals = []
+        for cell in failing - alone:
             others = [
                 (
                     ward(points, weights, cells[cell], cells[other]),
@@ -108,15 +108,15 @@ def plain_merge(points, weights, labels, strata, demands, column, ordered):
                 if other != cell and where[other] == where[cell]
             ]
             cost, _, other = min(others)
-            wishes.append((cost, cell, other))
-        if not wishes:
+            proposals.append((cost, cell, other))
+        if not proposals:
             found = [
                 next(cell for cell, rows in cells.items() if row in rows)
                 for row in range(len(labels))
             ]
-            return found, not broken and not plain_broken(cells, set(), demands, column, ordered)
+            return found, not failing and not failing_cells(cells, set(), limits, column, ordered)
         taken = set()
-        for _, cell, other in sorted(wishes):
+        for _, cell, other in sorted(proposals):
             if not {cell, other} & taken:
                 taken |= {cell, other}
                 cells[min(cell, other)] = cells[min(cell, other)] + cells.pop(max(cell, other))
@@ -154,23 +154,23 @@ LIMITS = {
     "homogeneous_classes": st.integers(0, 4),
     "homogeneous_records": st.integers(0, 9),
 }
-DEMANDS = st.sets(st.sampled_from(sorted(LIMITS)), min_size=1, max_size=2).flatmap(
+REQUIREMENTS = st.sets(st.sampled_from(sorted(LIMITS)), min_size=1, max_size=2).flatmap(
     lambda names: st.fixed_dictionaries({name: LIMITS[name] for name in sorted(names)})
 )
 
 
-def merge(task, demands):
+def merge(task, limits):
     kind = "numeric" if task["ordered"] else "nominal"
     source, schema = table(pay=task["column"]), Schema(confidential=[Column("pay", kind=kind)])
-    read = enforce.resolve_limits(enforce.check_limits(demands), source, schema, task["strata"])
+    read = enforce.resolve_limits(enforce.check_limits(limits), source, schema, task["strata"])
     weights = None if task["weights"] is None else task["weights"].astype(float)
     encoded = Encoded(np.ascontiguousarray(task["points"], dtype=float), None, weights)
     return enforce.merge_cells(read, Partition(task["labels"], k=1), encoded)
 
 
-@given(tasks(), DEMANDS)
+@given(tasks(), REQUIREMENTS)
 @settings(max_examples=400, deadline=None)
-def test_merging_is_that_of_the_plain_account(task, demands):
+def test_merging_matches_the_reference_implementation(task, limits):
     weights = (
         np.ones(len(task["labels"]), dtype=int) if task["weights"] is None else task["weights"]
     )
@@ -180,14 +180,14 @@ def test_merging_is_that_of_the_plain_account(task, demands):
         task["labels"].tolist(),
         task["strata"].tolist(),
     )
-    labels, met = plain_merge(*arguments, demands, task["column"], task["ordered"])
+    labels, met = reference_merge(*arguments, limits, task["column"], task["ordered"])
     if met:
-        found = merge(task, demands).partition
+        found = merge(task, limits).partition
         assert found.labels.tolist() == labels
         assert (found.labels == task["labels"]).all() == (len(found) == task["labels"].max() + 1)
     else:
         with raises(mc.RequirementError, "guarantee.requirement_not_met"):
-            merge(task, demands)
+            merge(task, limits)
 
 
 def test_equal_cells_are_merged_in_a_few_rounds():
@@ -201,7 +201,7 @@ def test_equal_cells_are_merged_in_a_few_rounds():
 @pytest.mark.parametrize(
     ("scale", "weight"), [(1e150, 1.0), (1e-150, 1.0), (1.0, 1e200), (1.0, 1e-200)]
 )
-def test_scales_do_not_matter(scale, weight):
+def test_the_scale_of_points_and_weights_does_not_matter(scale, weight):
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(40), 3)
     task = {
@@ -219,14 +219,14 @@ def test_scales_do_not_matter(scale, weight):
     assert len(plain.partition) < 40
 
 
-# ---------------------------------------------------------------------------------------------- the kernel
+# ----------------------------------------------------------------------------------------- kernel
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e-9, 0.0])
 @pytest.mark.parametrize(
     ("cells", "dimensions", "groups"), [(1, 2, 1), (40, 0, 2), (900, 1, 3), (1500, 7, 2)]
 )
-def test_the_cheapest_neighbour_is_that_of_a_plain_scan(spread, cells, dimensions, groups):
+def test_the_cheapest_neighbour_matches_a_full_scan(spread, cells, dimensions, groups):
     rng = np.random.default_rng(cells)
     points = 0.7 + spread * rng.normal(size=(cells, dimensions))
     points[::7] = points[0]
@@ -248,7 +248,7 @@ def test_the_cheapest_neighbour_is_that_of_a_plain_scan(spread, cells, dimension
         assert (partner, cost) == (min(tied, key=lambda other: (other - cell - 1) % cells), least)
 
 
-# ---------------------------------------------------------------------------------------------- whole releases
+# --------------------------------------------------------------------------------------- releases
 
 
 def people(n=120, seed=0, values=4):
@@ -299,30 +299,30 @@ RELEASE_LIMITS = {
     ),
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_a_release_meets_what_is_required_or_there_is_none(seed, n, strata, weight, method, limits):
+def test_a_release_meets_its_requirements_or_is_refused(seed, n, strata, weight, method, limits):
     columns, schema = people(n, seed), schema_of(strata=strata, weight=weight)
     if strata and min(Counter(columns["region"]).values()) < 2:
         return
     release, error = attempt(columns, schema, k=2, method=method, require=limits)
     if release is None:
         assert SECRET not in error
-        assert "delta_disclosure" in limits or misses_as_whole(columns, schema, limits)
+        assert "delta_disclosure" in limits or fails_as_one_cell(columns, schema, limits)
         return
     mc.audit(columns, release.table, schema).require(**limits)
     assert smallest_class(release.table, schema) >= 2
     merged = release.manifest.requirements
-    assert merged["require"] == limits
+    assert merged.limits == limits
     plain = mc.anonymize(columns, schema, k=2, method=method)
-    assert merged["cells_before"] == len(plain.partition)
-    assert merged["merged_cells"] == len(plain.partition) - len(release.partition)
-    assert merged["distortion_before"] == plain.manifest.cells.sse_ratio
-    assert release.manifest.cells.sse_ratio >= merged["distortion_before"] - 1e-12
+    assert merged.cells_before == len(plain.partition)
+    assert merged.cells_merged == len(plain.partition) - len(release.partition)
+    assert merged.sse_ratio_before == plain.manifest.cells.sse_ratio
+    assert release.manifest.cells.sse_ratio >= merged.sse_ratio_before - 1e-12
     assert SECRET not in str(release.manifest.as_dict())
 
 
-def attempt(*given, **options):
+def attempt(*arguments, **options):
     try:
-        return mc.anonymize(*given, **options), ""
+        return mc.anonymize(*arguments, **options), ""
     except mc.RequirementError as error:
         return None, str(error)
 
@@ -331,8 +331,8 @@ def smallest_class(released, schema):
     return min(Counter(zip(*(released[name] for name in schema.keys), strict=True)).values())
 
 
-def misses_as_whole(columns, schema, limits):
-    """True if the table with one cell for each stratum, or for all, misses a limit."""
+def fails_as_one_cell(columns, schema, limits):
+    """Return True if the table misses a limit even with one cell per stratum."""
     flat = {**columns, "age": [0] * len(columns["age"]), "bmi": [0.0] * len(columns["age"])}
     released = {
         name: column for name, column in flat.items() if name in (*schema.keys, *schema.unchanged)
@@ -344,7 +344,7 @@ def misses_as_whole(columns, schema, limits):
     )
 
 
-def test_nothing_is_merged_where_all_holds_already():
+def test_cells_that_meet_all_limits_are_not_merged():
     columns, limits = (
         people(),
         {"k": 3, "t_closeness": 1, "homogeneous_classes": 120, "distortion": 1},
@@ -354,14 +354,14 @@ def test_nothing_is_merged_where_all_holds_already():
     )
     assert (plain.partition.labels == release.partition.labels).all()
     assert plain.partition.reason == release.partition.reason
-    assert "merged" not in plain.manifest.cells
+    assert plain.manifest.requirements is None
     merged = release.manifest.requirements
-    assert (merged["merged_cells"], merged["rounds"]) == (0, 0)
-    assert merged["distortion_before"] == release.manifest.cells.sse_ratio
+    assert (merged.cells_merged, merged.rounds) == (0, 0)
+    assert merged.sse_ratio_before == release.manifest.cells.sse_ratio
 
 
 def test_a_worked_example():
-    """Two pairs of equal patients lie side by side: together they are diverse, and the far pair stays as it is."""
+    """Two neighbouring pairs with equal diagnoses are merged; the distant, diverse pair is not."""
     columns = {
         "age": [20, 21, 23, 24, 60, 61],
         "disease": ["flu", "flu", "ulcer", "ulcer", "flu", "ulcer"],
@@ -369,8 +369,8 @@ def test_a_worked_example():
     schema = mc.Schema(quasi=["age"], confidential=["disease"])
     release = mc.anonymize(columns, schema, k=2, method="mdav", require={"l_diversity": 2})
     assert release.table["age"].tolist() == [22, 22, 22, 22, 61, 61]
-    told = release.manifest.requirements
-    assert (told["cells_before"], told["merged_cells"], told["rounds"]) == (3, 1, 1)
+    merged = release.manifest.requirements
+    assert (merged.cells_before, merged.cells_merged, merged.rounds) == (3, 1, 1)
     assert release.partition.reason.endswith("then merged to meet requirements")
 
 
@@ -397,7 +397,7 @@ def test_a_missing_confidential_value_is_a_value():
     assert len(release.partition) == 1
 
 
-def test_an_order_of_categories_counts():
+def test_the_order_of_categories_matters():
     grades = ["low", "middle", "high"]
     columns = {"age": range(60), "grade": [grades[i // 20] for i in range(60)]}
     ordinal = mc.Schema(
@@ -409,8 +409,8 @@ def test_an_order_of_categories_counts():
         mc.audit(columns, release.table, schema).require(t_closeness=0.34)
 
 
-def test_classes_of_cells_that_publish_the_same_are_merged_where_that_breaks_a_limit():
-    """Each cell is close enough for delta-disclosure; the two that publish the same are, together, not."""
+def test_cells_that_publish_the_same_values_are_merged_if_their_class_misses_a_limit():
+    """Each cell meets delta-disclosure, but the class of the two that publish the same does not."""
     cells = np.repeat(np.arange(4), 30)
     column = [int(row in (0, 60, 61, 90, 91)) for row in range(120)]
     limits = {"delta_disclosure": 1.0}
@@ -418,30 +418,30 @@ def test_classes_of_cells_that_publish_the_same_are_merged_where_that_breaks_a_l
         quasi=[Column("age", kind="numeric", publish="mean")],
         confidential=[Column("pay", kind="nominal")],
     )
-    demands = enforce.resolve_limits(
+    limits = enforce.resolve_limits(
         limits, table(age=[0] * 120, pay=column), schema, np.zeros(120, dtype=np.int64)
     )
     points = Encoded(np.ascontiguousarray(cells[:, np.newaxis].astype(float)), None)
     partition = Partition(cells, k=30)
-    assert len(enforce.merge_cells(demands, partition, points).partition) == 4
+    assert len(enforce.merge_cells(limits, partition, points).partition) == 4
 
     def publish(made):
         names = np.array([7, 7, 8, 9]) if len(made) == 4 else np.arange(len(made))
         return table(age=names[made.labels].tolist(), pay=column)
 
-    found = enforce.enforce(demands, partition, points, schema, publish)
+    found = enforce.enforce(limits, partition, points, schema, publish)
     assert len(found.partition) < 3
     assert not enforce.missed_limits(found.published, schema, limits)
     assert enforce.missed_limits(publish(partition), schema, limits)
 
-    strange = table(age=[value + 2 * (row % 2) for row, value in enumerate(column)], pay=column)
+    unrelated = table(age=[value + 2 * (row % 2) for row, value in enumerate(column)], pay=column)
     with raises(
         mc.RequirementError, "guarantee.requirement_not_met", measures=["delta_disclosure"]
     ):
-        enforce.enforce(demands, partition, points, schema, lambda _: strange)
+        enforce.enforce(limits, partition, points, schema, lambda _: unrelated)
 
 
-def test_two_releases_under_other_limits_cannot_be_laid_side_by_side():
+def test_releases_under_different_limits_have_different_row_orders():
     first, second = (
         mc.anonymize(people(), schema_of(), k=3, require={"distortion": limit}).row_order
         for limit in (0.9, 1.0)
@@ -449,7 +449,7 @@ def test_two_releases_under_other_limits_cannot_be_laid_side_by_side():
     assert not (first == second).all()
 
 
-def test_the_file_is_proved_too(tmp_path, monkeypatch):
+def test_requirements_are_verified_on_the_written_file(tmp_path, monkeypatch):
     pl.DataFrame(people()).write_csv(tmp_path / "people.csv")
     schema, limits = schema_of(), {"l_diversity.disease": 3, "t_closeness.pay": 0.4}
     release = mc.anonymize(tmp_path / "people.csv", schema, k=3, require=limits)
@@ -458,7 +458,7 @@ def test_the_file_is_proved_too(tmp_path, monkeypatch):
     found = mc.audit(tmp_path / "people.csv", output, schema).require(**limits)
     assert found["distortion"] == pytest.approx(
         release.manifest.information_loss
-    )  # the order of rows is known from it
+    )  # the manifest gives the row order
     output.unlink()
 
     def flatten(source, path, **_):
@@ -473,23 +473,23 @@ def test_the_file_is_proved_too(tmp_path, monkeypatch):
     assert not output.exists()
 
 
-def test_merging_is_told():
+def test_merging_reports_progress():
     heard = []
     with mc.listen(lambda *report: heard.append(report)):
         mc.anonymize(people(), schema_of(), k=3, require={"k": 12})
-    told = [report[1:] for report in heard if report[0] == "merging cells"]
-    assert len(told) > 1
-    assert told[0][0] == 0
-    assert told[-1][0] == told[-1][1] > 0
+    reports = [report[1:] for report in heard if report[0] == "merging cells"]
+    assert len(reports) > 1
+    assert reports[0][0] == 0
+    assert reports[-1][0] == reports[-1][1] > 0
 
 
 @pytest.mark.parametrize("require", [None, {}, {"distortion": 1}])
-def test_nothing_is_merged_and_told_where_merging_mends_nothing(require):
+def test_limits_that_merging_cannot_meet_do_not_merge_cells(require):
     heard = []
     with mc.listen(lambda *report: heard.append(report[0])):
         release = mc.anonymize(people(), schema_of(), k=3, require=require)
     assert "merging cells" not in heard
-    assert ("merged" in release.manifest.cells) is bool(require)
+    assert (release.manifest.requirements is not None) is bool(require)
 
 
 # --------------------------------------------------------------------------------------- rejected
@@ -571,7 +571,7 @@ def test_the_message_of_an_impossible_requirement():
     )
 
 
-def test_strata_that_differ_too_much_from_the_table_cannot_be_fixed(monkeypatch):
+def test_strata_that_differ_excess_from_the_table_cannot_be_fixed(monkeypatch):
     columns = {
         "age": range(40),
         "region": [SECRET] * 20 + ["b"] * 20,

@@ -37,7 +37,7 @@ class _Side:
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """A column before and after; ``changed`` counts published values that are not the original's."""
+    """A column before and after; ``changed`` counts published values that differ."""
 
     before: _Side
     after: _Side

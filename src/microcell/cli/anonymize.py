@@ -388,7 +388,7 @@ def _run_on_engine(job: _Job, messages: Messages) -> Any:
             job.schema,
             k=job.k,
             output=None if job.dry_run else job.output,
-            reading=job.read_options,
+            read_options=job.read_options,
             replace="force" in job.engine_options,
             **engine,
             **job.settings,

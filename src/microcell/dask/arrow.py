@@ -1,4 +1,4 @@
-"""Arrow tables and files: what a data set is read from, and what goes to and fro between tasks on disk."""
+"""Arrow tables and files: the sources of a data set, and intermediate files between tasks."""
 
 import os
 from collections.abc import Sequence
@@ -17,43 +17,50 @@ __all__ = [
     "arrow",
     "concatenate",
     "plain_schema",
+    "read_batch",
     "read_part",
-    "read_run",
     "row_groups",
     "stored_schema",
     "unify",
+    "write_batches",
     "write_parquet",
-    "write_runs",
 ]
 
 
 def arrow() -> Any:
-    """The module pyarrow, with what reads Parquet; :class:`OptionError` if it is not installed."""
+    """Return the module pyarrow with its Parquet and IPC submodules; OptionError if missing."""
     try:
         import pyarrow  # noqa: PLC0415
         import pyarrow.ipc  # noqa: PLC0415
         import pyarrow.parquet  # noqa: PLC0415
     except ImportError:
         raise OptionError(
-            "Data sets beyond memory need pyarrow and Dask, which are not installed: pip install 'microcell[dask]'."
+            "Data sets larger than memory require pyarrow and Dask, which are not installed. "
+            "Run: pip install 'microcell[dask]'",
+            code="option.extra_missing",
+            package="pyarrow",
+            extra="dask",
         ) from None
     return pyarrow
 
 
 @dataclass(frozen=True)
 class Spill:
-    """A file of rows sorted by where they go: the places that have some, in order, and how many each has."""
+    """An intermediate file of rows sorted by destination, with one batch per destination.
+
+    ``destinations`` are in ascending order; ``rows`` holds the number of rows of each.
+    """
 
     path: Path
-    places: tuple[int, ...]
+    destinations: tuple[int, ...]
     rows: tuple[int, ...]
 
 
-# ---------------------------------------------------------------------------------------------- the types of columns
+# -------------------------------------------------------------------------------- column types
 
 
 def plain_schema(schema: Any) -> Any:
-    """The schema without metadata, which may name people; categories are what they stand for, texts are of one type."""
+    """Return the schema with plain value types and without metadata, which may name people."""
     pa = arrow()
     return pa.schema([(field.name, _plain_type(field.type)) for field in schema])
 
@@ -67,40 +74,45 @@ def _plain_type(kind: Any) -> Any:
     return kind
 
 
-def unify(found: Sequence[tuple[str, Any]], *, texts: bool = False) -> Any:
-    """The one schema of files, by their names: the columns of the first, in types that hold the values of all.
+def unify(schemas: Sequence[tuple[str, Any]], *, text_files: bool = False) -> Any:
+    """Return the common schema of files, given as pairs of name and schema.
 
-    With ``texts``, whole numbers and text go together as text: files of plain text do not say which of them they hold.
+    The columns are those of the first file, with types that hold the values of all files. With
+    ``text_files``, integers and text combine to text, because text files do not declare types.
 
     Raises
     ------
     SchemaError
-        A file lacks a column, has one more, or holds another type: the error names both.
+        A file lacks a column, has an additional one, or has an incompatible type.
     """
     pa = arrow()
-    (first, wanted), *others = found
+    (first_name, first), *others = schemas
     for name, schema in others:
-        for lacking, one, other in ((wanted, name, first), (schema, first, name)):
-            absent = [
-                column
-                for column in lacking.names
-                if column not in (schema if lacking is wanted else wanted).names
-            ]
-            if absent:
-                raise SchemaError(
-                    f"File {one!r} lacks column {absent[0]!r}, which {other!r} has. Files of one data set have the "
-                    "same columns."
-                )
+        _check_columns(first, first_name, schema, name)
+        _check_columns(schema, name, first, first_name)
     fields = []
-    for column in wanted.names:
-        kind = wanted.field(column).type
+    for column in first.names:
+        kind = first.field(column).type
         for name, schema in others:
-            kind = _common(kind, schema.field(column).type, column, name, texts)
+            kind = _common_type(kind, schema.field(column).type, column, name, text_files)
         fields.append((column, kind))
     return pa.schema(fields)
 
 
-def _common(one: Any, other: Any, column: str, name: str, texts: bool) -> Any:
+def _check_columns(schema: Any, name: str, other: Any, other_name: str) -> None:
+    """Raise SchemaError if the other file lacks a column of this one."""
+    missing = [column for column in schema.names if column not in other.names]
+    if missing:
+        raise SchemaError(
+            f"File {other_name!r} lacks column {missing[0]!r}, which {name!r} has. All files of a "
+            "data set must have the same columns.",
+            code="table.mismatch",
+            column=missing[0],
+            file=other_name,
+        )
+
+
+def _common_type(one: Any, other: Any, column: str, name: str, text_files: bool) -> Any:
     pa = arrow()
     if one == other:
         return one
@@ -110,29 +122,32 @@ def _common(one: Any, other: Any, column: str, name: str, texts: bool) -> Any:
     except pa.ArrowException:
         text = pa.large_string()
         if (
-            texts
+            text_files
             and text in (one, other)
             and (pa.types.is_integer(one) or pa.types.is_integer(other))
         ):
             return text
         raise SchemaError(
-            f"Column {column!r} holds {other} values in file {name!r} and {one} values in files before it. Convert "
-            "them to one type."
+            f"Column {column!r} has type {other} in file {name!r} but {one} in earlier files. "
+            "Convert it to one type.",
+            code="table.mismatch",
+            column=column,
+            file=name,
         ) from None
 
 
-# ---------------------------------------------------------------------------------------------- Parquet files
+# -------------------------------------------------------------------------------- Parquet files
 
 
 def stored_schema(path: Path) -> Any:
-    """The schema of a Parquet file as it is stored."""
+    """Return the schema stored in a Parquet file."""
     return _open(path).schema_arrow
 
 
 def row_groups(path: Path) -> tuple[int, ...]:
-    """The number of rows in each row group of a Parquet file."""
+    """Return the number of rows in each row group of a Parquet file."""
     metadata = _open(path).metadata
-    return tuple(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
+    return tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
 
 
 def _open(path: Path) -> Any:
@@ -140,36 +155,47 @@ def _open(path: Path) -> Any:
     try:
         return pa.parquet.ParquetFile(path)
     except FileNotFoundError:
-        raise TableError(f"No file {str(path)!r}. Check the path.") from None
+        raise TableError(
+            f"File {str(path)!r} does not exist. Check the path.",
+            code="table.not_found",
+            path=str(path),
+        ) from None
     except OSError as error:
         if error.strerror:
-            raise TableError(f"Cannot read {str(path)!r}: {error.strerror}.") from None
-        raise TableError(
-            f"{path.name!r} cannot be read as Parquet: it is damaged or cut in the middle."
-        ) from None
+            raise TableError(
+                f"Cannot read {str(path)!r}: {error.strerror}.",
+                code="table.unreadable",
+                path=str(path),
+            ) from None
+        raise _damaged(path) from None
     except pa.ArrowException:
-        raise TableError(
-            f"{path.name!r} cannot be read as Parquet: it is empty, damaged, cut in the middle, or of another format."
-        ) from None
+        raise _damaged(path) from None
+
+
+def _damaged(path: Path) -> TableError:
+    return TableError(
+        f"{path.name!r} is not a valid Parquet file: it is empty, truncated, damaged or in another "
+        "format.",
+        code="table.malformed",
+        path=str(path),
+    )
 
 
 def read_part(path: Path, groups: Sequence[int], schema: Any, name: str | None = None) -> Any:
-    """The rows of some row groups, in the types of ``schema``, only its columns; nothing else of the file is read.
+    """Read the columns of ``schema`` from some row groups, converted to its types.
 
-    Errors call the file by the ``name`` that it was given by.
+    ``name`` is the name of the original file, for errors.
     """
     pa = arrow()
     try:
         table = _open(path).read_row_groups(list(groups), columns=schema.names, use_threads=False)
     except (pa.ArrowException, OSError):
-        raise TableError(
-            f"{path.name!r} cannot be read: it is damaged or cut in the middle. Get it again."
-        ) from None
+        raise _damaged(path) from None
     return cast(table, schema, name or path.name)
 
 
-def cast(table: Any, schema: Any, where: str) -> Any:
-    """The table in the types of the schema; refused by column and file if a value does not fit its type."""
+def cast(table: Any, schema: Any, name: str) -> Any:
+    """Convert a table to the types of a schema; DataError if a value does not fit."""
     pa = arrow()
     columns = []
     for field in schema:
@@ -177,34 +203,37 @@ def cast(table: Any, schema: Any, where: str) -> Any:
             columns.append(table.column(field.name).cast(field.type))
         except pa.ArrowException:
             raise DataError(
-                f"Column {field.name!r} of {where!r} holds values that the type of the other files, {field.type}, "
-                "cannot hold. Convert the column to one type in all files."
+                f"Column {field.name!r} of {name!r} has values that do not fit the common type "
+                f"{field.type} of all files. Convert the column to one type in all files.",
+                code="table.mismatch",
+                column=field.name,
+                file=name,
             ) from None
     return pa.table(columns, schema=schema)
 
 
 def write_parquet(table: Any, path: Path) -> None:
-    """Write an Arrow table to a Parquet file, whole or not at all."""
-    with _whole(path) as temporary:
+    """Write a Parquet file atomically."""
+    with _atomic(path) as temporary:
         arrow().parquet.write_table(table, temporary.path)
 
 
-# ---------------------------------------------------------------------------------------------- rows on their way
+# ---------------------------------------------------------------------------- intermediate files
 
 
-def write_runs(table: Any, places: Integers, path: Path) -> Spill:
-    """Write the rows sorted by their places, a batch for each place; within a place they keep their order.
+def write_batches(table: Any, destinations: Integers, path: Path) -> Spill:
+    """Write rows sorted by destination, one batch each; rows of a batch keep their order.
 
-    The file appears whole or not at all, so that a task that is done twice does no harm.
+    The file is written atomically, so that a repeated task does no harm.
     """
     pa = arrow()
-    order = np.argsort(places, kind="stable")
-    found, starts = np.unique(places[order], return_index=True)
+    order = np.argsort(destinations, kind="stable")
+    distinct, starts = np.unique(destinations[order], return_index=True)
     ends = [*starts[1:].tolist(), *([len(order)] if len(order) else [])]
     table = table.take(pa.array(order)).combine_chunks()
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with (
-        _whole(path) as temporary,
+        _atomic(path) as temporary,
         pa.OSFile(str(temporary.path), "wb") as file,
         pa.ipc.new_file(file, table.schema, options=options) as writer,
     ):
@@ -212,29 +241,29 @@ def write_runs(table: Any, places: Integers, path: Path) -> Spill:
             (batch,) = table.slice(start, end - start).to_batches()
             writer.write_batch(batch)
     rows = tuple(end - start for start, end in zip(starts.tolist(), ends, strict=True))
-    return Spill(path, tuple(found.tolist()), rows)
+    return Spill(path, tuple(distinct.tolist()), rows)
 
 
-def read_run(path: Path, number: int) -> Any:
-    """The rows of the ``number``-th batch that :func:`write_runs` wrote."""
+def read_batch(path: Path, number: int) -> Any:
+    """Read one batch written by :func:`write_batches`."""
     pa = arrow()
     with pa.OSFile(str(path), "rb") as file:
         return pa.Table.from_batches([pa.ipc.open_file(file).get_batch(number)])
 
 
 def concatenate(parts: Sequence[Any]) -> Any:
-    """The rows of tables of one schema, below each other, in one piece; a column may have no type where it is empty."""
+    """Concatenate tables; an empty column may have the null type in some of them."""
     return arrow().concat_tables(parts, promote_options="default").combine_chunks()
 
 
-class _whole:  # noqa: N801
-    """A path to write to, renamed to its own name when all is written, removed if it fails."""
+class _atomic:  # noqa: N801
+    """A temporary path that replaces the target on success and is removed on failure."""
 
     def __init__(self, path: Path) -> None:
         self._target = path
         self.path = path.with_name(f".{path.name}.{token_hex(4)}.partial")
 
-    def __enter__(self) -> "_whole":
+    def __enter__(self) -> "_atomic":
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:

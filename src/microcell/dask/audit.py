@@ -1,4 +1,4 @@
-"""The audit of a data set on the engine: what an outsider counts in its files, whoever made them."""
+"""Audit of a released data set on an engine."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,9 @@ from microcell import auditing, tables
 from microcell.dask.arrow import arrow, plain_schema, read_part, row_groups, unify
 from microcell.dask.cluster import DaskEngine, Engine, check_installed
 from microcell.dask.folders import Folders, temporary_output
-from microcell.dask.sources import PLAIN, describe, find_files, read_text
-from microcell.dask.stages import CLASSES_A_BUCKET, check_workers
-from microcell.dask.tasks import Checked, Counted, count, count_file, gather_classes
-from microcell.errors import OptionError
+from microcell.dask.sources import TEXT, find_files, inspect_file, read_text
+from microcell.dask.stages import CLASSES_PER_BUCKET, check_scratch, check_workers
+from microcell.dask.tasks import CheckedFile, collect_buckets, count_bucket, count_file
 from microcell.measures.evaluate import as_measure, evaluate_sizes
 from microcell.measures.registry import measures as declared_measures
 from microcell.model import Audit, Schema
@@ -25,11 +24,11 @@ from microcell.model.manifest import Manifest, TableSection
 from microcell.release import find_manifest, prepare
 from microcell.schema import resolve
 
-__all__ = ["audit_counts", "audit_dataset", "audit_files", "describe_files"]
+__all__ = ["audit_counts", "audit_dataset", "audit_files", "combine_digests", "describe_files"]
 
 _NOT_COMPARED = (
-    "Records were counted, not compared one by one: values published unchanged were not looked at, and the distortion "
-    "is what the manifest says of the release when it was made."
+    "Records were counted, not compared one by one: values that should be unchanged were not "
+    "checked, and the information loss is the one stated in the manifest."
 )
 
 
@@ -44,36 +43,37 @@ def audit_dataset(
     memory: str | None = None,
     scratch: str | Path | None = None,
 ) -> Audit:
-    """What an outsider counts in a released data set, over all of its files: k, classes, risks, records, columns.
+    """Audit a released data set over all its files: k, class sizes, risks, records and columns.
 
     Parameters
     ----------
     original, released
-        Folders, patterns or lists of files, as :func:`anonymize_dataset` takes them.
+        Directories, patterns or lists of files, as for :func:`anonymize_dataset`.
     manifest
-        A record, a mapping or a path; the one in the released folder if left out. What it says is checked: the number
-        of records, k, and the digests of all files.
+        A manifest, plain data or a path; by default the one in the released directory. The number
+        of records, k and the digests of all files are checked against it.
     scheduler, workers, memory, scratch
-        As :func:`anonymize_dataset` takes them.
+        As for :func:`anonymize_dataset`.
 
     Notes
     -----
-    Records are not compared one by one, so that the distortion is not measured anew: ``distortion`` is that of the
-    manifest, if the files are still those that it was written for. Reads both data sets once; no machine holds more
-    than a file, and a number for each class.
+    Records are not compared one by one. ``distortion`` is therefore the one stated in the
+    manifest, provided that the files are unchanged. Both data sets are read once; no machine holds
+    more than one file and one number per class.
     """
     check_installed()
     check_workers(scheduler, workers, memory)
-    known, before, after = prepare.as_schema(schema), find_files(original), find_files(released)
-    account = find_manifest(manifest, released)
-    folder = None if scratch is None else Path(scratch)
-    if folder is not None and not folder.is_dir():
-        raise OptionError(f"The scratch folder {folder} does not exist. Make it first.")
+    read_schema = prepare.as_schema(schema)
+    original_files, released_files = find_files(original), find_files(released)
+    statement = find_manifest(manifest, released)
+    directory = check_scratch(scratch)
     with (
-        Folders(temporary_output(folder), folder) as folders,
+        Folders(temporary_output(directory), directory) as folders,
         DaskEngine(scheduler, workers, memory, folders.work) as engine,
     ):
-        return audit_files(engine, before, after, known, account, folders.work)
+        return audit_files(
+            engine, original_files, released_files, read_schema, statement, folders.work
+        )
 
 
 def audit_files(
@@ -84,31 +84,33 @@ def audit_files(
     manifest: Manifest | None,
     work: Path,
 ) -> Audit:
-    """The audit of files, its tasks on that engine."""
-    told = [_head(engine, files) for files in (original, released)]
-    (columns, rows), (published, found) = told
+    """Audit files on an engine."""
+    columns, rows = _inspect(engine, original)
+    published, released_rows = _inspect(engine, released)
     resolved = resolve.resolve(schema, tables.read(columns.empty_table()))
-    buckets = 1 + found // CLASSES_A_BUCKET
+    buckets = 1 + released_rows // CLASSES_PER_BUCKET
     items = [(path, work / f"classes-{number:06d}.arrow") for number, path in enumerate(released)]
-    # An audit without records refuses a schema that does not fit, before files are read, and knows the columns.
+    # An audit of empty tables checks the schema and the columns before any file is read.
     blank = auditing.audit(
         tables.read(columns.empty_table()),
         tables.read(published.empty_table()),
         resolved,
         brief=True,
     )
-    wanted = arrow().schema([published.field(name) for name in dict.fromkeys(resolved.keys)])
-    files: list[Checked] = engine.run(
-        "reading the release", partial(_read, wanted, resolved.keys, buckets), items
+    keys = arrow().schema([published.field(name) for name in dict.fromkeys(resolved.keys)])
+    files: list[CheckedFile] = engine.run(
+        "reading the release", partial(_read, keys, resolved.keys, buckets), items
     )
-    counted: list[Counted] = engine.run("counting k", count, gather_classes(files))
-    sizes: Counter[int] = sum((item.sizes for item in counted), Counter())
+    counts = engine.run("counting class sizes", count_bucket, collect_buckets(files))
+    sizes: Counter[int] = sum(counts, Counter())
     digests = [file.sha256 for file in files]
     contradictions: tuple[str, ...] | None = None
     distortion = None
     if manifest is not None:
-        before = engine.run("taking digests", tables.file_digest, original)
-        contradictions = tuple(_contradict(manifest, rows, before, digests, sizes, resolved))
+        before = engine.run("computing digests", tables.file_digest, original)
+        contradictions = tuple(
+            _find_contradictions(manifest, rows, before, digests, sizes, resolved)
+        )
         distortion = None if contradictions else manifest.information_loss
     return audit_counts(blank, rows, sizes, distortion, contradictions, (_NOT_COMPARED,))
 
@@ -121,23 +123,23 @@ def audit_counts(
     contradictions: Sequence[str] | None = None,
     notes: Sequence[str] = (),
 ) -> Audit:
-    """The audit of as many records, given the number of classes of each size, and an audit of the columns alone."""
-    order = sorted(sizes)
-    each = np.repeat(
-        *(np.array(part, dtype=np.int64) for part in (order, [sizes[size] for size in order]))
+    """Complete an audit of the columns with class sizes, given as number of classes by size."""
+    class_sizes = np.repeat(
+        np.array(sorted(sizes), dtype=np.int64),
+        np.array([sizes[size] for size in sorted(sizes)], dtype=np.int64),
     )
-    released = sum(size * classes for size, classes in sizes.items())
-    found = {"records_unaccounted": max(0, released - rows)}
-    kept = {name: item for name, item in blank.measures.items() if name != "values_changed"}
-    measures = {
-        name: replace(item, value=found.get(name, item.value)) for name, item in kept.items()
-    }
+    released = int(class_sizes.sum())
+    measures = {name: item for name, item in blank.measures.items() if name != "values_changed"}
+    if "records_unaccounted" in measures:
+        measures["records_unaccounted"] = replace(
+            measures["records_unaccounted"], value=max(0, released - rows)
+        )
     definitions = declared_measures()
     if contradictions is not None:
         measures["manifest_contradictions"] = as_measure(
             definitions["manifest_contradictions"], len(contradictions)
         )
-    measures |= evaluate_sizes(each, rows)
+    measures |= evaluate_sizes(class_sizes, rows)
     if distortion is not None:
         measures["distortion"] = as_measure(definitions["distortion"], distortion)
     return replace(
@@ -145,13 +147,13 @@ def audit_counts(
         rows_original=rows,
         rows_released=released,
         measures=measures,
-        class_sizes=each,
+        class_sizes=class_sizes,
         notes=(*(contradictions or ()), *blank.notes, *notes),
     )
 
 
 def describe_files(rows: int, columns: int, digests: Sequence[str]) -> TableSection:
-    """How many files there are, and the digest of all of theirs in order; their names stay out."""
+    """Describe files by number and combined digest, without their names."""
     return TableSection(
         rows=rows,
         columns=columns,
@@ -166,32 +168,32 @@ def combine_digests(digests: Sequence[str]) -> str:
     return sha256("".join(digests).encode()).hexdigest()
 
 
-def _head(engine: Engine, files: Sequence[Path]) -> tuple[Any, int]:
-    """The columns of some files, and their records: as Parquet says, or as plain text is read."""
-    plain = files[0].suffix.lower() in PLAIN
-    found = engine.run("looking at files", _look_at_text if plain else _look_at_parquet, files)
-    schemas = [(path.name, schema) for path, (schema, _) in zip(files, found, strict=True)]
-    return unify(schemas, texts=plain), sum(rows for _, rows in found)
+def _inspect(engine: Engine, files: Sequence[Path]) -> tuple[Any, int]:
+    """Return the common Arrow schema of files and their total number of records."""
+    is_text = files[0].suffix.lower() in TEXT
+    infos = engine.run("inspecting files", _inspect_text if is_text else _inspect_parquet, files)
+    schemas = [(path.name, schema) for path, (schema, _) in zip(files, infos, strict=True)]
+    return unify(schemas, text_files=is_text), sum(rows for _, rows in infos)
 
 
-def _look_at_parquet(path: Path) -> tuple[Any, int]:
-    found = describe(path)
-    return found.schema, sum(found.groups)
+def _inspect_parquet(path: Path) -> tuple[Any, int]:
+    info = inspect_file(path)
+    return info.schema, sum(info.groups)
 
 
-def _look_at_text(path: Path) -> tuple[Any, int]:
+def _inspect_text(path: Path) -> tuple[Any, int]:
     table = read_text(path, {})
     return plain_schema(table.schema), table.num_rows
 
 
-def _read(columns: Any, keys: Sequence[str], buckets: int, item: tuple[Path, Path]) -> Checked:
+def _read(columns: Any, keys: Sequence[str], buckets: int, item: tuple[Path, Path]) -> CheckedFile:
     path, target = item
-    plain = path.suffix.lower() in PLAIN
-    source = path if plain else read_part(path, range(len(row_groups(path))), columns)
+    is_text = path.suffix.lower() in TEXT
+    source = path if is_text else read_part(path, range(len(row_groups(path))), columns)
     return count_file(tables.read(source), path, keys, buckets, target)
 
 
-def _contradict(
+def _find_contradictions(
     manifest: Manifest,
     rows: int,
     before: Sequence[str],

@@ -1,4 +1,4 @@
-"""The first pass over a data set: what each part tells, and the encoding and the sample that come of all of them."""
+"""First pass over a data set: summaries of its parts, the common encoding, and a sample."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,60 +21,60 @@ from microcell.model import Column, EncodedColumn, Encoding, Floats, Integers, S
 
 __all__ = [
     "Dependence",
-    "Design",
-    "Placed",
+    "EmbeddedRecords",
+    "Embedding",
+    "Summary",
     "Sums",
-    "Survey",
-    "add_up",
     "check_confidential",
-    "encode_survey",
-    "find_factor",
+    "combine",
+    "combined_distortion",
+    "dependence_factor",
+    "fit_encoding",
     "stratum_keys",
-    "survey_table",
-    "unite",
-    "unite_distortion",
+    "sum_points",
+    "summarize_table",
 ]
 
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """How confidential columns take part: their encoding, and the factor of their points; None if they stand alone."""
+    """Encoding and scale of confidential columns; ``factor`` is None if only they count."""
 
     encoding: Encoding
     factor: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
-    """Records as points: of the quasi-identifiers, of the confidential columns if they count, and of the design."""
+class EmbeddedRecords:
+    """Records as points: quasi-identifiers, confidential columns if used, and both combined."""
 
     quasi: Floats
     confidential: Floats | None
-    design: Floats
+    combined: Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
-    """How records become points, the same for all parts of a data set."""
+class Embedding:
+    """Map from records to points, the same for all parts of a data set."""
 
     encoding: Encoding = Encoding(())  # noqa: RUF009
     dependence: Dependence | None = None
 
-    def place(self, table: Table) -> Placed:
-        """The records as points; see :func:`microcell.methods.extend` for those that preserve dependence."""
+    def place(self, table: Table) -> EmbeddedRecords:
+        """Return records as points, extended as in :func:`microcell.methods.extend`."""
         quasi = encoding.place(table, self.encoding).matrix
         if self.dependence is None:
-            return Placed(quasi, None, quasi)
+            return EmbeddedRecords(quasi, None, quasi)
         confidential = encoding.place(table, self.dependence.encoding).matrix
         if self.dependence.factor is None:
-            return Placed(quasi, confidential, confidential)
+            return EmbeddedRecords(quasi, confidential, confidential)
         extended = np.hstack([quasi, self.dependence.factor * confidential])
-        return Placed(quasi, confidential, np.ascontiguousarray(extended))
+        return EmbeddedRecords(quasi, confidential, np.ascontiguousarray(extended))
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What the distortion of all records is added up from: SSE within cells, and weighted sums of the points."""
+    """Additive parts of the distortion: SSE within cells, and weighted sums of the points."""
 
     sse: float
     weight: float
@@ -82,8 +82,8 @@ class Sums:
     squares: float
 
 
-def add_up(points: Floats, weights: Floats | None, labels: Integers | None = None) -> Sums:
-    """The sums of some records; without cells there is no SSE."""
+def sum_points(points: Floats, weights: Floats | None, labels: Integers | None = None) -> Sums:
+    """Return the sums of some records; without labels the SSE is 0."""
     each = np.ones(len(points)) if weights is None else weights
     return Sums(
         0.0 if labels is None else sum_of_squares(points, labels, each),
@@ -93,19 +93,19 @@ def add_up(points: Floats, weights: Floats | None, labels: Integers | None = Non
     )
 
 
-def unite_distortion(parts: Sequence[Sums]) -> float:
-    """SSE / SST of the points of all records."""
-    total = _spread(parts)
+def combined_distortion(parts: Sequence[Sums]) -> float:
+    """Return SSE / SST of the points of all records."""
+    total = _total_sum_of_squares(parts)
     return 0.0 if total <= 0 else fsum(part.sse for part in parts) / total
 
 
-def find_factor(
+def dependence_factor(
     dependence: float, quasi: Sequence[Sums], confidential: Sequence[Sums]
 ) -> float | None:
-    """The beta of :func:`microcell.methods.extend` for all records; None if confidential points stand alone."""
-    # To 12 digits, as in memory: the variance of standardized columns is then their number, whatever was rounded.
+    """Return beta of :func:`microcell.methods.extend`; None if only confidential points count."""
+    # Rounded to 12 digits, as in memory, so that standardized columns have variance exactly 1.
     x, y = (
-        float(f"{_spread(parts) / fsum(part.weight for part in parts):.12g}")
+        float(f"{_total_sum_of_squares(parts) / fsum(part.weight for part in parts):.12g}")
         for parts in (quasi, confidential)
     )
     return (
@@ -113,34 +113,37 @@ def find_factor(
     )
 
 
-def _spread(parts: Sequence[Sums]) -> float:
-    """SST of all records."""
+def _total_sum_of_squares(parts: Sequence[Sums]) -> float:
     sums = np.array([fsum(axis) for axis in zip(*(part.sums for part in parts), strict=True)])
     weight = fsum(part.weight for part in parts)
     return fsum(part.squares for part in parts) - float(np.square(sums).sum()) / weight
 
 
 def check_confidential(schema: Schema, fitted: Encoding | None = None) -> None:
-    """Refuse to preserve dependence where there is nothing to depend on; known once columns were looked at."""
+    """Raise OptionError if there is no confidential column with different values to preserve."""
     if not schema.confidential:
         raise OptionError(
-            "dependence is for confidential columns, and the schema names none. Name some, or use 0."
+            "dependence needs confidential columns, but the schema declares none.",
+            code="option.conflict",
+            option="dependence",
         )
     if fitted is not None and fitted.dimensions == 0:
         raise OptionError(
-            "No confidential column has differences, so that nothing depends on them. Use 0."
+            "All confidential columns are constant, so there is no dependence to preserve. Use 0.",
+            code="option.invalid",
+            option="dependence",
         )
 
 
 Key = tuple[str | None, ...]
-"""The values of a stratum, by their names; None where missing."""
+"""Values of a stratum as text; None if missing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over values, one for each axis, that add up exactly: how many, their sum and their sum of squares.
+    """Count, sum and sum of squares of values per axis, as exact fractions.
 
-    Exact fractions lose nothing however far apart values lie, so that the order of the parts does not matter.
+    They add up without rounding, so that the order of the parts does not matter.
     """
 
     count: int
@@ -162,23 +165,24 @@ class Moments:
 
     @property
     def means(self) -> tuple[Fraction, ...]:
-        """The mean along each axis."""
+        """Mean along each axis."""
         return tuple(total / self.count for total in self.sums)
 
     @property
     def variance(self) -> Fraction:
-        """The population variance, summed over the axes."""
+        """Population variance, summed over the axes."""
         return self.squares / self.count - sum((mean**2 for mean in self.means), Fraction(0))
 
 
-NOTHING = Moments(0, (), Fraction(0), (), ())
+NO_MOMENTS = Moments(0, (), Fraction(0), (), ())
 
 
 @dataclass(frozen=True, eq=False)
-class Survey:
-    """What some records tell: how many there are, moments and categories of quasi-identifiers, strata and a sample.
+class Summary:
+    """Summary of some records: counts, moments and categories of columns, strata and a sample.
 
-    ``categories`` are Arrow tables of a column's different values and how many records have each.
+    ``read`` counts the records read, ``rows`` those released. ``categories`` are Arrow tables of
+    the distinct values of a column with their counts.
     """
 
     read: int
@@ -190,18 +194,18 @@ class Survey:
     sample: Any
 
 
-def survey_table(
+def summarize_table(
     table: Table,
     schema: Schema,
     read: int,
-    chance: np.random.Generator,
+    rng: np.random.Generator,
     share: float,
     *,
     confidential: bool = False,
-) -> Survey:
-    """What the records of a part tell, of so many that were read; a share of them goes into the sample.
+) -> Summary:
+    """Summarize the quasi-identifiers of a part and sample a share of its records.
 
-    With ``confidential``, also what they tell of the confidential columns.
+    With ``confidential``, the confidential columns are summarized as well.
     """
     columns = (*schema.quasi, *(schema.confidential if confidential else ()))
     checked = tuple(c for c in columns if _has_moments(c) or c.order is not None)
@@ -211,9 +215,9 @@ def survey_table(
     names = list(
         dict.fromkeys((*schema.keys, *(part for column in columns for part in column.parts)))
     )
-    rows = np.flatnonzero(chance.random(table.rows) < share)
+    rows = np.flatnonzero(rng.random(table.rows) < share)
     keys, labels = stratum_keys(table, schema.strata)
-    return Survey(
+    return Summary(
         read,
         table.rows,
         {c.name: _moments(table, c, by_name.get(c.name)) for c in columns if _has_moments(c)},
@@ -224,29 +228,26 @@ def survey_table(
     )
 
 
-def unite(surveys: Sequence[Survey]) -> Survey:
-    """What all parts together tell."""
-    first = surveys[0]
-    return Survey(
-        sum(part.read for part in surveys),
-        sum(part.rows for part in surveys),
-        {name: sum((part.moments[name] for part in surveys), NOTHING) for name in first.moments},
-        {
-            name: _add_counts([part.categories[name] for part in surveys])
-            for name in first.categories
-        },
-        {name: _first_known([part.storages[name] for part in surveys]) for name in first.storages},
-        sum((part.strata for part in surveys), Counter()),
-        concatenate([part.sample for part in surveys]),
+def combine(parts: Sequence[Summary]) -> Summary:
+    """Combine the summaries of all parts."""
+    first = parts[0]
+    return Summary(
+        sum(part.read for part in parts),
+        sum(part.rows for part in parts),
+        {name: sum((part.moments[name] for part in parts), NO_MOMENTS) for name in first.moments},
+        {name: _add_counts([part.categories[name] for part in parts]) for name in first.categories},
+        {name: _first_storage([part.storages[name] for part in parts]) for name in first.storages},
+        sum((part.strata for part in parts), Counter()),
+        concatenate([part.sample for part in parts]),
     )
 
 
 def stratum_keys(table: Table, strata: Sequence[str]) -> tuple[list[Key], Integers]:
-    """The values of each stratum that the table has records of, and the number of each record's among them."""
+    """Return the keys of the strata in a table, and the position of each record's key."""
     labels = auditing.class_labels(table, strata)
     _, rows = np.unique(labels, return_index=True)
     columns = [_names_at(table.columns[name], rows) for name in strata]
-    return [tuple(column[at] for column in columns) for at in range(len(rows))], labels
+    return [tuple(column[i] for column in columns) for i in range(len(rows))], labels
 
 
 def _names_at(values: Values, rows: Integers) -> list[str | None]:
@@ -254,22 +255,22 @@ def _names_at(values: Values, rows: Integers) -> list[str | None]:
     return [None if code < 0 else names[code] for code in codes[rows].tolist()]
 
 
-# ---------------------------------------------------------------------------------------------- parts
+# -------------------------------------------------------------------------------- parts
 
 
 def _has_moments(column: Column) -> bool:
-    """Return whether the column is fitted from its mean and variance, not from its names."""
+    """Return True if the column is fitted from its mean and variance, not from its names."""
     return kind_of(column).layout in ("line", "sphere")
 
 
 def _moments(table: Table, column: Column, fitted: EncodedColumn | None) -> Moments:
-    """The moments of a part, from its own fit, which keeps the digits of values however large."""
+    """Return the moments of a part, derived from its own fit, which preserves all digits."""
     if kind_of(column).layout == "sphere":
         return _moments_of_places(table, column)
     values = table.columns[column.name]
     data = values.data[~values.missing]
     if len(data) == 0 or fitted is None:
-        return NOTHING
+        return NO_MOMENTS
     low, high = data.min().item(), data.max().item()
     if fitted.constant:
         mean, variance = Fraction(low), Fraction(0)
@@ -277,24 +278,26 @@ def _moments(table: Table, column: Column, fitted: EncodedColumn | None) -> Mome
         unit = Fraction(2) ** fitted.exponent
         mean = (Fraction(fitted.origin) + Fraction(float(fitted.centre[0]))) / unit
         variance = (Fraction(float(fitted.scale[0])) / unit) ** 2
-    return _of_mean(len(data), (mean,), variance, (low,), (high,))
+    return _moments_from_mean(len(data), (mean,), variance, (low,), (high,))
 
 
 def _moments_of_places(table: Table, column: Column) -> Moments:
     values = [table.columns[part] for part in column.parts]
-    known = ~(values[0].missing | values[1].missing)
-    if not known.any():
-        return NOTHING
-    vectors = unit_vectors(*(part.reals()[known] for part in values))
+    present = ~(values[0].missing | values[1].missing)
+    if not present.any():
+        return NO_MOMENTS
+    vectors = unit_vectors(*(part.reals()[present] for part in values))
     centre = vectors.mean(axis=0)
-    rest = vectors - centre
-    centre += rest.mean(axis=0)
+    residuals = vectors - centre
+    centre += residuals.mean(axis=0)
     variance = Fraction(float(np.square(vectors - centre).sum() / len(vectors)))
     low, high = (tuple(side.tolist()) for side in (vectors.min(axis=0), vectors.max(axis=0)))
-    return _of_mean(len(vectors), tuple(Fraction(float(x)) for x in centre), variance, low, high)
+    return _moments_from_mean(
+        len(vectors), tuple(Fraction(float(x)) for x in centre), variance, low, high
+    )
 
 
-def _of_mean(
+def _moments_from_mean(
     count: int,
     means: tuple[Fraction, ...],
     variance: Fraction,
@@ -306,25 +309,31 @@ def _of_mean(
 
 
 def _count_values(table: Table, name: str) -> Any:
-    """The different values of a column, each from the first record that has it, and the number of those."""
+    """Return the distinct values of a column, as in the first record of each, with counts."""
     codes, names = table.columns[name].factorize()
-    known = np.flatnonzero(codes >= 0)
-    found, first = np.unique(codes[known], return_index=True)
-    counts = np.bincount(codes[known], minlength=len(names))[found]
+    present = np.flatnonzero(codes >= 0)
+    distinct, first = np.unique(codes[present], return_index=True)
+    counts = np.bincount(codes[present], minlength=len(names))[distinct]
     pa = arrow()
     return pa.table(
-        {"value": table.native.column(name).take(pa.array(known[first])), "count": pa.array(counts)}
+        {
+            "value": table.native.column(name).take(pa.array(present[first])),
+            "count": pa.array(counts),
+        }
     )
 
 
 def _add_counts(parts: Sequence[Any]) -> Any:
     pa, together = arrow(), concatenate(parts)
     codes, names = tables.read(together.select(["value"])).columns["value"].factorize()
-    found, first = np.unique(codes, return_index=True)
+    distinct, first = np.unique(codes, return_index=True)
     counts = np.zeros(len(names), dtype=np.int64)
     np.add.at(counts, codes, together.column("count").to_numpy())
     return pa.table(
-        {"value": together.column("value").take(pa.array(first)), "count": pa.array(counts[found])}
+        {
+            "value": together.column("value").take(pa.array(first)),
+            "count": pa.array(counts[distinct]),
+        }
     )
 
 
@@ -332,30 +341,30 @@ def _storage(values: Values) -> tuple[str, str | None]:
     return values.storage, values.unit if values.is_time else None
 
 
-def _first_known(found: Sequence[tuple[str, str | None]]) -> tuple[str, str | None]:
-    return next((item for item in found if item[0] != "empty"), ("empty", None))
+def _first_storage(storages: Sequence[tuple[str, str | None]]) -> tuple[str, str | None]:
+    return next((item for item in storages if item[0] != "empty"), ("empty", None))
 
 
-# ---------------------------------------------------------------------------------------------- the encoding of all
+# -------------------------------------------------------------------------------- common encoding
 
 
-def encode_survey(survey: Survey, schema: Schema, *, confidential: bool = False) -> Encoding:
-    """The encoding that all records together have: what fitting them in memory gives, but for rounding.
+def fit_encoding(summary: Summary, schema: Schema, *, confidential: bool = False) -> Encoding:
+    """Return the encoding of all records, equal to an in-memory fit up to rounding.
 
-    Of the quasi-identifiers, or of the ``confidential`` columns.
+    Encodes the quasi-identifiers, or the ``confidential`` columns.
     """
     columns: list[EncodedColumn] = []
     for column in schema.confidential if confidential else schema.quasi:
-        if column.name in survey.moments:
-            fitted = _fit_moments(column, survey)
+        if column.name in summary.moments:
+            fitted = _fit_moments(column, summary)
         else:
-            fitted = _fit_counts(column, survey, confidential=confidential)
+            fitted = _fit_counts(column, summary, confidential=confidential)
         columns.append(replace(fitted, first=columns[-1].last if columns else 0))
     return Encoding(tuple(columns))
 
 
-def _fit_moments(column: Column, survey: Survey) -> EncodedColumn:
-    moments, (storage, unit) = survey.moments[column.name], survey.storages[column.name]
+def _fit_moments(column: Column, summary: Summary) -> EncodedColumn:
+    moments, (storage, unit) = summary.moments[column.name], summary.storages[column.name]
     weight = float(column.weight)
     blank = EncodedColumn(column.name, str(column.kind), column.parts, storage, unit, weight)  # type: ignore[arg-type]
     if moments.count == 0 or moments.low == moments.high:
@@ -366,7 +375,7 @@ def _fit_moments(column: Column, survey: Survey) -> EncodedColumn:
             blank, centre=np.array([float(mean) for mean in moments.means]), scale=np.full(3, scale)
         )
     (low,), (high,), (mean,) = moments.low, moments.high, moments.means
-    # As in memory: an origin that is a round number near the mean, and the rest of the mean as a float.
+    # As in memory: the origin is a round number near the mean, the remainder is a float.
     half = float(Fraction(high) / 2 - Fraction(low) / 2)
     exponent = 0 if isinstance(low, int) else scale_exponent(half)
     unit_of = Fraction(2) ** exponent
@@ -385,18 +394,18 @@ def _fit_moments(column: Column, survey: Survey) -> EncodedColumn:
 
 
 def _root(square: Fraction) -> float:
-    """The square root of a fraction that may be too large or too small for a float."""
+    """Return the square root of a fraction that may exceed the range of floats."""
     shift = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
     return ldexp(sqrt(square / Fraction(4) ** shift), shift)
 
 
-def _fit_counts(column: Column, survey: Survey, *, confidential: bool) -> EncodedColumn:
-    """A column of categories: fitted to each of them once, then moved to where the records' mean and spread are."""
-    found = survey.categories[column.name]
-    values, numbers = found.column("value"), found.column("count").to_numpy()
-    # As many rows as make the categories as frequent, compared with the rows, as they are at most in the data set.
+def _fit_counts(column: Column, summary: Summary, *, confidential: bool) -> EncodedColumn:
+    """Fit a categorical column on its distinct values, then adjust mean and scale to the counts."""
+    categories = summary.categories[column.name]
+    values, numbers = categories.column("value"), categories.column("count").to_numpy()
+    # Enough rows for the ratio of categories to rows to be the same as in the data set.
     rows = (
-        np.resize(np.arange(len(values)), min(survey.rows, 2 * len(values)))
+        np.resize(np.arange(len(values)), min(summary.rows, 2 * len(values)))
         if len(values)
         else np.zeros(0, int)
     )
@@ -405,22 +414,22 @@ def _fit_counts(column: Column, survey: Survey, *, confidential: bool) -> Encode
         (fitted,) = fit_confidential(table, Schema(confidential=(column,))).columns
     else:
         (fitted,) = encoding.fit(table, Schema(quasi=(column,))).columns
-    storage, unit = survey.storages[column.name]
+    storage, unit = summary.storages[column.name]
     fitted = replace(fitted, storage=storage, unit=unit)  # type: ignore[arg-type]
-    names = tables.read(found.select(["value"])).columns["value"].factorize()
-    known = dict(zip((names[1][code] for code in names[0].tolist()), numbers.tolist(), strict=True))
-    counts = np.array([known.get(str(name), 0) for name in fitted.names], dtype=np.int64)
-    own = fitted if fitted.counts is None else replace(fitted, counts=counts)
+    codes, names = tables.read(categories.select(["value"])).columns["value"].factorize()
+    count_of = dict(zip((names[code] for code in codes.tolist()), numbers.tolist(), strict=True))
+    counts = np.array([count_of.get(str(name), 0) for name in fitted.names], dtype=np.int64)
+    counted = fitted if fitted.counts is None else replace(fitted, counts=counts)
     if fitted.constant:
-        return own
+        return counted
     if kind_of(column).layout == "indicators":
         marked = counts[len(counts) - fitted.dimensions :]
         height = indicator_height(fitted.dimensions)
-        return replace(own, centre=marked * height / counts.sum())
-    return _moved(own, counts / counts.sum())
+        return replace(counted, centre=marked * height / counts.sum())
+    return _recentre(counted, counts / counts.sum())
 
 
-def _moved(column: EncodedColumn, shares: Floats) -> EncodedColumn:
+def _recentre(column: EncodedColumn, shares: Floats) -> EncodedColumn:
     mean = float(shares @ column.places)
     places = column.places - mean
     deviation = sqrt(float(shares @ np.square(places)))

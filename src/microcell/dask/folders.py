@@ -1,4 +1,4 @@
-"""The folders of a job: one for what is under way, removed in any case, and the release, which appears whole."""
+"""Directories of a job: a temporary one that is always removed, and the atomic release."""
 
 import atexit
 import json
@@ -18,30 +18,32 @@ from microcell.errors import TableError
 
 __all__ = [
     "MANIFEST",
-    "MARK",
+    "OWNER",
     "SUCCESS",
     "Folders",
     "check_output",
     "clear_leftovers",
-    "mark",
     "temporary_output",
+    "write_owner",
 ]
 
-MARK = ".owner"
+OWNER = ".owner"
+"""File that identifies the process of a temporary directory."""
 
 
-def mark(folder: Path) -> None:
-    """Write down which process the folder belongs to."""
-    (folder / MARK).write_text(json.dumps(_identity(os.getpid())), encoding="utf-8")
+def write_owner(folder: Path) -> None:
+    """Record which process a directory belongs to."""
+    (folder / OWNER).write_text(json.dumps(_identity(os.getpid())), encoding="utf-8")
 
 
 def clear_leftovers(parents: Iterable[Path], name: str) -> None:
-    """Remove the folders of jobs for the output of that name whose process is known to have ended; tell of others.
+    """Remove temporary directories that killed jobs for this output left behind.
 
-    They hold original values. A process is known to have ended only on the machine that it ran on, since that was
-    started; the folder of a job elsewhere stays, and so does one without a mark.
+    They contain original data. A directory is removed only if its process ran on this machine
+    since the last boot and has ended; directories of other machines or without an owner are
+    reported and kept.
     """
-    # A list: the same folder may be the parent of the output and the one for scratch.
+    # The output and the scratch directory may have the same parent.
     for parent in dict.fromkeys(parents):
         for folder in sorted(parent.glob(f".{_escape(name)}.*")):
             if (
@@ -51,11 +53,12 @@ def clear_leftovers(parents: Iterable[Path], name: str) -> None:
             ):
                 continue
             if _has_ended(folder):
-                progress.report(f"removing {folder.name}, which a killed job left")
+                progress.report(f"removing {folder.name}, left behind by a killed job")
                 shutil.rmtree(folder, ignore_errors=True)
-            elif not _is_here(folder):
+            elif not _is_local(folder):
                 progress.report(
-                    f"leaving {folder.name}, which may be of a job elsewhere: remove it if that has ended"
+                    f"keeping {folder.name}, which may belong to a job on another machine; "
+                    "remove it if that job has ended"
                 )
 
 
@@ -64,53 +67,53 @@ def _escape(name: str) -> str:
 
 
 def _identity(pid: int) -> dict[str, str | int]:
-    """A process: its number, when it was started, and the machine and the space of numbers that the number is of."""
+    """Identify a process by its id and start time, and by machine, boot and PID namespace."""
     return {
         "pid": pid,
-        "started": _started(pid),
+        "started": _start_time(pid),
         "host": socket.gethostname(),
-        "boot": _text(Path("/proc/sys/kernel/random/boot_id")),
-        "space": _link(Path("/proc/self/ns/pid")),
+        "boot": _read_text(Path("/proc/sys/kernel/random/boot_id")),
+        "namespace": _read_link(Path("/proc/self/ns/pid")),
     }
 
 
-def _read(folder: Path) -> dict[str, str | int]:
+def _read_owner(folder: Path) -> dict[str, str | int]:
     try:
-        found = json.loads((folder / MARK).read_text(encoding="utf-8"))
+        owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and isinstance(found.get("pid"), int) else {}
+    return owner if isinstance(owner, dict) and isinstance(owner.get("pid"), int) else {}
 
 
-def _is_here(folder: Path) -> bool:
-    """True if the folder's process is, or was, one of this machine since it was started."""
-    told, own = _read(folder), _identity(os.getpid())
+def _is_local(folder: Path) -> bool:
+    """Return True if the owner is or was a process of this machine since its last boot."""
+    owner, current = _read_owner(folder), _identity(os.getpid())
     return (
-        bool(told)
-        and bool(own["boot"])
-        and all(told.get(name) == own[name] for name in ("host", "boot", "space"))
+        bool(owner)
+        and bool(current["boot"])
+        and all(owner.get(name) == current[name] for name in ("host", "boot", "namespace"))
     )
 
 
 def _has_ended(folder: Path) -> bool:
-    told = _read(folder)
-    return _is_here(folder) and _started(int(told["pid"])) != told.get("started")
+    owner = _read_owner(folder)
+    return _is_local(folder) and _start_time(int(owner["pid"])) != owner.get("started")
 
 
-def _started(pid: int) -> str:
-    """When a process was started, in the system's own units; nothing if there is no such process."""
-    # The name of the program, in brackets, may hold blanks; what follows it does not.
-    return "".join(_text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[19:20])
+def _start_time(pid: int) -> str:
+    """Return the start time of a process in clock ticks, or "" if it does not exist."""
+    # The program name, in parentheses, may contain spaces; the following fields do not.
+    return "".join(_read_text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[19:20])
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
 
 
-def _link(path: Path) -> str:
+def _read_link(path: Path) -> str:
     try:
         return os.readlink(path)
     except OSError:
@@ -119,54 +122,69 @@ def _link(path: Path) -> str:
 
 SUCCESS, MANIFEST = "_SUCCESS", "_manifest.json"
 
-_OWN = re.compile(rf"{SUCCESS}|{re.escape(MANIFEST)}|part-\d+\.\w+")
-"""The files of a release."""
+_RELEASE_FILE = re.compile(rf"{SUCCESS}|{re.escape(MANIFEST)}|part-\d+\.\w+")
+"""Names of the files of a release."""
 
-_TRIES = 10
+_ATTEMPTS = 10
 
 
 def check_output(output: Path, replace: bool, sources: Sequence[Path] = ()) -> None:
-    """Refuse, before any work, a folder that could not be made, that is there and must stay, or that is an input."""
+    """Raise TableError if the output cannot be created or replaced, or is an input."""
     if not output.parent.is_dir():
-        raise TableError(
-            f"The folder of {output} does not exist. Make it first, or choose another output."
+        raise _output_error(
+            output, "table.unwritable", f"The parent directory of {output} does not exist."
         )
     if not os.access(output.parent, os.W_OK):
-        raise TableError(f"The folder of {output} is not writable. Choose another output.")
+        raise _output_error(
+            output, "table.unwritable", f"The parent directory of {output} is not writable."
+        )
     if any(output.resolve() in (file.resolve(), *file.resolve().parents) for file in sources):
-        raise TableError(
-            f"The output {output} is also an input. Choose another output, so that nothing is lost."
+        raise _output_error(
+            output, "table.exists", f"The output {output} is also an input. Choose another output."
         )
     if not (output.exists() or output.is_symlink()):
         return
     if not replace:
-        raise TableError(
-            f"{output} exists. Choose another output, or say that it is to be replaced (replace)."
+        raise _output_error(
+            output,
+            "table.exists",
+            f"{output} already exists. Choose another output, or replace it (replace=True, "
+            "--force).",
         )
     if not (output.is_dir() and not output.is_symlink() and _is_release(output)):
-        raise TableError(
-            f"{output} exists and is no release of a data set, so it is not replaced. Choose another."
+        raise _output_error(
+            output,
+            "table.exists",
+            f"{output} exists but is not a release of a data set, so it is not replaced.",
         )
-    strange = sorted(path.name for path in output.iterdir() if not _OWN.fullmatch(path.name))
-    if strange:
-        raise TableError(
-            f"{output} holds {strange[0]!r}, which is no part of the release. Move it, so that it is not lost."
+    foreign = sorted(
+        path.name for path in output.iterdir() if not _RELEASE_FILE.fullmatch(path.name)
+    )
+    if foreign:
+        raise _output_error(
+            output,
+            "table.exists",
+            f"{output} contains {foreign[0]!r}, which is not part of the release. Move it first.",
         )
+
+
+def _output_error(output: Path, code: str, message: str) -> TableError:
+    return TableError(message, code=code, path=str(output))
 
 
 def _is_release(folder: Path) -> bool:
-    """True for a folder that was written here; other programs leave a mark of success of the same name."""
+    """Return True for a release of microcell; other programs write a _SUCCESS file as well."""
     try:
-        told = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return (folder / SUCCESS).is_file() and isinstance(told, dict) and "microcell" in told
+    return (folder / SUCCESS).is_file() and isinstance(manifest, dict) and "microcell" in manifest
 
 
 def temporary_output(scratch: Path | None) -> Path:
-    """A place for a release that nobody named one for: in a folder of its own, which is gone when the program ends.
+    """Return a path in a new directory that is removed when the program ends.
 
-    Not earlier: a lazy frame that reads the release may live longer than whatever made it.
+    A lazy dataframe that reads the release may outlive the object that created it.
     """
     folder = Path(mkdtemp(prefix="microcell-", dir=scratch))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -174,9 +192,9 @@ def temporary_output(scratch: Path | None) -> Path:
 
 
 class Folders:
-    """``work`` and ``target``, folders beside the output that nobody else may read; both are gone after the block.
+    """Private directories ``work`` and ``target``, which are removed at the end of the block.
 
-    What is under way holds original values. Only :meth:`commit` gives the target the name of the output.
+    They contain original data. Only :meth:`commit` renames the target to the output.
     """
 
     def __init__(self, output: Path, scratch: Path | None) -> None:
@@ -190,11 +208,13 @@ class Folders:
         try:
             for folder in (self.work, self.target):
                 folder.mkdir(mode=0o700)
-                mark(folder)
+                write_owner(folder)
         except OSError as error:
             self._remove()
             raise TableError(
-                f"No folder can be made at {folder.parent}: {error.strerror}."
+                f"Cannot create a directory in {folder.parent}: {error.strerror}.",
+                code="table.unwritable",
+                path=str(folder.parent),
             ) from None
         return self
 
@@ -208,16 +228,16 @@ class Folders:
 
     def _remove(self) -> None:
         for folder in (self.work, self.target):
-            for _ in range(_TRIES):  # a worker that was not told yet may write one more file
+            for _ in range(_ATTEMPTS):  # a worker that is still running may write another file
                 shutil.rmtree(folder, ignore_errors=True)
                 if not folder.exists():
                     break
                 sleep(0.2)
 
     def commit(self, names: tuple[str, ...], manifest: str, replace: bool) -> None:
-        """Let the release appear: those files, the manifest and the mark of success, and nothing else."""
+        """Publish the release: these files, the manifest and the success marker, nothing else."""
         for file in self.target.iterdir():
-            if file.name not in names:  # left by a worker that died
+            if file.name not in names:  # left behind by a worker that died
                 file.unlink()
         (self.target / MANIFEST).write_text(manifest, encoding="utf-8")
         (self.target / SUCCESS).touch()

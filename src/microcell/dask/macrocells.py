@@ -1,4 +1,4 @@
-"""What all tasks of a release need to know, kept in a file of the job's own folder that every worker reads once."""
+"""Macrocells: routing records to them, and the job description that all tasks share."""
 
 import pickle
 from collections.abc import Mapping, Sequence
@@ -11,34 +11,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microcell.dask.first_pass import Design, Key
+from microcell.dask.first_pass import Embedding, Key
 from microcell.model import Floats, Integers, Schema
 
 __all__ = [
+    "Batch",
     "Job",
     "Macrocell",
     "Routing",
-    "Run",
     "Tree",
-    "grow",
+    "grow_tree",
     "load_job",
     "make_macrocells",
     "make_routing",
     "save_job",
 ]
 
-_LEAST_SAMPLE = 20
-"""Records of the sample that a leaf must have to be worth a hyperplane."""
+_MIN_SAMPLE = 20
+"""Minimum number of sampled records per leaf."""
 
-_NONE = np.zeros(0, dtype=np.int64)
+_NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A tree of hyperplanes. At a node, records before the ``cut`` along its ``axis`` go left, those after it right.
+    """A tree of hyperplanes.
 
-    Records that lie on the cut go left by chance, as often as ``ties`` says, so that equal records can be shared out
-    too. ``children`` are nodes, or -1 - leaf.
+    At a node, records whose projection on the node's axis is below its cut go left, others right.
+    Records exactly on the cut go left with the probability in ``ties``, so that equal records can
+    be divided too. ``children`` are node numbers, or -1 - leaf.
     """
 
     axes: Floats
@@ -48,107 +49,116 @@ class Tree:
 
     @property
     def leaves(self) -> int:
-        """The number of leaves."""
+        """Number of leaves."""
         return len(self.cuts) + 1
 
-    def route(self, points: Floats, chance: Floats) -> Integers:
-        """The leaf of each point, given a number in [0, 1) for each. O(n m) time for each level of the tree."""
-        out, chance = np.zeros(len(points), dtype=np.int64), chance.copy()
-        waiting: list[tuple[int, Integers]] = (
+    def route(self, points: Floats, uniforms: Floats) -> Integers:
+        """Return the leaf of each point, in O(n m) time per level of the tree.
+
+        ``uniforms`` are random numbers in [0, 1), one per point, that decide ties.
+        """
+        leaves, uniforms = np.zeros(len(points), dtype=np.int64), uniforms.copy()
+        pending: list[tuple[int, Integers]] = (
             [(0, np.arange(len(points)))] if len(self.cuts) else []
         )
-        while waiting:
-            node, rows = waiting.pop()
-            places = along(points[rows], self.axes[node])
+        while pending:
+            node, rows = pending.pop()
+            positions = project(points[rows], self.axes[node])
             cut, share = self.cuts[node], self.ties[node]
-            on_cut, low = places == cut, chance[rows] < share
-            left = (places < cut) | (on_cut & low)
-            # What is left of a chance that was used is a chance again, for the next node.
+            on_cut, low = positions == cut, uniforms[rows] < share
+            left = (positions < cut) | (on_cut & low)
+            # Rescaling a used random number makes it uniform again for the next node.
             for part, start, width in (
                 (on_cut & low, 0.0, share),
                 (on_cut & ~low, share, 1 - share),
             ):
-                chance[rows[part]] = (chance[rows[part]] - start) / width
-            for child, own in zip(
+                uniforms[rows[part]] = (uniforms[rows[part]] - start) / width
+            for child, child_rows in zip(
                 self.children[node].tolist(), (rows[left], rows[~left]), strict=True
             ):
                 if child < 0:
-                    out[own] = -1 - child
-                elif len(own):
-                    waiting.append((child, own))
-        return out
+                    leaves[child_rows] = -1 - child
+                elif len(child_rows):
+                    pending.append((child, child_rows))
+        return leaves
 
 
 @dataclass(frozen=True, eq=False)
 class Routing:
-    """The trees of all strata; their leaves are numbered through."""
+    """Trees of all strata, with leaves numbered consecutively."""
 
     trees: tuple[Tree, ...]
 
     @property
     def first(self) -> tuple[int, ...]:
-        """The number of the first leaf of each tree, and then the number of leaves."""
+        """Number of the first leaf of each tree, followed by the total number of leaves."""
         return tuple(accumulate((tree.leaves for tree in self.trees), initial=0))
 
-    def route(self, points: Floats, strata: Integers, chance: NDArray[np.float64]) -> Integers:
-        """The leaf of each point of those strata."""
-        first, out = self.first, np.empty(len(points), dtype=np.int64)
-        for stratum, rows in _by_stratum(strata):
-            out[rows] = first[stratum] + self.trees[stratum].route(points[rows], chance[rows])
-        return out
+    def route(self, points: Floats, strata: Integers, uniforms: NDArray[np.float64]) -> Integers:
+        """Return the leaf of each point, given its stratum."""
+        first, leaves = self.first, np.empty(len(points), dtype=np.int64)
+        for stratum, rows in _rows_by_stratum(strata):
+            leaves[rows] = first[stratum] + self.trees[stratum].route(points[rows], uniforms[rows])
+        return leaves
 
 
-def _by_stratum(strata: Integers) -> list[tuple[int, Integers]]:
-    """The strata that have rows, and the rows of each; one sort, however many strata there are."""
+def _rows_by_stratum(strata: Integers) -> list[tuple[int, Integers]]:
+    """Return the strata that have rows, with the rows of each."""
     order = np.argsort(strata, kind="stable")
-    found, starts = np.unique(strata[order], return_index=True)
-    return list(zip(found.tolist(), np.split(order, starts[1:]), strict=True)) if len(found) else []
+    present, starts = np.unique(strata[order], return_index=True)
+    if len(present) == 0:
+        return []
+    return list(zip(present.tolist(), np.split(order, starts[1:]), strict=True))
 
 
-def along(points: Floats, axis: Floats) -> Floats:
-    """The places of points along an axis, summed in order: a matrix product would depend on the machine."""
-    out = np.zeros(len(points))
+def project(points: Floats, axis: Floats) -> Floats:
+    """Return the positions of points along an axis.
+
+    Sums in a fixed order, because a matrix product may differ between machines.
+    """
+    positions = np.zeros(len(points))
     for j, factor in enumerate(axis.tolist()):
-        out += points[:, j] * factor
-    return out
+        positions += points[:, j] * factor
+    return positions
 
 
-def grow(sample: Floats, leaves: int, chance: np.random.Generator | None = None) -> Tree:
-    """A tree of so many leaves, of about equal shares of the sample: across principal axes, or random directions.
+def grow_tree(sample: Floats, leaves: int, rng: np.random.Generator | None = None) -> Tree:
+    """Return a tree whose leaves have about equal shares of the sample.
+
+    Splits along principal axes, or along random directions if ``rng`` is given.
 
     Examples
     --------
-    >>> tree = grow(np.arange(8.0)[:, np.newaxis], 4)
+    >>> tree = grow_tree(np.arange(8.0)[:, np.newaxis], 4)
     >>> np.sort(tree.route(np.array([[0.0], [2.5], [5.0], [100.0]]), np.zeros(4)))
     array([0, 1, 2, 3])
     """
     m, nodes = sample.shape[1], leaves - 1
     axes, cuts, ties = np.zeros((nodes, m)), np.zeros(nodes), np.zeros(nodes)
     children = np.zeros((nodes, 2), dtype=np.int64)
-    given, named = 0, 0
-    waiting = [(np.arange(len(sample)), leaves, -1, 0)]
-    while waiting:
-        rows, wanted, parent, side = waiting.pop()
+    next_node = next_leaf = 0
+    pending = [(np.arange(len(sample)), leaves, -1, 0)]
+    while pending:
+        rows, count, parent, side = pending.pop()
         if parent >= 0:
-            children[parent, side] = given if wanted > 1 else -1 - named
-        if wanted == 1:
-            named += 1
+            children[parent, side] = next_node if count > 1 else -1 - next_leaf
+        if count == 1:
+            next_leaf += 1
             continue
-        node, given = given, given + 1
-        axes[node] = _principal_axis(sample[rows]) if chance is None else chance.normal(size=m)
-        places = along(sample[rows], axes[node])
-        order = np.argsort(places, kind="stable")
-        half = wanted // 2
-        before = len(rows) * half // wanted
-        cuts[node] = places[order[min(before, len(rows) - 1)]] if len(rows) else 0.0
-        on_cut = np.count_nonzero(places == cuts[node])
-        ties[node] = (
-            (before - np.count_nonzero(places < cuts[node])) / on_cut if on_cut else half / wanted
-        )
-        waiting.append((rows[order[before:]], wanted - half, node, 1))
-        waiting.append(
-            (rows[order[:before]], half, node, 0)
-        )  # taken first: leaves are numbered from left to right
+        node = next_node
+        next_node += 1
+        axes[node] = _principal_axis(sample[rows]) if rng is None else rng.normal(size=m)
+        positions = project(sample[rows], axes[node])
+        order = np.argsort(positions, kind="stable")
+        half = count // 2
+        before = len(rows) * half // count
+        cuts[node] = positions[order[min(before, len(rows) - 1)]] if len(rows) else 0.0
+        on_cut = np.count_nonzero(positions == cuts[node])
+        below = np.count_nonzero(positions < cuts[node])
+        ties[node] = (before - below) / on_cut if on_cut else half / count
+        pending.append((rows[order[before:]], count - half, node, 1))
+        # Pushed last, so taken first: leaves are numbered from left to right.
+        pending.append((rows[order[:before]], half, node, 0))
     return Tree(axes, cuts, ties, children)
 
 
@@ -165,23 +175,24 @@ def make_routing(
     strata: Integers,
     sizes: Sequence[int],
     rows: int,
-    chance: np.random.Generator | None = None,
+    rng: np.random.Generator | None = None,
 ) -> Routing:
-    """Trees for strata of those sizes, from a sample of their records, with leaves of about so many rows."""
-    trees, rows_of = [], dict(_by_stratum(strata))
+    """Grow trees with leaves of about ``rows`` records from a sample of all strata."""
+    trees, rows_of = [], dict(_rows_by_stratum(strata))
     for number, size in enumerate(sizes):
-        own = points[rows_of.get(number, _NONE)]
-        trees.append(grow(own, max(1, min(round(size / rows), len(own) // _LEAST_SAMPLE)), chance))
+        sample = points[rows_of.get(number, _NO_ROWS)]
+        leaves = max(1, min(round(size / rows), len(sample) // _MIN_SAMPLE))
+        trees.append(grow_tree(sample, leaves, rng))
     return Routing(tuple(trees))
 
 
 def make_macrocells(
     counts: Sequence[int], first: Sequence[int], least: int, rows: int
 ) -> tuple[tuple[int, ...], ...]:
-    """The leaves of each macrocell, given the number of records in each leaf and the first leaf of each stratum.
+    """Group leaves into macrocells, given the records per leaf and the first leaf per stratum.
 
-    A leaf of fewer than ``least`` records joins the one before it in its stratum, or the one after it; small strata
-    are taken together to macrocells of up to so many ``rows``. Leaves without a record are left out.
+    A leaf of fewer than ``least`` records joins its neighbour in the same stratum. Small strata
+    share macrocells of up to ``rows`` records. Empty leaves are left out.
 
     Examples
     --------
@@ -216,13 +227,13 @@ def _merge_small(leaves: Sequence[int], counts: Sequence[int], least: int) -> li
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """How a data set is made k-anonymous.
+    """Everything that the tasks of a release need to know.
 
-    ``columns`` is the Arrow schema of what is read: columns that are not published are not. ``dependence`` is the
-    weight of confidential columns that was asked for. The ``design`` makes records points; ``strata`` are numbered;
-    ``routings`` lead to the macrocells of the first round and of each further one; ``label`` is the name of the column
-    in which cells travel between rounds. ``work`` is the folder for what is under way, ``target`` that of the release
-    to be.
+    Stored in a file that every worker reads once. ``columns`` is the Arrow schema of the columns
+    that are published and therefore read. ``dependence`` is the weight of confidential columns.
+    ``embedding`` maps records to points, and ``strata`` numbers the strata. ``routings`` lead to
+    the macrocells of each round. ``label`` is the name of the column that carries cell labels
+    between rounds. ``work`` is the temporary directory, ``target`` that of the release.
     """
 
     schema: Schema
@@ -237,14 +248,14 @@ class Job:
     target: Path
     suffix: str
     label: str
-    design: Design = Design()  # noqa: RUF009
+    embedding: Embedding = Embedding()  # noqa: RUF009
     strata: Mapping[Key, int] | None = None
     routings: tuple[Routing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Rows on their way: a batch of a file."""
+class Batch:
+    """A batch of rows in an intermediate file."""
 
     path: Path
     number: int
@@ -252,15 +263,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Macrocell:
-    """The rows that one task divides into cells, by the runs that they come in."""
+    """Rows that one task partitions into cells, as batches of intermediate files."""
 
     number: int
     round: int
-    runs: tuple[Run, ...]
+    batches: tuple[Batch, ...]
 
 
 def save_job(job: Job, name: str) -> Path:
-    """The file that the job was written to, under a name that was not used before."""
+    """Write the job to a file; the name must be new, because workers cache files."""
     path = job.work / f"{name}.job"
     path.write_bytes(pickle.dumps(job))
     return path
@@ -268,6 +279,6 @@ def save_job(job: Job, name: str) -> Path:
 
 @lru_cache(maxsize=2)
 def load_job(path: Path) -> Job:
-    """The job that :func:`save_job` wrote."""
+    """Read a job written by :func:`save_job`."""
     job: Job = pickle.loads(path.read_bytes())
     return job

@@ -1,4 +1,4 @@
-"""A data set of any size made k-anonymous on an engine, and the account of it."""
+"""Anonymize a data set of any size on an engine."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,24 +9,25 @@ from time import perf_counter
 from typing import Any
 
 from microcell import auditing, tables
-from microcell._display import record_repr
+from microcell._display import count, html_card, short_repr
+from microcell.dask import is_dask
 from microcell.dask.audit import audit_counts, describe_files
-from microcell.dask.cluster import DaskEngine, Engine, check_installed, is_dask, read_frame
-from microcell.dask.first_pass import unite_distortion
+from microcell.dask.cluster import DaskEngine, Engine, check_installed, read_frame
+from microcell.dask.first_pass import combined_distortion
 from microcell.dask.folders import Folders, check_output
-from microcell.dask.sources import check_apart, find_files
+from microcell.dask.sources import check_output_location, find_files
 from microcell.dask.stages import (
     MACROCELL,
     SEAMS,
     Request,
+    build_cells,
     check_workers,
     count_classes,
-    make_cells,
     make_request,
     open_dataset,
-    survey_dataset,
+    summarize_dataset,
 )
-from microcell.dask.tasks import Published, unite_losses
+from microcell.dask.tasks import PublishedFile, combine_losses
 from microcell.model import Audit, Schema
 from microcell.model.manifest import CellsSection, DependenceSection, Manifest, MethodSection
 from microcell.release import manifest as manifests
@@ -34,11 +35,24 @@ from microcell.release import manifest as manifests
 __all__ = ["DatasetRelease", "anonymize_dataset", "release_dataset"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DatasetRelease:
-    """A k-anonymous data set in its folder, and the account of its making; ``k`` is what was counted in its files.
+    """A k-anonymous data set in a directory.
 
-    ``sizes`` tells how many classes of each size were counted; ``suffix``, what the files are.
+    Attributes
+    ----------
+    path
+        Directory of the release.
+    k
+        Size of the smallest class, counted in the files.
+    manifest
+        Description of how the release was produced.
+    schema
+        Role of each column.
+    sizes
+        Number of classes by size.
+    suffix
+        Suffix of the files.
     """
 
     path: Path
@@ -48,28 +62,48 @@ class DatasetRelease:
     sizes: Mapping[int, int] = field(default_factory=dict)
     suffix: str = ".parquet"
 
-    __repr__ = record_repr
-
     @property
     def table(self) -> Any:
-        """The release as a lazy Dask dataframe, a partition for each of its files."""
+        """The release as a lazy Dask dataframe with one partition per file."""
         return read_frame(self.path, self.suffix)
 
     @cached_property
     def audit(self) -> Audit:
-        """What was counted in the files of the release: k, classes, risks, records; and the distortion of all records.
+        """Audit from the counts of the release: k, classes, risks, records and information loss.
 
-        A number for each class is held in memory.
+        Holds one number per class in memory.
         """
-        columns = {name: [] for name in self.manifest.columns}  # type: ignore[var-annotated]
-        published = {
-            name: [] for name in columns if name in (*self.schema.keys, *self.schema.unchanged)
-        }  # type: ignore[var-annotated]
+        columns: dict[str, list[Any]] = {name: [] for name in self.manifest.columns}
+        names = {*self.schema.keys, *self.schema.unchanged}
+        published: dict[str, list[Any]] = {name: [] for name in columns if name in names}
         blank = auditing.audit(
             tables.read(columns), tables.read(published), self.schema, brief=True
         )
         return audit_counts(
             blank, self.manifest.records.read, self.sizes, self.manifest.information_loss
+        )
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self, count(self.manifest.records.released, "record"), k=self.k, path=self.path
+        )
+
+    def _repr_html_(self) -> str:
+        manifest = self.manifest
+        records = manifest.records
+        return html_card(
+            f"{self.k}-anonymous data set",
+            {
+                "k": f"{self.k:,}",
+                "Records": f"{records.read:,} read, {records.released:,} released",
+                "Cells": f"{manifest.cells.count:,}",
+                "Information loss": f"{100 * (manifest.information_loss or 0):.3g} %",
+                "Directory": str(self.path),
+            },
+            next_steps={
+                "release.table": "the data set as a lazy Dask dataframe",
+                "release.audit": "risks from the counted class sizes",
+            },
         )
 
 
@@ -83,7 +117,7 @@ def anonymize_dataset(
     seed: int = 0,
     missing: str = "error",
     dependence: float = 0.0,
-    reading: Mapping[str, Any] | None = None,
+    read_options: Mapping[str, Any] | None = None,
     scheduler: str | None = None,
     workers: int | None = None,
     memory: str | None = None,
@@ -93,49 +127,52 @@ def anonymize_dataset(
     replace: bool = False,
     **options: Any,
 ) -> DatasetRelease:
-    """A k-anonymous release of a data set that need not fit in memory, written to a folder, its k counted there.
+    """Make a data set k-anonymous that may not fit in memory, and write it to a directory.
 
     Parameters
     ----------
     source
-        A folder of Parquet files, a pattern (``"in/*.parquet"``), a list of files, the same of .csv, .tsv or .txt
-        files, or a Dask dataframe. Of Parquet, some row groups are one task; of plain text, a file is.
+        A directory of Parquet files, a pattern (``"in/*.parquet"``), a list of files, the same
+        with .csv, .tsv or .txt files, or a Dask dataframe. A task reads some row groups of a
+        Parquet file, or a whole text file.
     schema, k, seed, missing, dependence
-        As :func:`microcell.anonymize` takes them.
+        As for :func:`microcell.anonymize`.
     output
-        The folder of the release: files of the kind that came in, ``_manifest.json`` and ``_SUCCESS``. It appears when
-        all of it is there and k was counted, or not at all. If left out, a folder that is gone when the program ends:
-        write ``table`` somewhere before.
-    reading
-        How plain text is written, as :func:`microcell.read` takes it (delimiter, encoding, quote, decimal, na).
+        Directory of the release: files in the format of the source, ``_manifest.json`` and
+        ``_SUCCESS``. It appears only when it is complete and k has been verified. By default a
+        directory that is removed when the program ends; write ``table`` elsewhere before that.
+    read_options
+        Format of text files, as for :func:`microcell.read` (delimiter, encoding, quote, decimal,
+        na).
     method, options
-        How a macrocell is divided into cells; "auto" of effort "fast" if left out. Macrocells are then refined.
+        Method that partitions a macrocell; by default "auto" with effort "fast". Macrocells are
+        refined afterwards.
     scheduler
-        The address of a Dask scheduler. If left out, the client that the program has connected already, if it has
-        one; else, or if one of them is given, so many ``workers`` (2) are started on this machine, each with so much
-        ``memory`` ("2GB"). A program that is a script must then be guarded by ``if __name__ == "__main__"``.
+        Address of a Dask scheduler. By default the client that the program has connected already,
+        or else a local cluster.
+    workers, memory
+        Number of local workers (2) and memory of each ("2GB"). Giving one of them starts a local
+        cluster; a script must then be guarded by ``if __name__ == "__main__"``.
     macrocell
-        Records of a macrocell, one task: 100 or more; fewer than 4 k are raised to it. More of them cost memory and
-        lower the distortion.
+        Number of records per macrocell, which is one task: at least 100, and at least 4 k. Larger
+        macrocells need more memory and lower the information loss.
     seams
-        Rounds in which other macrocells are made of whole cells, and refined across the borders of those before.
-        Each costs a shuffle of the data set on disk.
+        Rounds of refinement across the borders of macrocells. Each shuffles the data set on disk.
     scratch
-        The folder for what is under way, which all workers must reach: beside the output if left out. It holds
-        original values, takes about the size of the data set twice, and what was written there is removed.
+        Directory for temporary files (they contain original data), shared by all workers. By
+        default next to the output. Needs about twice the size of the data set.
     replace
-        Replace an earlier release at ``output``.
+        Replace an existing release at ``output``.
 
     Returns
     -------
     DatasetRelease
-        Where the release is, its ``table`` as a lazy Dask dataframe, its manifest, and what was counted. It is the
-        same for the same seed, files and macrocells, whatever the number of workers and their order.
+        The result depends on seed, files and macrocells, but not on the number of workers.
 
     Notes
     -----
-    Time O(n) macrocells of their own time; no machine holds more than a few macrocells and the sample. Numbers are
-    rounded to the precision that a column has within a macrocell.
+    Takes linear time in the number of macrocells; no machine holds more than a few macrocells and
+    the sample. Numbers are rounded to the precision of their column within a macrocell.
     """
     check_installed()
     check_workers(scheduler, workers, memory)
@@ -150,12 +187,12 @@ def anonymize_dataset(
         seed=seed,
         missing=missing,
         dependence=dependence,
-        reading=reading,
+        read_options=read_options,
         macrocell=macrocell,
         seams=seams,
         replace=replace,
     )
-    check_apart(source, request.output)
+    check_output_location(source, request.output)
     with (
         Folders(request.output, request.scratch) as folders,
         DaskEngine(scheduler, workers, memory, folders.work) as engine,
@@ -169,41 +206,45 @@ def anonymize_dataset(
 def release_dataset(
     engine: Engine, files: Sequence[Path], request: Request, folders: Folders
 ) -> DatasetRelease:
-    """The stages in a row, on that engine and in those folders."""
+    """Run all stages of a release on an engine."""
     started = perf_counter()
     check_output(request.output, request.replace, files)
-    digests = engine.run("taking digests", tables.file_digest, files)
-    opened = open_dataset(engine, files, request, folders)
-    job, found = survey_dataset(engine, opened, request)
-    published = make_cells(engine, job, opened, request)
-    proof = count_classes(engine, job, published, found.rows)
-    schema, columns = job.schema, opened.columns
+    digests = engine.run("computing digests", tables.file_digest, files)
+    dataset = open_dataset(engine, files, request, folders)
+    job, summary = summarize_dataset(engine, dataset, request)
+    published = build_cells(engine, job, dataset, request)
+    proof = count_classes(engine, job, published, summary.rows)
+    names = dataset.columns.names
     manifest = manifests.build_manifest(
-        schema,
-        columns.names,
+        job.schema,
+        names,
         k=request.k,
         method=_describe_method(request, published),
         seed=request.seed,
         missing=request.missing,
-        input=describe_files(found.read, len(columns.names), digests),
+        input=describe_files(summary.read, len(names), digests),
         records=manifests.describe_records(
-            found.read, found.rows, request.missing, sum(item.gaps for item in published)
+            summary.read,
+            summary.rows,
+            request.missing,
+            sum(item.n_missing for item in published),
         ),
         cells=_describe_cells(published, sum(proof.sizes.values())),
-        information_loss=unite_losses(schema.quasi, [item.losses for item in published]),
+        information_loss=combine_losses(job.schema.quasi, [item.losses for item in published]),
         seconds=round(perf_counter() - started, 3),
         dependence=_describe_dependence(request, published),
         row_order="shuffled",
-        output=describe_files(found.rows, proof.columns, proof.digests),
+        output=describe_files(summary.rows, proof.columns, proof.digests),
     )
     folders.commit(tuple(item.name for item in published), manifest.to_json(), request.replace)
     return DatasetRelease(
-        request.output, min(proof.sizes), manifest, schema, proof.sizes, job.suffix
+        request.output, min(proof.sizes), manifest, job.schema, proof.sizes, job.suffix
     )
 
 
-def _describe_method(request: Request, published: Sequence[Published]) -> MethodSection:
-    reason = f"on an engine, in {len(published)} macrocells of about {request.macrocell:,} records at most"
+def _describe_method(request: Request, published: Sequence[PublishedFile]) -> MethodSection:
+    macrocells = count(len(published), "macrocell")
+    reason = f"on an engine, in {macrocells} of at most about {request.macrocell:,} records"
     return MethodSection(
         requested=request.method,
         used=request.method,
@@ -216,13 +257,13 @@ def _describe_method(request: Request, published: Sequence[Published]) -> Method
     )
 
 
-def _describe_cells(published: Sequence[Published], classes: int) -> CellsSection:
+def _describe_cells(published: Sequence[PublishedFile], classes: int) -> CellsSection:
     sizes: Counter[int] = sum((item.sizes for item in published), Counter())
     return CellsSection(
         count=sum(sizes.values()),
         smallest=min(sizes),
         largest=max(sizes),
-        sse_ratio=unite_distortion([item.sums for item in published]),
+        sse_ratio=combined_distortion([item.sums for item in published]),
         sizes={str(size): sizes[size] for size in sorted(sizes)},
         classes=classes,
         macrocells=len(published),
@@ -230,13 +271,13 @@ def _describe_cells(published: Sequence[Published], classes: int) -> CellsSectio
 
 
 def _describe_dependence(
-    request: Request, published: Sequence[Published]
+    request: Request, published: Sequence[PublishedFile]
 ) -> DependenceSection | None:
     confidential = [item.confidential for item in published if item.confidential is not None]
     if not confidential:
         return None
-    lost, unpredicted = (
-        unite_distortion([item.sums for item in published]),
-        unite_distortion(confidential),
+    return manifests.describe_dependence(
+        float(request.dependence),
+        combined_distortion([item.sums for item in published]),
+        combined_distortion(confidential),
     )
-    return manifests.describe_dependence(float(request.dependence), lost, unpredicted)

@@ -1,4 +1,4 @@
-"""Where a data set lies: the files of a folder, of a pattern or of a list, and the parts they are read in."""
+"""Files of a data set, given as a directory, a pattern or a list, and the parts to read."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,30 +12,32 @@ from microcell.dask.arrow import arrow, plain_schema, row_groups, stored_schema,
 from microcell.errors import MicrocellError, OptionError, TableError
 
 __all__ = [
-    "Described",
+    "FileInfo",
     "Part",
-    "check_apart",
+    "check_output_location",
     "convert",
-    "describe",
     "find_files",
+    "in_file",
+    "inspect_file",
     "make_parts",
     "read_text",
 ]
 
-PLAIN = (".csv", ".tsv", ".txt")
-"""Files of plain text, each of which is read whole."""
+TEXT = (".csv", ".tsv", ".txt")
+"""Suffixes of text files, each of which is read as a whole."""
 
-SUFFIXES = (".parquet", *PLAIN)
+SUFFIXES = (".parquet", *TEXT)
 
 PART_ROWS = 250_000
-"""Row groups are taken together up to about so many rows, or to those of a macrocell if that has more."""
+"""Target number of rows per part; the size of a macrocell if that is larger."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some row groups of a Parquet file, from the row after ``first`` on, of so many ``rows``: what one task reads.
+    """Consecutive row groups of a Parquet file that one task reads.
 
-    It is called by its ``number`` and by the ``name`` of the file that was given.
+    ``first`` is the number of rows of the file before the part, and ``name`` the name of the
+    original file.
     """
 
     number: int
@@ -47,8 +49,8 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Described:
-    """A Parquet file: the Arrow schema of its columns, which of them have ordered categories, and its row groups."""
+class FileInfo:
+    """Arrow schema of a Parquet file, its columns of ordered categories, and its row groups."""
 
     path: Path
     schema: Any
@@ -57,9 +59,10 @@ class Described:
 
 
 def find_files(source: Any) -> tuple[Path, ...]:
-    """The files of a data set, by name: a folder's own, those of a pattern, or those given.
+    """Return the files of a data set, sorted by name.
 
-    Files and folders whose names begin with a dot or an underscore are no part of it, as engines agree.
+    Files and directories whose names start with a dot or an underscore are ignored, as other
+    engines do.
     """
     if isinstance(source, (str, Path)):
         files = _files_of(Path(source))
@@ -67,43 +70,54 @@ def find_files(source: Any) -> tuple[Path, ...]:
         files = sorted(items)
     else:
         raise OptionError(
-            f"A data set is a folder, a pattern of file names, a list of files or a Dask dataframe, not a "
-            f"{type(source).__name__}."
+            "A data set must be a directory, a file name pattern, a list of files or a Dask "
+            f"dataframe, not {type(source).__name__}.",
+            code="option.wrong_type",
+            option="source",
         )
     if not files:
         raise TableError(
-            f"No files of a data set at {str(source)!r}. Give a folder or a pattern such as 'in/*.parquet'."
+            f"{str(source)!r} contains no data files. Give a directory or a pattern such as "
+            "'in/*.parquet'.",
+            code="table.not_found",
+            path=str(source),
         )
     suffixes = sorted({path.suffix.lower() for path in files})
-    strange = [path.name for path in files if path.suffix.lower() not in SUFFIXES]
-    if strange:
+    unsupported = [path.name for path in files if path.suffix.lower() not in SUFFIXES]
+    if unsupported:
         raise TableError(
-            f"{strange[0]!r} is none of {', '.join(SUFFIXES)}, which a data set consists of."
+            f"{unsupported[0]!r} is not supported: the files of a data set must be one of "
+            f"{', '.join(SUFFIXES)}.",
+            code="table.unknown_format",
+            file=unsupported[0],
         )
     if len(suffixes) > 1:
         raise TableError(
-            f"The data set has files of several kinds, {' and '.join(suffixes)}. Give those of one kind."
+            f"The data set mixes file formats ({', '.join(suffixes)}). Use files of one format.",
+            code="table.mismatch",
         )
-    _check_twice(files)
+    _check_duplicates(files)
     return tuple(files)
 
 
-def check_apart(source: Any, output: Path) -> None:
-    """Refuse an output that the same source would take for a part of itself the next time."""
+def check_output_location(source: Any, output: Path) -> None:
+    """Raise TableError if the output would be read as part of the source the next time."""
     if not isinstance(source, (str, Path)):
         return
     root = Path(source)
     if _is_pattern(root):
-        root = _fixed(root) if "**" in root.parts else root
+        root = _base_of(root) if "**" in root.parts else root
     if root.is_dir() and root.resolve() in output.resolve().parents:
         raise TableError(
-            f"The output {output} lies in the folder of the data set, and would be read as a part of it the next time. "
-            "Choose another output."
+            f"The output {output} is inside the data set's directory and would be read as part of "
+            "it the next time. Choose another output.",
+            code="table.exists",
+            path=str(output),
         )
 
 
 def _listed(source: Any) -> list[Path] | None:
-    """The paths of a list; None for a frame, a series or a mapping, which hold values that no error may show."""
+    """Return the paths of a list; None for frames and mappings, whose values stay hidden."""
     if (
         not isinstance(source, Iterable)
         or isinstance(source, (bytes, Mapping))
@@ -118,19 +132,21 @@ def _listed(source: Any) -> list[Path] | None:
     )
 
 
-def _check_twice(files: Sequence[Path]) -> None:
-    """Refuse a file that is there under two names: its people would be counted twice, and k with them."""
+def _check_duplicates(files: Sequence[Path]) -> None:
+    """Raise TableError for a file with two names, whose records would be counted twice."""
     seen: dict[Any, Path] = {}
     for path in files:
         if not path.exists():
-            continue  # told of where it is read
-        facts = path.stat()
-        first = seen.setdefault(
-            (facts.st_dev, facts.st_ino) if facts.st_ino else path.resolve(), path
-        )
+            continue  # reported when it is read
+        stat = path.stat()
+        identity = (stat.st_dev, stat.st_ino) if stat.st_ino else path.resolve()
+        first = seen.setdefault(identity, path)
         if first is not path:
             raise TableError(
-                f"{str(first)!r} and {str(path)!r} are the same file, whose records would count twice. Give it once."
+                f"{str(first)!r} and {str(path)!r} are the same file; its records would be counted "
+                "twice. Give it once.",
+                code="table.mismatch",
+                path=str(path),
             )
 
 
@@ -138,9 +154,9 @@ def _is_pattern(path: Path) -> bool:
     return has_magic(str(path)) and not path.exists()
 
 
-def _fixed(pattern: Path) -> Path:
-    """The folder that a pattern begins with."""
-    return Path(*takewhile(lambda step: not has_magic(step), pattern.parts))
+def _base_of(pattern: Path) -> Path:
+    """Return the directory that a pattern starts with."""
+    return Path(*takewhile(lambda part: not has_magic(part), pattern.parts))
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -149,60 +165,79 @@ def _files_of(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise TableError(f"No folder or file {str(path)!r}. Check the path.")
-    found = [(file, file.relative_to(path).parts) for file in sorted(path.rglob("*"))]
-    files = [
-        (file, steps)
-        for file, steps in found
-        if not any(step.startswith((".", "_")) for step in steps)
+        raise TableError(
+            f"{str(path)!r} does not exist. Check the path.",
+            code="table.not_found",
+            path=str(path),
+        )
+    entries = [(entry, entry.relative_to(path).parts) for entry in sorted(path.rglob("*"))]
+    visible = [
+        (entry, parts)
+        for entry, parts in entries
+        if not any(part.startswith((".", "_")) for part in parts)
     ]
-    for file, _ in files:
-        if file.is_symlink() and file.is_dir():
+    for entry, _ in visible:
+        if entry.is_symlink() and entry.is_dir():
             raise TableError(
-                f"{str(file)!r} is a link to a folder, which is not followed. Give its files by name."
+                f"{str(entry)!r} is a link to a directory, which is not followed. Give its files "
+                "explicitly.",
+                code="table.unreadable",
+                path=str(entry),
             )
-    return [file for file, steps in files if _is_data(file, steps)]
+    return [entry for entry, parts in visible if _is_data_file(entry, parts)]
 
 
 def _files_of_pattern(pattern: Path) -> list[Path]:
-    found = sorted(Path(item) for item in glob(str(pattern), recursive=True))
-    for item in found:
-        if item.is_dir() and "**" not in pattern.parts:
+    matches = sorted(Path(match) for match in glob(str(pattern), recursive=True))
+    for match in matches:
+        if match.is_dir() and "**" not in pattern.parts:
             raise TableError(
-                f"{str(item)!r} is a folder, whose files the pattern leaves out. Give a pattern of files alone, or one "
-                "with '**'."
+                f"{str(match)!r} is a directory, whose files the pattern does not match. Use a "
+                "pattern that matches only files, or one with '**'.",
+                code="table.unreadable",
+                path=str(match),
             )
-    base = _fixed(pattern)
-    return [item for item in found if _is_data(item, item.relative_to(base).parts)]
+    base = _base_of(pattern)
+    return [match for match in matches if _is_data_file(match, match.relative_to(base).parts)]
 
 
-def _is_data(file: Path, steps: Sequence[str]) -> bool:
-    """True for a file; refused if its folders stand for values, or if records would be lost without a word."""
+def _is_data_file(file: Path, parts: Sequence[str]) -> bool:
+    """Return True for a file; raise if its records would be lost silently."""
     if file.is_symlink() and not file.exists():
         raise TableError(
-            f"{str(file)!r} is a link to a file that is not there. Remove it, or bring the file back."
+            f"{str(file)!r} is a broken link. Remove it or restore its target.",
+            code="table.not_found",
+            path=str(file),
         )
     if not file.is_file():
         return False
-    if any("=" in step for step in steps[:-1]):
+    if any("=" in part for part in parts[:-1]):
         raise TableError(
-            f"Folder {steps[0]!r} of the data set stands for a value of a column. Such columns are not read: write "
-            "the data set with all columns in its files."
+            "The data set is partitioned by directories such as NAME=VALUE, which is not "
+            "supported. Write it with all columns in its files.",
+            code="table.unknown_format",
         )
     return True
 
 
-def convert(source: Path, target: Path, reading: Mapping[str, Any]) -> None:
-    """Write a file of plain text as Parquet, its types found out as they are in memory."""
-    write_parquet(read_text(source, reading), target)
+def in_file(error: MicrocellError, name: str, first_row: int = 0) -> MicrocellError:
+    """Return an error with the same code and details whose message names the file."""
+    rows = f" (rows are counted after row {first_row:,})" if first_row else ""
+    details = {**error.details, "file": name}
+    return type(error)(f"In {name!r}{rows}: {error}", code=error.code, **details)
 
 
-def read_text(source: Path, reading: Mapping[str, Any]) -> Any:
-    """A file of plain text as an Arrow table; one without records does not say of which types its columns are."""
+def convert(source: Path, target: Path, read_options: Mapping[str, Any]) -> None:
+    """Convert a text file to Parquet, with the types detected as in memory."""
+    write_parquet(read_text(source, read_options), target)
+
+
+def read_text(source: Path, read_options: Mapping[str, Any]) -> Any:
+    """Read a text file as an Arrow table; without records, its columns have the null type."""
     try:
-        table = tables.read(source, **reading)
+        table = tables.read(source, **read_options)
     except MicrocellError as error:
-        raise type(error)(f"In {source.name!r}: {error}") from None
+        raise in_file(error, source.name) from None
     pa = arrow()
     return (
         table.native.to_arrow()
@@ -211,33 +246,39 @@ def read_text(source: Path, reading: Mapping[str, Any]) -> Any:
     )
 
 
-def describe(path: Path) -> Described:
-    """What the file itself says of its columns and rows, without reading them."""
+def inspect_file(path: Path) -> FileInfo:
+    """Return the schema and row groups of a file without reading its rows."""
     schema = stored_schema(path)
-    twins = [name for name in schema.names if schema.names.count(name) > 1]
-    if twins:
-        raise TableError(f"{path.name!r} has two columns of the name {twins[0]!r}. Rename one.")
-    kinds = arrow().types
+    duplicates = [name for name in schema.names if schema.names.count(name) > 1]
+    if duplicates:
+        raise TableError(
+            f"{path.name!r} has two columns named {duplicates[0]!r}. Rename one of them.",
+            code="table.bad_names",
+            column=duplicates[0],
+            file=path.name,
+        )
+    types = arrow().types
     ordered = tuple(
-        field.name for field in schema if kinds.is_dictionary(field.type) and field.type.ordered
+        field.name for field in schema if types.is_dictionary(field.type) and field.type.ordered
     )
-    return Described(path, plain_schema(schema), ordered, row_groups(path))
+    return FileInfo(path, plain_schema(schema), ordered, row_groups(path))
 
 
 def make_parts(
-    files: Sequence[Described], names: Sequence[str], macrocell: int = 0
+    files: Sequence[FileInfo], names: Sequence[str], macrocell: int = 0
 ) -> tuple[Part, ...]:
-    """The parts of all files, called by the names of those that they come from.
+    """Split all files into parts, named after the original files.
 
-    They grow with macrocells: the shuffle writes a batch for each part and macrocell, and batches must not get tiny.
+    Parts grow with macrocells: the shuffle writes a batch per part and macrocell, and batches must
+    not become tiny.
     """
-    most = max(PART_ROWS, macrocell)
+    target = max(PART_ROWS, macrocell)
     parts: list[Part] = []
     for file, name in zip(files, names, strict=True):
         groups: list[int] = []
         first = rows = 0
-        for group, size in [*enumerate(file.groups), (-1, most)]:  # the last one ends the file
-            if groups and rows + size > most:
+        for group, size in [*enumerate(file.groups), (-1, target)]:  # the last entry ends the file
+            if groups and rows + size > target:
                 parts.append(Part(len(parts), file.path, name, tuple(groups), first, rows))
                 groups, first, rows = [], first + rows, 0
             if size:

@@ -1,4 +1,4 @@
-"""The stages of a release on an engine: each is a round of tasks, and what the next one needs to know of it."""
+"""Stages of a release on an engine; each runs a round of tasks and prepares the next one."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,38 +14,37 @@ from microcell.dask.arrow import Spill, arrow, unify
 from microcell.dask.cluster import Engine
 from microcell.dask.first_pass import (
     Dependence,
-    Design,
+    Embedding,
     Key,
-    Survey,
+    Summary,
     check_confidential,
-    encode_survey,
-    find_factor,
+    combine,
+    dependence_factor,
+    fit_encoding,
     stratum_keys,
-    unite,
 )
 from microcell.dask.folders import Folders, check_output, temporary_output
 from microcell.dask.macrocells import (
+    Batch,
     Job,
     Macrocell,
     Routing,
-    Run,
     make_macrocells,
     make_routing,
     save_job,
 )
-from microcell.dask.sources import PLAIN, Described, Part, convert, describe, make_parts
+from microcell.dask.sources import TEXT, FileInfo, Part, convert, inspect_file, make_parts
 from microcell.dask.tasks import (
-    Checked,
-    Counted,
-    Published,
-    check,
-    count,
-    divide,
-    gather_classes,
-    mend,
-    scatter,
-    survey,
-    weigh,
+    CheckedFile,
+    PublishedFile,
+    check_file,
+    collect_buckets,
+    count_bucket,
+    partition,
+    refine_seams,
+    shuffle,
+    sum_part,
+    summarize,
 )
 from microcell.errors import GuaranteeError, OptionError, SchemaError, TooFewRecordsError
 from microcell.kinds import kind_of
@@ -54,37 +53,32 @@ from microcell.release import prepare
 from microcell.schema import resolve
 
 __all__ = [
-    "CLASSES_A_BUCKET",
-    "ENGINES",
+    "CLASSES_PER_BUCKET",
     "MACROCELL",
     "SEAMS",
-    "Opened",
+    "Dataset",
     "Proof",
     "Request",
-    "check_engine",
+    "build_cells",
+    "check_scratch",
     "check_workers",
     "count_classes",
-    "make_cells",
     "make_request",
     "open_dataset",
-    "survey_dataset",
+    "summarize_dataset",
 ]
 
-MACROCELL, LEAST_MACROCELL = 200_000, 100
+MACROCELL = 200_000
+MIN_MACROCELL = 100
 SEAMS = 2
 
-ENGINES = ("dask",)
-
-_REFUSED = {
-    "cells": "cells as a function",
-    "blocks": "blocks of columns",
-    "require": "requirements",
-}
+_UNSUPPORTED = ("cells", "blocks", "require")
+"""Options of anonymize that are not supported for data sets."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for."""
+    """Validated options of a release."""
 
     schema: Schema
     k: int
@@ -94,7 +88,7 @@ class Request:
     seed: int = 0
     missing: str = "error"
     dependence: float = 0.0
-    reading: Mapping[str, Any] | None = None
+    read_options: Mapping[str, Any] | None = None
     macrocell: int = MACROCELL
     seams: int = SEAMS
     scratch: Path | None = None
@@ -106,81 +100,110 @@ def make_request(
     output: str | Path | None,
     scratch: str | Path | None,
     options: Mapping[str, Any],
-    **given: Any,
+    **settings: Any,
 ) -> Request:
-    """The request, refused if it asks for what is unknown, out of range or not there on an engine.
+    """Validate the options of a release.
 
-    Without an output, the release goes to a folder that lasts as long as the program.
+    Without an output, the release goes to a directory that is removed when the program ends.
     """
-    for name in _REFUSED.keys() & options.keys():
-        raise OptionError(
-            f"{name}: {_REFUSED[name]} cannot be had for a data set on an engine yet. Leave it out."
-        )
-    own = {"effort": "fast", **options} if given["method"] == "auto" else dict(options)
-    methods.check_k(given["k"])
-    methods.check_method(given["method"], own)
-    prepare.check_handling(given["missing"], given["seed"])
-    methods.check_dependence(given.get("dependence", 0.0))
-    if not isinstance(own.get("effort", "fast"), str) or "seconds" in own:
-        raise OptionError(
-            "A limit of seconds makes results differ from run to run. Give an effort in a word."
-        )
-    for name, least in (("macrocell", LEAST_MACROCELL), ("seams", 0)):
-        if not _is_whole(given[name]) or given[name] < least:
+    for name in _UNSUPPORTED:
+        if name in options:
             raise OptionError(
-                f"{name} must be a whole number of {least:,} or more, not {given[name]!r}."
+                f"{name} is not supported for data sets. Leave it out.",
+                code="option.unsupported",
+                option=name,
             )
-    folder = None if scratch is None else Path(scratch)
-    if folder is not None and not folder.is_dir():
-        raise OptionError(f"The scratch folder {folder} does not exist. Make it first.")
-    known = prepare.as_schema(schema)
+    if settings["method"] == "auto":
+        options = {"effort": "fast", **options}
+    methods.check_k(settings["k"])
+    methods.check_method(settings["method"], options)
+    prepare.check_handling(settings["missing"], settings["seed"])
+    methods.check_dependence(settings.get("dependence", 0.0))
+    if not isinstance(options.get("effort", "fast"), str) or "seconds" in options:
+        raise OptionError(
+            "A time limit is not supported for data sets, because results would differ between "
+            'runs. Use an effort such as "fast" or "balanced".',
+            code="option.unsupported",
+            option="effort",
+        )
+    _check_integer("macrocell", settings["macrocell"], MIN_MACROCELL)
+    _check_integer("seams", settings["seams"], 0)
+    directory = check_scratch(scratch)
     if output is not None:
-        check_output(Path(output), given["replace"])
-    given["macrocell"] = max(int(given["macrocell"]), 4 * int(given["k"]))
-    target = temporary_output(folder) if output is None else Path(output)
-    return Request(known, output=target, options=own, scratch=folder, **given)
+        check_output(Path(output), settings["replace"])
+    settings["macrocell"] = max(int(settings["macrocell"]), 4 * int(settings["k"]))
+    return Request(
+        prepare.as_schema(schema),
+        output=temporary_output(directory) if output is None else Path(output),
+        options=dict(options),
+        scratch=directory,
+        **settings,
+    )
 
 
-def check_engine(engine: Any) -> None:
-    """Refuse the name of an engine that is not known; None is the one that there is."""
-    if engine is not None and engine not in ENGINES:
-        raise OptionError(f"engine must be {' or '.join(map(repr, ENGINES))}, not {engine!r}.")
+def check_scratch(scratch: str | Path | None) -> Path | None:
+    """Return the scratch directory; OptionError if it does not exist."""
+    if scratch is None:
+        return None
+    directory = Path(scratch)
+    if not directory.is_dir():
+        raise OptionError(
+            f"The scratch directory {directory} does not exist. Create it first.",
+            code="option.invalid",
+            option="scratch",
+        )
+    return directory
 
 
 def check_workers(scheduler: Any, workers: Any, memory: Any) -> None:
-    """Refuse an address or a number of workers that is none, and workers for a scheduler, which has its own."""
+    """Raise OptionError if the options of the cluster are invalid or contradict each other."""
     if scheduler is not None and not isinstance(scheduler, str):
-        raise OptionError(f"scheduler must be the address of one, not {type(scheduler).__name__}.")
-    if workers is not None and (not _is_whole(workers) or workers < 1):
-        raise OptionError(f"workers must be 1 or more, not {workers!r}.")
+        raise OptionError(
+            f"scheduler must be an address such as tcp://host:8786, not "
+            f"{type(scheduler).__name__}.",
+            code="option.wrong_type",
+            option="scheduler",
+        )
+    if workers is not None:
+        _check_integer("workers", workers, 1)
     for name, value in (("workers", workers), ("memory", memory)):
         if scheduler is not None and value is not None:
             raise OptionError(
-                f"{name} is for workers that are started on this machine; those of a scheduler have their own. Give "
-                "one of the two."
+                f"{name} cannot be combined with scheduler: it applies to workers started on this "
+                "machine.",
+                code="option.conflict",
+                option=name,
             )
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+def _check_integer(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise OptionError(f"{name} must be an integer.", code="option.wrong_type", option=name)
+    if value < least:
+        raise OptionError(
+            f"{name} must be at least {least:,}, not {value:,}.",
+            code="option.out_of_range",
+            option=name,
+        )
 
 
-_SAMPLE_A_MACROCELL, _LEAST_SAMPLE = 500, 20_000
-"""Records of the sample: enough to place the borders of macrocells."""
+_SAMPLE_PER_MACROCELL = 500
+_MIN_SAMPLE = 20_000
+"""Sampled records; enough to place the borders of macrocells."""
 
 _LARGE_TEXT = 500_000_000
-"""Bytes of a file of plain text that are worth a word."""
+"""Bytes of a text file from which on a warning is shown."""
 
-CLASSES_A_BUCKET = 500_000
-"""So many classes are counted by one task."""
+CLASSES_PER_BUCKET = 500_000
+"""Number of classes counted by one task."""
 
-_SEAMS = 10
-"""Chance for the directions of further rounds."""
+_DIRECTIONS = 10
+"""Stream of random numbers for the directions of further rounds."""
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
-    """A data set as it lies there: the parts to read, and the job that is to be done on them."""
+class Dataset:
+    """A data set: the parts to read, the Arrow schema of all columns, and the job."""
 
     parts: tuple[Part, ...]
     columns: Any
@@ -189,7 +212,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class Proof:
-    """What was counted in the files of the release: how many classes of each size there are; and their digests."""
+    """Result of reading back the release: number of classes by size, columns and file digests."""
 
     sizes: Counter[int]
     columns: int
@@ -198,31 +221,33 @@ class Proof:
 
 def open_dataset(
     engine: Engine, files: Sequence[Path], request: Request, folders: Folders
-) -> Opened:
-    """The parts of the files and the types that they have in common; plain text is made Parquet first."""
+) -> Dataset:
+    """Convert text files to Parquet, find the common types, and split the files into parts."""
     suffix, paths = files[0].suffix.lower(), list(files)
-    if suffix in PLAIN:
+    if suffix in TEXT:
         paths = [folders.work / f"text-{number:06d}.parquet" for number in range(len(files))]
-        _tell_large(files)
+        _warn_if_large(files)
         engine.run(
             "reading",
-            partial(_convert, request.reading or {}),
+            partial(_convert, request.read_options or {}),
             list(zip(files, paths, strict=True)),
         )
-    found: list[Described] = engine.run("looking at files", describe, paths)
+    infos: list[FileInfo] = engine.run("inspecting files", inspect_file, paths)
     names = [file.name for file in files]
     columns = unify(
-        [(name, item.schema) for name, item in zip(names, found, strict=True)],
-        texts=suffix in PLAIN,
+        [(name, info.schema) for name, info in zip(names, infos, strict=True)],
+        text_files=suffix in TEXT,
     )
-    _check_orders(request.schema, {name for item in found for name in item.ordered})
+    _check_orders(request.schema, {name for info in infos for name in info.ordered})
     schema = resolve.resolve(request.schema, tables.read(columns.empty_table()))
     if request.dependence > 0:
         check_confidential(schema)
-    wanted = {*schema.keys, *schema.unchanged}
+    published = {*schema.keys, *schema.unchanged}
     job = Job(
         schema,
-        columns=arrow().schema([columns.field(name) for name in columns.names if name in wanted]),
+        columns=arrow().schema(
+            [columns.field(name) for name in columns.names if name in published]
+        ),
         k=request.k,
         seed=request.seed,
         missing=request.missing,
@@ -232,24 +257,24 @@ def open_dataset(
         work=folders.work,
         target=folders.target,
         suffix=suffix,
-        label=_free_name(columns.names),
+        label=_unused_name(columns.names),
     )
-    return Opened(make_parts(found, names, request.macrocell), columns, job)
+    return Dataset(make_parts(infos, names, request.macrocell), columns, job)
 
 
-def _tell_large(files: Sequence[Path]) -> None:
-    """Tell of files of plain text that may be too much for a worker: lines in quotes may break, so none is cut."""
+def _warn_if_large(files: Sequence[Path]) -> None:
+    """Report large text files; they cannot be split, because quoted fields may span lines."""
     for path in files:
         size = path.stat().st_size
         if size > _LARGE_TEXT:
             progress.report(
-                f"{path.name} is one task of {size / 1e9:.1f} GB, which takes several times as much memory: if workers "
-                "fail, split it"
+                f"{path.name} has {size / 1e9:.1f} GB and is read by one task, which needs several "
+                "times as much memory; split it if workers fail"
             )
 
 
-def _convert(reading: Mapping[str, Any], paths: tuple[Path, Path]) -> None:
-    convert(*paths, reading)
+def _convert(read_options: Mapping[str, Any], paths: tuple[Path, Path]) -> None:
+    convert(*paths, read_options)
 
 
 def _check_orders(schema: Schema, ordered: set[str]) -> None:
@@ -260,156 +285,169 @@ def _check_orders(schema: Schema, ordered: set[str]) -> None:
             and column.order is None
         ):
             raise SchemaError(
-                f"Column {column.name!r} has ordered categories, whose order is not read from a data set. Give the "
-                "order in the schema, or another kind."
+                f"Column {column.name!r} has ordered categories, but their order is not read from "
+                "the files of a data set. Give the order in the schema, or another kind.",
+                code="schema.category_order",
+                column=column.name,
             )
 
 
-def _free_name(names: Sequence[str]) -> str:
+def _unused_name(names: Sequence[str]) -> str:
     name = "cell"
     while name in names:
         name += "_"
     return name
 
 
-# ---------------------------------------------------------------------------------------------- what there is
+# -------------------------------------------------------------------------------- first pass
 
 
-def survey_dataset(engine: Engine, opened: Opened, request: Request) -> tuple[Job, Survey]:
-    """The job with its encoding, its strata and the way to macrocells; and what was found out of the records."""
-    job, total = opened.job, sum(part.rows for part in opened.parts)
-    _check_enough(total, job.k)
-    wanted = max(_LEAST_SAMPLE, _SAMPLE_A_MACROCELL * total // request.macrocell)
-    step = partial(survey, save_job(job, "survey"), min(1.0, wanted / total))
-    found = unite(engine.run("finding out about columns", step, opened.parts))
-    _check_enough(found.rows, job.k)
-    _check_strata(found, job)
+def summarize_dataset(engine: Engine, dataset: Dataset, request: Request) -> tuple[Job, Summary]:
+    """Run the first pass: return the job with embedding, strata and routings, and the summary."""
+    job, total = dataset.job, sum(part.rows for part in dataset.parts)
+    _check_count(total, job.k)
+    size = max(_MIN_SAMPLE, _SAMPLE_PER_MACROCELL * total // request.macrocell)
+    task = partial(summarize, save_job(job, "summarize"), min(1.0, size / total))
+    summary = combine(engine.run("summarizing columns", task, dataset.parts))
+    _check_count(summary.rows, job.k)
+    _check_strata(summary, job)
     keys = sorted(
-        found.strata, key=lambda key: tuple((name is not None, name or "") for name in key)
+        summary.strata, key=lambda key: tuple((name is not None, name or "") for name in key)
     )
     job = replace(job, strata={key: number for number, key in enumerate(keys)})
-    job = replace(job, design=_make_design(engine, job, found, opened.parts))
-    return replace(job, routings=_make_routings(job, found, keys, request)), found
+    job = replace(job, embedding=_make_embedding(engine, job, summary, dataset.parts))
+    return replace(job, routings=_make_routings(job, summary, keys, request)), summary
 
 
-def _make_design(engine: Engine, job: Job, found: Survey, parts: Sequence[Part]) -> Design:
-    """The points of all records; what confidential columns weigh among them takes a pass of its own."""
-    design = Design(encode_survey(found, job.schema))
+def _make_embedding(engine: Engine, job: Job, summary: Summary, parts: Sequence[Part]) -> Embedding:
+    """Return the map from records to points; the scale of dependence takes another pass."""
+    embedding = Embedding(fit_encoding(summary, job.schema))
     if job.dependence == 0:
-        return design
-    fitted = encode_survey(found, job.schema, confidential=True)
-    check_confidential(job.schema, fitted)
-    design = replace(design, dependence=Dependence(fitted))
-    sums = engine.run(
-        "weighing dependence", partial(weigh, save_job(replace(job, design=design), "weigh")), parts
-    )
-    factor = find_factor(job.dependence, *zip(*sums, strict=True))
-    return replace(design, dependence=Dependence(fitted, factor))
+        return embedding
+    encoding = fit_encoding(summary, job.schema, confidential=True)
+    check_confidential(job.schema, encoding)
+    embedding = replace(embedding, dependence=Dependence(encoding))
+    path = save_job(replace(job, embedding=embedding), "variances")
+    sums = engine.run("measuring variances", partial(sum_part, path), parts)
+    factor = dependence_factor(job.dependence, *zip(*sums, strict=True))
+    return replace(embedding, dependence=Dependence(encoding, factor))
 
 
 def _make_routings(
-    job: Job, found: Survey, keys: Sequence[Key], request: Request
+    job: Job, summary: Summary, keys: Sequence[Key], request: Request
 ) -> tuple[Routing, ...]:
-    """The ways to the macrocells of each round: across principal axes first, then across random directions."""
+    """Return the routing of each round: along principal axes, then along random directions."""
     assert job.strata is not None
-    sample = tables.read(found.sample)
-    own, labels = stratum_keys(sample, job.schema.strata)
-    strata = np.array([job.strata[key] for key in own], dtype=np.int64)[labels]
-    points, sizes = job.design.place(sample).design, [found.strata[key] for key in keys]
+    sample = tables.read(summary.sample)
+    sample_keys, labels = stratum_keys(sample, job.schema.strata)
+    strata = np.array([job.strata[key] for key in sample_keys], dtype=np.int64)[labels]
+    points = job.embedding.place(sample).combined
+    sizes = [summary.strata[key] for key in keys]
     first = make_routing(points, strata, sizes, request.macrocell)
     seams = request.seams if first.first[-1] > len(sizes) and points.shape[1] > 1 else 0
-    chances = [np.random.default_rng([job.seed, _SEAMS, number]) for number in range(seams)]
+    generators = [np.random.default_rng([job.seed, _DIRECTIONS, number]) for number in range(seams)]
     return first, *(
-        make_routing(points, strata, sizes, request.macrocell, chance) for chance in chances
+        make_routing(points, strata, sizes, request.macrocell, rng) for rng in generators
     )
 
 
-def _check_enough(rows: int, k: int) -> None:
+def _check_count(rows: int, k: int) -> None:
     if rows < k:
         raise TooFewRecordsError(
-            f"{rows} records cannot make a cell of k = {k}. Lower k or add records; nothing was released."
+            f"{rows} records cannot form a cell of k = {k}. Lower k or add records. Nothing was "
+            "released.",
+            code="guarantee.too_few_records",
+            records=rows,
+            k=k,
         )
 
 
-def _check_strata(found: Survey, job: Job) -> None:
-    small = [size for size in found.strata.values() if size < job.k]
+def _check_strata(summary: Summary, job: Job) -> None:
+    small = [size for size in summary.strata.values() if size < job.k]
     if small:
+        columns = ", ".join(map(repr, job.schema.strata))
         raise TooFewRecordsError(
-            f"{len(small)} of {len(found.strata)} strata (by {', '.join(map(repr, job.schema.strata))}) have fewer "
-            f"than k = {job.k} records; the smallest has {min(small)}. Merge strata, lower k, or make the column a "
-            "quasi-identifier, so that cells may span its values."
+            f"{len(small)} of {len(summary.strata)} strata (by {columns}) have fewer than "
+            f"k = {job.k} records; the smallest has {min(small)}. Merge strata, lower k, or make "
+            "the column a quasi-identifier, so that cells may span its values.",
+            code="guarantee.stratum_too_small",
+            strata=len(small),
+            k=job.k,
         )
 
 
-# ---------------------------------------------------------------------------------------------- cells
+# -------------------------------------------------------------------------------- cells
 
 
-def make_cells(engine: Engine, job: Job, opened: Opened, request: Request) -> list[Published]:
-    """The files of the release: records sent to macrocells and divided there, and refined across seams."""
+def build_cells(
+    engine: Engine, job: Job, dataset: Dataset, request: Request
+) -> list[PublishedFile]:
+    """Shuffle records into macrocells, partition those, refine across seams, and publish."""
     path = save_job(job, "cells")
-    spills = engine.run("sending records to macrocells", partial(scatter, path), opened.parts)
+    spills = engine.run("shuffling records into macrocells", partial(shuffle, path), dataset.parts)
     for number, routing in enumerate(job.routings):
-        macrocells = _gather(spills, routing, number, job.k, request.macrocell)
-        stage = (
-            f"mending seams, round {number} of {len(job.routings) - 1}"
-            if number
-            else "dividing macrocells"
-        )
-        made = engine.run(stage, partial(mend if number else divide, path), macrocells)
+        macrocells = _collect_macrocells(spills, routing, number, job.k, request.macrocell)
+        if number == 0:
+            outputs = engine.run("partitioning macrocells", partial(partition, path), macrocells)
+        else:
+            stage = f"refining seams, round {number} of {len(job.routings) - 1}"
+            outputs = engine.run(stage, partial(refine_seams, path), macrocells)
         for spill in spills:
             spill.path.unlink(missing_ok=True)
-        spills = made
+        spills = outputs
     return spills
 
 
-def _gather(
+def _collect_macrocells(
     spills: Sequence[Spill], routing: Routing, number: int, k: int, rows: int
 ) -> list[Macrocell]:
-    """The macrocells of a round, each with the runs that its records come in."""
+    """Return the macrocells of a round, each with the batches of its records."""
     counts = [0] * routing.first[-1]
-    runs: dict[int, list[Run]] = {}
+    batches: dict[int, list[Batch]] = {}
     for spill in spills:
-        for batch, (leaf, size) in enumerate(zip(spill.places, spill.rows, strict=True)):
+        for position, (leaf, size) in enumerate(zip(spill.destinations, spill.rows, strict=True)):
             counts[leaf] += size
-            runs.setdefault(leaf, []).append(Run(spill.path, batch))
+            batches.setdefault(leaf, []).append(Batch(spill.path, position))
     groups = make_macrocells(counts, routing.first, 2 * k, rows)
-    order = {spill.path: at for at, spill in enumerate(spills)}
-    return [
-        Macrocell(
-            at,
-            number,
-            tuple(
-                sorted(
-                    (run for leaf in group for run in runs[leaf]), key=lambda run: order[run.path]
-                )
-            ),
-        )
-        for at, group in enumerate(groups)
-    ]
+    order = {spill.path: position for position, spill in enumerate(spills)}
+    macrocells = []
+    for group_number, group in enumerate(groups):
+        members = [batch for leaf in group for batch in batches[leaf]]
+        members.sort(key=lambda batch: order[batch.path])
+        macrocells.append(Macrocell(group_number, number, tuple(members)))
+    return macrocells
 
 
-# ---------------------------------------------------------------------------------------------- proof
+# -------------------------------------------------------------------------------- proof
 
 
-def count_classes(engine: Engine, job: Job, published: Sequence[Published], rows: int) -> Proof:
-    """The k of the files, read back and counted over all of them; refused if it is less than what was asked for."""
+def count_classes(engine: Engine, job: Job, published: Sequence[PublishedFile], rows: int) -> Proof:
+    """Read the release back and count its classes; GuaranteeError if one is smaller than k."""
     cells = sum(sum(item.sizes.values()) for item in published)
-    buckets = 1 + cells // CLASSES_A_BUCKET
-    step = partial(check, save_job(replace(job, design=Design(), routings=()), "check"), buckets)
-    files: list[Checked] = engine.run(
-        "reading the release back", step, [item.name for item in published]
+    buckets = 1 + cells // CLASSES_PER_BUCKET
+    path = save_job(replace(job, embedding=Embedding(), routings=()), "check")
+    files: list[CheckedFile] = engine.run(
+        "reading back the release",
+        partial(check_file, path, buckets),
+        [item.name for item in published],
     )
-    counted: list[Counted] = engine.run("counting k", count, gather_classes(files))
-    sizes: Counter[int] = sum((item.sizes for item in counted), Counter())
-    found = sum(size * classes for size, classes in sizes.items())
-    if found != rows or sum(file.rows for file in files) != rows:
+    counts = engine.run("counting class sizes", count_bucket, collect_buckets(files))
+    sizes: Counter[int] = sum(counts, Counter())
+    counted = sum(size * classes for size, classes in sizes.items())
+    if counted != rows or sum(file.rows for file in files) != rows:
         raise GuaranteeError(
-            f"The release has {found} records instead of {rows}. Nothing was released."
+            f"The release has {counted} records instead of {rows}. Nothing was released; please "
+            "report this as a defect.",
+            code="guarantee.failed",
+            records=counted,
         )
     smallest = min(sizes)
     if smallest < job.k:
         raise GuaranteeError(
-            f"The finished data set has a class of {smallest} records, fewer than k = {job.k}. Nothing was released; "
-            "please report this as a defect."
+            f"The finished data set has a class of {smallest} records, fewer than k = {job.k}. "
+            "Nothing was released; please report this as a defect.",
+            code="guarantee.failed",
+            k=job.k,
+            class_size=smallest,
         )
     return Proof(sizes, files[0].columns, tuple(file.sha256 for file in files))

@@ -1,6 +1,6 @@
-"""The tasks: each reads files, does its part of the work, and writes a file that appears whole or not at all.
+"""Tasks: each reads files, does its part of the work, and writes a file atomically.
 
-A task is a function of its files and of the job alone, so that it may be done twice, or by another worker.
+A task depends only on its files and on the job, so that it can be repeated by any worker.
 """
 
 import json
@@ -17,10 +17,17 @@ from zlib import crc32
 import numpy as np
 
 from microcell import auditing, encoding, methods, tables
-from microcell.dask.arrow import Spill, arrow, concatenate, read_part, read_run, write_runs
-from microcell.dask.first_pass import Placed, Sums, Survey, add_up, stratum_keys, survey_table
-from microcell.dask.macrocells import Job, Macrocell, Run, load_job
-from microcell.dask.sources import Part
+from microcell.dask.arrow import Spill, arrow, concatenate, read_batch, read_part, write_batches
+from microcell.dask.first_pass import (
+    EmbeddedRecords,
+    Summary,
+    Sums,
+    stratum_keys,
+    sum_points,
+    summarize_table,
+)
+from microcell.dask.macrocells import Batch, Job, Macrocell, load_job
+from microcell.dask.sources import Part, in_file
 from microcell.encoding import sampling_weights
 from microcell.errors import GuaranteeError, MicrocellError
 from microcell.kernels.arrays import centroids, unit_vectors
@@ -33,30 +40,30 @@ from microcell.model import Column, Encoding, Floats, Integers, Schema, Table, V
 from microcell.release import aggregate, prepare
 
 __all__ = [
-    "Checked",
-    "Counted",
-    "Lost",
-    "Published",
-    "check",
-    "count",
+    "CheckedFile",
+    "PartialLoss",
+    "PublishedFile",
+    "check_file",
+    "collect_buckets",
+    "combine_losses",
+    "count_bucket",
     "count_file",
-    "divide",
-    "gather_classes",
-    "lose",
-    "mend",
-    "scatter",
-    "survey",
-    "unite_losses",
-    "weigh",
+    "measure_losses",
+    "partition",
+    "refine_seams",
+    "shuffle",
+    "sum_part",
+    "summarize",
 ]
 
 
 @dataclass(frozen=True, eq=False)
-class Lost:
-    """What a column lost in a macrocell, and sums that tell what it would lose if all records were published alike.
+class PartialLoss:
+    """Loss of a column in a macrocell, with sums that determine the maximum loss of all records.
 
-    Of numbers, times, ranks and locations: the ``weight`` of the records that have a value, the weighted ``sums`` of
-    their coordinates and the sum of their ``squares``. Of categories and codes: the weight of each name.
+    For numbers, dates, ranks and locations these are the ``weight`` of the records with a value,
+    the weighted ``sums`` of their coordinates and the sum of their ``squares``; for categories and
+    codes, the weight of each name.
     """
 
     lost: float
@@ -66,97 +73,97 @@ class Lost:
     names: Counter[str] | None = None
 
 
-def lose(
+def measure_losses(
     table: Table,
     published: Table,
     schema: Schema,
     encoding: Encoding,
     points: Floats,
     weights: Floats | None,
-) -> tuple[Lost, ...]:
-    """What each quasi-identifier lost, in units that are the same for all macrocells."""
+) -> tuple[PartialLoss, ...]:
+    """Return the loss of each quasi-identifier, in units common to all macrocells."""
     each = np.ones(table.rows) if weights is None else weights
-    # Ranks are those among the values of all records, not of these alone.
-    own = replace(
+    # Ranks refer to the values of all records, not only of these.
+    ranked = replace(
         schema,
         quasi=tuple(
             replace(column, order=fitted.names) if kind_of(column).takes_order else column
             for column, fitted in zip(schema.quasi, encoding.columns, strict=True)
         ),
     )
-    found = auditing.column_losses(ColumnPairs(table, published, own, np.arange(table.rows)))
-    out = []
-    for item, fitted in zip(found, encoding.columns, strict=True):
+    pairs = ColumnPairs(table, published, ranked, np.arange(table.rows))
+    losses = auditing.column_losses(pairs)
+    result = []
+    for item, fitted in zip(losses, encoding.columns, strict=True):
         if isinstance(kind_of(item.column), CategoricalKind):
-            out.append(_of_names(item, table, each))
+            result.append(_category_loss(item, table, each))
         elif kind_of(item.column).layout == "sphere":
-            out.append(_of_places(item, table, each))
+            result.append(_location_loss(item, table, each))
         else:
             coordinates = points[:, fitted.first : fitted.last] / np.sqrt(fitted.weight)
-            out.append(
-                _of_squares(item, table, coordinates.sum(axis=1), each)
-            )  # a constant column has none
-    return tuple(out)
+            # A constant column has no coordinates, so the sum is 0.
+            result.append(_squared_loss(item, table, coordinates.sum(axis=1), each))
+    return tuple(result)
 
 
-def unite_losses(columns: Sequence[Column], parts: Sequence[Sequence[Lost]]) -> float:
-    """The distortion of all records: the mean of the columns' own, weighted, as the audit has it."""
-    united = []
-    for column, lost in zip(columns, zip(*parts, strict=True), strict=True):
-        whole = (
-            _whole_of_names(column, lost)
-            if lost[0].names is not None
-            else _whole_of_sums(column, lost)
+def combine_losses(columns: Sequence[Column], parts: Sequence[Sequence[PartialLoss]]) -> float:
+    """Return the information loss of all records: the weighted mean over columns, as audited."""
+    combined = []
+    for column, losses in zip(columns, zip(*parts, strict=True), strict=True):
+        maximum = (
+            _maximum_category_loss(column, losses)
+            if losses[0].names is not None
+            else _maximum_squared_loss(column, losses)
         )
-        united.append(ColumnLoss(column, Loss(fsum(item.lost for item in lost), whole)))
-    return auditing.information_loss(united)
+        combined.append(ColumnLoss(column, Loss(fsum(item.lost for item in losses), maximum)))
+    return auditing.information_loss(combined)
 
 
-def _of_squares(item: ColumnLoss, table: Table, x: Floats, weights: Floats) -> Lost:
-    """The audit's share of what these records could lose, times that in standardized units."""
-    known = ~table.columns[item.column.name].missing
-    x, weights = x[known], weights[known]
+def _squared_loss(item: ColumnLoss, table: Table, x: Floats, weights: Floats) -> PartialLoss:
+    """Convert the audited share of the maximum loss to standardized units."""
+    present = ~table.columns[item.column.name].missing
+    x, weights = x[present], weights[present]
     if not len(x):
-        return Lost(0.0, sums=(0.0,))
+        return PartialLoss(0.0, sums=(0.0,))
     spread = float((weights * np.square(x - np.average(x, weights=weights))).sum())
     total, squares = float((weights * x).sum()), float((weights * np.square(x)).sum())
-    return Lost(item.loss.share * spread, float(weights.sum()), (total,), squares)
+    return PartialLoss(item.loss.share * spread, float(weights.sum()), (total,), squares)
 
 
-def _of_places(item: ColumnLoss, table: Table, weights: Floats) -> Lost:
+def _location_loss(item: ColumnLoss, table: Table, weights: Floats) -> PartialLoss:
     latitude, longitude = (table.columns[part].reals() for part in item.column.parts)
-    known = ~(np.isnan(latitude) | np.isnan(longitude))
-    vectors = unit_vectors(latitude[known], longitude[known]) * weights[known][:, np.newaxis]
-    lost = item.loss.lost * float(weights.max())  # the audit weighs by shares of the largest weight
-    return Lost(lost, float(weights[known].sum()), tuple(vectors.sum(axis=0).tolist()))
+    present = ~(np.isnan(latitude) | np.isnan(longitude))
+    directions = unit_vectors(latitude[present], longitude[present])
+    vectors = directions * weights[present][:, np.newaxis]
+    # The audit uses weights relative to the largest one.
+    lost = item.loss.lost * float(weights.max())
+    return PartialLoss(lost, float(weights[present].sum()), tuple(vectors.sum(axis=0).tolist()))
 
 
-def _of_names(item: ColumnLoss, table: Table, weights: Floats) -> Lost:
+def _category_loss(item: ColumnLoss, table: Table, weights: Floats) -> PartialLoss:
     codes, names = table.columns[item.column.name].factorize()
-    known = codes >= 0
-    totals = np.bincount(codes[known], weights=weights[known], minlength=len(names))
+    present = codes >= 0
+    totals = np.bincount(codes[present], weights=weights[present], minlength=len(names))
     by_name = Counter(
         {name: total for name, total in zip(names, totals.tolist(), strict=True) if total > 0}
     )
-    return Lost(item.loss.lost * float(weights.max()), names=by_name)
+    return PartialLoss(item.loss.lost * float(weights.max()), names=by_name)
 
 
-def _whole_of_sums(column: Column, parts: Sequence[Lost]) -> float:
+def _maximum_squared_loss(column: Column, parts: Sequence[PartialLoss]) -> float:
     weight = fsum(part.weight for part in parts)
     sums = [fsum(axis) for axis in zip(*(part.sums for part in parts), strict=True)]
     if weight == 0:
         return 0.0
-    if (
-        kind_of(column).layout == "sphere"
-    ):  # unit vectors, to the unit vector of their mean direction
+    if kind_of(column).layout == "sphere":  # distances to the mean direction
         return max(0.0, 2 * (weight - float(np.linalg.norm(sums))))
     return max(0.0, fsum(part.squares for part in parts) - sums[0] ** 2 / weight)
 
 
-def _whole_of_names(column: Column, parts: Sequence[Lost]) -> float:
-    together: Counter[str] = sum((part.names or Counter() for part in parts), Counter())
-    names = sorted(together)
-    codes, weights = np.arange(len(names)), np.array([together[name] for name in names])
+def _maximum_category_loss(column: Column, parts: Sequence[PartialLoss]) -> float:
+    totals: Counter[str] = sum((part.names or Counter() for part in parts), Counter())
+    names = sorted(totals)
+    codes, weights = np.arange(len(names)), np.array([totals[name] for name in names])
     kind = kind_of(column)
     assert isinstance(kind, CategoricalKind)
     return kind.lose(codes, codes, weights, names=names).whole
@@ -167,8 +174,8 @@ _SHIFT = np.uint64(32)
 
 
 @dataclass(frozen=True, eq=False)
-class Checked:
-    """A file as it was read back: its records, its classes sorted by where they are counted, and its digest."""
+class CheckedFile:
+    """A file that was read back: its size, its classes by bucket, and its digest."""
 
     name: str
     rows: int
@@ -177,71 +184,67 @@ class Checked:
     sha256: str
 
 
-@dataclass(frozen=True)
-class Counted:
-    """Some classes of the whole data set: how many there are of each size."""
-
-    sizes: Counter[int]
-
-
-def check(job_path: Path, buckets: int, name: str) -> Checked:
-    """Read a file back and count its classes; refused if its columns are not those to be published."""
+def check_file(job_path: Path, buckets: int, name: str) -> CheckedFile:
+    """Read a file back and count its classes; GuaranteeError if it has unexpected columns."""
     job = load_job(job_path)
     path = job.target / name
     table = tables.read_back(tables.read(job.columns.empty_table()), path)
-    strange = set(table.names) ^ {*job.schema.keys, *job.schema.unchanged}
-    if strange:
+    unexpected = set(table.names) ^ {*job.schema.keys, *job.schema.unchanged}
+    if unexpected:
         raise GuaranteeError(
-            f"Columns {sorted(strange)} are not as the schema wants them. Nothing was released."
+            f"The finished file lacks or adds the columns {sorted(unexpected)}. Nothing was "
+            "released; please report this as a defect.",
+            code="guarantee.failed",
+            columns=sorted(unexpected),
         )
     return count_file(table, path, job.schema.keys, buckets, job.work / f"classes-{name}.arrow")
 
 
 def count_file(
     table: Table, path: Path, keys: Sequence[str], buckets: int, target: Path
-) -> Checked:
-    """The classes of a file that was read, written to ``target`` sorted by their buckets.
+) -> CheckedFile:
+    """Count the classes of a table and write them to ``target``, sorted by bucket.
 
-    The bucket is a hash of the values, so that classes of the same values meet in one, whatever files they are in.
+    The bucket is a hash of the values, so that equal classes of all files share a bucket.
     """
     labels = auditing.class_labels(table, keys)
     _, rows, sizes = np.unique(labels, return_index=True, return_counts=True)
-    classes, places = _classes(table, keys, rows, sizes, typed=path.suffix.lower() == ".parquet")
-    spill = write_runs(classes, (places % np.uint64(buckets)).astype(np.int64), target)
-    return Checked(path.name, table.rows, len(table.names), spill, tables.file_digest(path))
+    classes, hashes = _classes(table, keys, rows, sizes, typed=path.suffix.lower() == ".parquet")
+    spill = write_batches(classes, (hashes % np.uint64(buckets)).astype(np.int64), target)
+    return CheckedFile(path.name, table.rows, len(table.names), spill, tables.file_digest(path))
 
 
-def gather_classes(files: Sequence[Checked]) -> list[tuple[Run, ...]]:
-    """The runs of each bucket that has classes: what :func:`count` takes."""
-    runs: dict[int, list[Run]] = {}
+def collect_buckets(files: Sequence[CheckedFile]) -> list[tuple[Batch, ...]]:
+    """Return the batches of each bucket, as arguments of :func:`count_bucket`."""
+    batches: dict[int, list[Batch]] = {}
     for file in files:
-        for batch, bucket in enumerate(file.classes.places):
-            runs.setdefault(bucket, []).append(Run(file.classes.path, batch))
-    return [tuple(runs[bucket]) for bucket in sorted(runs)]
+        for number, bucket in enumerate(file.classes.destinations):
+            batches.setdefault(bucket, []).append(Batch(file.classes.path, number))
+    return [tuple(batches[bucket]) for bucket in sorted(batches)]
 
 
-def count(runs: tuple[Run, ...]) -> Counted:
-    """The classes of a bucket over all files: records are in one class if all of their values are the same."""
-    together = concatenate([read_run(run.path, run.number) for run in runs])
-    names = [name for name in together.column_names if name != "count"]
+def count_bucket(batches: tuple[Batch, ...]) -> Counter[int]:
+    """Return the number of classes by size in one bucket, over all files."""
+    classes = concatenate([read_batch(batch.path, batch.number) for batch in batches])
+    names = [name for name in classes.column_names if name != "count"]
     sizes = (
-        together.group_by(names, use_threads=False)
+        classes.group_by(names, use_threads=False)
         .aggregate([("count", "sum")])
         .column("count_sum")
         .to_numpy()
     )
-    return Counted(Counter(sizes.tolist()))
+    return Counter(sizes.tolist())
 
 
 def _classes(
     table: Table, keys: Sequence[str], rows: Integers, sizes: Integers, *, typed: bool
 ) -> tuple[Any, Any]:
-    """A row for each class, its values in a form that is the same in all files, and a hash of them."""
+    """Return one row per class, with values in a canonical form, and a hash of the values."""
     pa, hashes = arrow(), np.zeros(len(rows), dtype=np.uint64)
     columns: dict[str, Any] = {}
-    for at, name in enumerate(keys):
+    for i, name in enumerate(keys):
         column = _canonical(table.columns[name], rows, typed=typed)
-        columns[f"value{at}"] = column
+        columns[f"value{i}"] = column
         hashes ^= _bits(column)
         hashes *= _MULTIPLIER
         hashes ^= hashes >> _SHIFT
@@ -249,9 +252,9 @@ def _classes(
 
 
 def _canonical(values: Values, rows: Integers, *, typed: bool) -> Any:
-    """The values of those rows as an Arrow array: numbers where files tell types, else names.
+    """Return values as an Arrow array: numbers if the file declares types, else text.
 
-    The types of a file of plain text are guesses, which may differ from file to file; names do not.
+    The types of text files are guessed and may differ between files.
     """
     pa = arrow()
     if values.missing.all():
@@ -265,11 +268,11 @@ def _canonical(values: Values, rows: Integers, *, typed: bool) -> Any:
 
 
 def _bits(column: Any) -> Any:
-    """64 bits for each value, the same for the same value."""
-    kinds = arrow().types
-    if kinds.is_null(column.type):
+    """Return 64 bits per value, equal for equal values."""
+    types = arrow().types
+    if types.is_null(column.type):
         return np.zeros(len(column), dtype=np.uint64)
-    if kinds.is_large_string(column.type):
+    if types.is_large_string(column.type):
         return np.array(
             [0 if text is None else crc32(text.encode()) for text in column.to_pylist()],
             dtype=np.uint64,
@@ -279,88 +282,88 @@ def _bits(column: Any) -> Any:
 
 
 _ROUNDS = 3
-"""Rounds of local search across seams; further ones gain less than another round of seams does."""
+"""Rounds of local search per seam; more gain less than another round of seams."""
 
-_SAMPLING, _SCATTERING, _MENDING = range(3)
-"""What chance is drawn for: each has its own."""
+_SAMPLING, _SHUFFLING, _REFINING = range(3)
+"""Independent streams of random numbers."""
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
-    """A file of the release: its records and their ``gaps``, the sizes of its cells, and what its distortion comes of.
+class PublishedFile:
+    """A file of the release, with the parts of the statistics of the whole release.
 
-    That is the sums of its points, of those of confidential columns if they count, and what each column lost. Gaps are
-    missing values of quasi-identifiers.
+    ``n_missing`` counts missing values of quasi-identifiers, ``sizes`` the cells by size. ``sums``
+    and ``confidential`` are the sums of the points, ``losses`` the loss of each quasi-identifier.
     """
 
     name: str
     rows: int
-    gaps: int
+    n_missing: int
     sizes: Counter[int]
     sums: Sums
     confidential: Sums | None
-    losses: tuple[Lost, ...]
+    losses: tuple[PartialLoss, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class _Records:
-    """Records of some strata as points."""
-
     table: Table
-    placed: Placed
+    embedded: EmbeddedRecords
     strata: Integers
     weights: Floats | None
 
     @property
     def points(self) -> Floats:
-        """The points that cells are made of."""
-        return self.placed.design
+        """Points to be partitioned."""
+        return self.embedded.combined
 
 
-def survey(job_path: Path, share: float, part: Part) -> Survey:
-    """What the records of a part tell; a share of them is sampled."""
+def summarize(job_path: Path, share: float, part: Part) -> Summary:
+    """Summarize the records of a part and sample a share of them."""
     job = load_job(job_path)
     native = read_part(part.path, part.groups, job.columns, part.name)
     try:
-        table = _released(job, native)
-        chance, confidential = _chance(job, _SAMPLING, part.number), job.dependence > 0
-        return survey_table(
-            table, job.schema, native.num_rows, chance, share, confidential=confidential
+        return summarize_table(
+            _released(job, native),
+            job.schema,
+            native.num_rows,
+            _make_rng(job, _SAMPLING, part.number),
+            share,
+            confidential=job.dependence > 0,
         )
     except MicrocellError as error:
-        where = f"In {part.name!r}" + (
-            f", counted after its row {part.first}" if part.first else ""
-        )
-        raise type(error)(f"{where}: {error}") from None
+        raise in_file(error, part.name, part.first) from None
 
 
-def weigh(job_path: Path, part: Part) -> tuple[Sums, Sums]:
-    """The sums of the points of a part: of the quasi-identifiers, and of what is confidential."""
+def sum_part(job_path: Path, part: Part) -> tuple[Sums, Sums]:
+    """Return the sums of the quasi-identifier and confidential points of a part."""
     job = load_job(job_path)
     records = _read(job, _released(job, read_part(part.path, part.groups, job.columns, part.name)))
-    assert records.placed.confidential is not None
-    return add_up(records.placed.quasi, records.weights), add_up(
-        records.placed.confidential, records.weights
+    embedded = records.embedded
+    assert embedded.confidential is not None
+    return (
+        sum_points(embedded.quasi, records.weights),
+        sum_points(embedded.confidential, records.weights),
     )
 
 
-def scatter(job_path: Path, part: Part) -> Spill:
-    """The records of a part in a file, sorted by the leaf of the first routing that each goes to."""
+def shuffle(job_path: Path, part: Part) -> Spill:
+    """Write the records of a part sorted by their leaf in the first routing."""
     job = load_job(job_path)
     records = _read(job, _released(job, read_part(part.path, part.groups, job.columns, part.name)))
-    chance = _chance(job, _SCATTERING, part.number).random(len(records.points))
-    leaves = job.routings[0].route(records.points, records.strata, chance)
-    return write_runs(records.table.native, leaves, job.work / f"scattered-{part.number:06d}.arrow")
+    uniforms = _make_rng(job, _SHUFFLING, part.number).random(len(records.points))
+    leaves = job.routings[0].route(records.points, records.strata, uniforms)
+    path = job.work / f"shuffled-{part.number:06d}.arrow"
+    return write_batches(records.table.native, leaves, path)
 
 
-def divide(job_path: Path, macrocell: Macrocell) -> Spill | Published:
-    """The records of a macrocell in cells, within strata; passed on to the next round, or published."""
+def partition(job_path: Path, macrocell: Macrocell) -> Spill | PublishedFile:
+    """Partition a macrocell within strata, and pass it on to the next round or publish it."""
     job = load_job(job_path)
-    records = _read(
-        job, tables.read(concatenate([read_run(run.path, run.number) for run in macrocell.runs]))
-    )
+    batches = [read_batch(batch.path, batch.number) for batch in macrocell.batches]
+    records = _read(job, tables.read(concatenate(batches)))
     _, strata = np.unique(records.strata, return_inverse=True)
-    made = methods.partition_within(
+    result = methods.partition_within(
         strata,
         records.points,
         job.k,
@@ -369,83 +372,90 @@ def divide(job_path: Path, macrocell: Macrocell) -> Spill | Published:
         seed=job.seed,
         **job.options,
     )
-    return _pass_on(job, macrocell, records, made.labels)
+    return _pass_on(job, macrocell, records, result.labels)
 
 
-def mend(job_path: Path, macrocell: Macrocell) -> Spill | Published:
-    """Whole cells of several macrocells of the round before, refined across the seams between those."""
+def refine_seams(job_path: Path, macrocell: Macrocell) -> Spill | PublishedFile:
+    """Refine complete cells from several macrocells of the previous round across their seams."""
     job = load_job(job_path)
-    parts = [read_run(run.path, run.number) for run in macrocell.runs]
-    labels, cells = [], 0
-    for part in parts:
-        _, own = np.unique(part.column(job.label).to_numpy(), return_inverse=True)
-        labels.append(own + cells)
-        cells += int(own.max()) + 1
+    batches = [read_batch(batch.path, batch.number) for batch in macrocell.batches]
+    labels = []
+    n_cells = 0
+    for batch in batches:
+        _, batch_labels = np.unique(batch.column(job.label).to_numpy(), return_inverse=True)
+        labels.append(batch_labels + n_cells)
+        n_cells += int(batch_labels.max()) + 1
     records = _read(
-        job, tables.read(concatenate([part.drop_columns([job.label]) for part in parts]))
+        job, tables.read(concatenate([batch.drop_columns([job.label]) for batch in batches]))
     )
     return _pass_on(job, macrocell, records, _refine(job, records, np.concatenate(labels)))
 
 
 def _refine(job: Job, records: _Records, labels: Integers) -> Integers:
-    """The cells refined within each stratum; one that was in a single macrocell has no seams."""
-    out = labels.copy()
+    """Refine cells within each stratum; strata in a single macrocell have no seams."""
+    refined = labels.copy()
     for stratum in np.unique(records.strata).tolist():
         if job.routings[0].trees[stratum].leaves == 1:
             continue
         rows = np.flatnonzero(records.strata == stratum)
         weights = None if records.weights is None else records.weights[rows]
-        _, own = np.unique(labels[rows], return_inverse=True)
-        found = refine_labels(
-            records.points[rows], own, job.k, weights=weights, seed=job.seed, rounds=_ROUNDS
+        _, start = np.unique(labels[rows], return_inverse=True)
+        result = refine_labels(
+            records.points[rows], start, job.k, weights=weights, seed=job.seed, rounds=_ROUNDS
         )
-        out[rows] = len(labels) * (stratum + 1) + found
-    return np.unique(out, return_inverse=True)[1].astype(np.int64)
+        refined[rows] = len(labels) * (stratum + 1) + result
+    return np.unique(refined, return_inverse=True)[1].astype(np.int64)
 
 
 def _pass_on(
     job: Job, macrocell: Macrocell, records: _Records, labels: Integers
-) -> Spill | Published:
-    further = macrocell.round + 1
-    if further >= len(job.routings):
+) -> Spill | PublishedFile:
+    """Write the records for the next round, or publish them after the last one."""
+    next_round = macrocell.round + 1
+    if next_round >= len(job.routings):
         return _publish(job, macrocell, records, labels)
     each = np.ones(len(labels)) if records.weights is None else records.weights
     strata = np.zeros(int(labels.max()) + 1, dtype=np.int64)
     strata[labels] = records.strata
-    chance = _chance(job, _MENDING + further, macrocell.number).random(len(strata))
-    leaves = job.routings[further].route(centroids(records.points, labels, each), strata, chance)
+    uniforms = _make_rng(job, _REFINING + next_round, macrocell.number).random(len(strata))
+    means = centroids(records.points, labels, each)
+    leaves = job.routings[next_round].route(means, strata, uniforms)
     native = records.table.native.append_column(job.label, arrow().array(labels))
     path = job.work / f"round{macrocell.round}-{macrocell.number:06d}.arrow"
-    return write_runs(native, leaves[labels], path)
+    return write_batches(native, leaves[labels], path)
 
 
-def _publish(job: Job, macrocell: Macrocell, records: _Records, labels: Integers) -> Published:
-    table, weights, placed = records.table, records.weights, records.placed
+def _publish(job: Job, macrocell: Macrocell, records: _Records, labels: Integers) -> PublishedFile:
+    table, weights, embedded = records.table, records.weights, records.embedded
     representatives = aggregate.represent(table, job.schema, labels, weights)
     published = tables.publish(table, labels, representatives)
     name = f"part-{macrocell.number:06d}{job.suffix}"
     temporary = job.target / f".{name}.{token_hex(4)}.partial"
     try:
         shuffled = tables.take(published, _row_order(job, macrocell, table))
-        # A file cannot tell whether all have whole days only, and classes are counted across files by what is written.
+        # Dates keep their time of day: whether all files have whole days only is not known here.
         tables.write(shuffled, temporary, suffix=job.suffix, days=False)
         os.replace(temporary, job.target / name)
     finally:
         temporary.unlink(missing_ok=True)
-    return Published(
+    return PublishedFile(
         name,
         table.rows,
         sum(encoding.count_missing(table, job.schema).values()),
         Counter(np.bincount(labels).tolist()),
-        add_up(placed.quasi, weights, labels),
-        None if placed.confidential is None else add_up(placed.confidential, weights, labels),
-        lose(table, published, job.schema, job.design.encoding, placed.quasi, weights),
+        sum_points(embedded.quasi, weights, labels),
+        None
+        if embedded.confidential is None
+        else sum_points(embedded.confidential, weights, labels),
+        measure_losses(
+            table, published, job.schema, job.embedding.encoding, embedded.quasi, weights
+        ),
     )
 
 
 def _row_order(job: Job, macrocell: Macrocell, table: Table) -> Integers:
-    """An order of the rows that only someone with the originals can work out, another one for each release."""
-    making = {
+    """Return a row order that requires the originals to compute and differs between releases."""
+    parameters = {
         "k": job.k,
         "method": [job.method, dict(job.options), len(job.routings)],
         "seed": job.seed,
@@ -454,7 +464,7 @@ def _row_order(job: Job, macrocell: Macrocell, table: Table) -> Integers:
         "schema": repr(job.schema),
         "macrocell": macrocell.number,
     }
-    key = json.dumps(making, sort_keys=True, default=str)
+    key = json.dumps(parameters, sort_keys=True, default=str)
     return np.random.default_rng(int(tables.digest(table, key=key.encode()), 16)).permutation(
         table.rows
     )
@@ -469,8 +479,8 @@ def _read(job: Job, table: Table) -> _Records:
     keys, labels = stratum_keys(table, job.schema.strata)
     assert job.strata is not None
     strata = np.array([job.strata[key] for key in keys], dtype=np.int64)[labels]
-    return _Records(table, job.design.place(table), strata, sampling_weights(table, job.schema))
+    return _Records(table, job.embedding.place(table), strata, sampling_weights(table, job.schema))
 
 
-def _chance(job: Job, purpose: int, number: int) -> np.random.Generator:
-    return np.random.default_rng([job.seed, purpose, number])
+def _make_rng(job: Job, stream: int, number: int) -> np.random.Generator:
+    return np.random.default_rng([job.seed, stream, number])

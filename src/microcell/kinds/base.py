@@ -146,8 +146,8 @@ class Kind(ABC):
             yield "'origin' and 'exponent' are only valid for numbers and dates"
         if fitted.exponent and isinstance(fitted.origin, int):
             yield "'origin' must not be an integer if there is an 'exponent'"
-        known = [name for name in fitted.names if name is not None]
-        if len(set(known)) != len(known):
+        names = [name for name in fitted.names if name is not None]
+        if len(set(names)) != len(names):
             yield "'names' contains a name twice"
         yield from self._name_problems(fitted)
 

@@ -103,8 +103,8 @@ class CodeKind(CategoricalKind):
 
     def _name_problems(self, fitted: EncodedColumn) -> Iterator[str]:
         yield from super()._name_problems(fitted)
-        known = [name for name in fitted.names if name is not None]
-        if any(before > after for before, after in pairwise(known)):
+        names = [name for name in fitted.names if name is not None]
+        if any(before > after for before, after in pairwise(names)):
             yield "'names' must be sorted"
 
 
@@ -147,8 +147,8 @@ class _CodePair(CategoryPair):
 
     def _ranks(self) -> tuple[Floats, Floats]:
         """Return ranks among the original's codes; a prefix gets the middle of those it covers."""
-        known = sorted(self._original_names())
-        ranks = np.array([*(_middle_rank(name, known) for name in self.reading.names), np.nan])
+        codes = sorted(self._original_names())
+        ranks = np.array([*(_middle_rank(name, codes) for name in self.reading.names), np.nan])
         return ranks[self.reading.before], ranks[self.reading.after]
 
 
@@ -176,30 +176,30 @@ def _places(names: Sequence[str]) -> Floats:
 
 def _by_prefix(fitted: EncodedColumn, names: Sequence[str]) -> list[float]:
     """Place each name at the known code with the longest common prefix, the first of equals."""
-    known = [str(name) for name in fitted.names]
-    if not known:
+    codes = [str(name) for name in fitted.names]
+    if not codes:
         return [0.0] * len(names)
-    return [float(fitted.places[_nearest(known, name)]) for name in names]
+    return [float(fitted.places[_nearest(codes, name)]) for name in names]
 
 
-def _nearest(known: list[str], name: str) -> int:
+def _nearest(codes: list[str], name: str) -> int:
     # The codes with the longest common prefix are next to the position in sorted order.
-    position = bisect_left(known, name)
-    neighbours = known[max(position - 1, 0) : position + 1]
+    position = bisect_left(codes, name)
+    neighbours = codes[max(position - 1, 0) : position + 1]
     shared = max(shared_length(name, other) for other in neighbours)
-    return bisect_left(known, name[:shared])
+    return bisect_left(codes, name[:shared])
 
 
 def _shorten(code: str, length: int) -> str:
     return code[:length].rstrip("*").ljust(len(code), "*")
 
 
-def _middle_rank(name: str, known: Sequence[str]) -> float:
+def _middle_rank(name: str, codes: Sequence[str]) -> float:
     """Return the rank of a code, or the middle rank of those with its prefix; NaN if none."""
-    position = bisect_left(known, name)
-    if known[position : position + 1] == [name]:
+    position = bisect_left(codes, name)
+    if codes[position : position + 1] == [name]:
         return float(position)
     prefix = name.rstrip("*")
-    first = bisect_left(known, prefix)
-    last = bisect_left(known, prefix + "\U0010ffff")
+    first = bisect_left(codes, prefix)
+    last = bisect_left(codes, prefix + "\U0010ffff")
     return (first + last - 1) / 2 if first < last else np.nan

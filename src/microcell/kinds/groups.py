@@ -20,7 +20,7 @@ _UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The cells to aggregate over: each record's cell, the number of cells, each record's weight."""
+    """The cells to aggregate over: each record's cell and weight, and the number of cells."""
 
     labels: Integers
     count: int

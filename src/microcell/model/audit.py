@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Real
+from typing import Any
 
+from microcell._display import count, html_card, short_repr
 from microcell.errors import OptionError, RequirementError
 from microcell.kernels.arrays import Floats, Integers
+from microcell.model._frames import make_frame
 
 __all__ = [
     "Audit",
@@ -61,7 +64,7 @@ class Check:
         return f"{name} is {value:.6g}, required {self.bound} {self.limit:.6g}."
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Frequencies of a column's values, or intervals of values, before and after.
 
@@ -77,8 +80,11 @@ class Comparison:
     edges: Floats | None = None
     unit: str | None = None
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.name, kind=self.kind)
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Projection:
     """A sample of records on the first two principal components, before and after.
 
@@ -92,8 +98,11 @@ class Projection:
     explained: tuple[float, float]
     records: int
 
+    def __repr__(self) -> str:
+        return short_repr(self, f"{len(self.before):,} of {count(self.records, 'record')}")
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Quantiles:
     """Quantiles of a column before and after, at the same ``shares`` of its records."""
 
@@ -103,8 +112,11 @@ class Quantiles:
     after: Floats
     unit: str | None = None
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.name)
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Correlations:
     """Correlation matrices of the columns that have an order, before and after."""
 
@@ -112,8 +124,11 @@ class Correlations:
     before: Floats
     after: Floats
 
+    def __repr__(self) -> str:
+        return short_repr(self, *self.names)
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Audit:
     """What a comparison of the original and the published table reveals.
 
@@ -204,6 +219,57 @@ class Audit:
         basic = {name: 0.0 for name, item in self.measures.items() if item.must_be_zero}
         return tuple(
             Check(self._measure(name), limit) for name, limit in {**basic, **limits}.items()
+        )
+
+    def to_frame(self) -> Any:
+        """Return the measures as a data frame (pandas if installed, otherwise polars).
+
+        Columns: ``name``, ``value``, ``unit``, ``direction`` and ``meaning``.
+        """
+        items = list(self.measures.values())
+        return make_frame(
+            {
+                "name": [item.name for item in items],
+                "value": [float(item.value) for item in items],
+                "unit": [item.unit for item in items],
+                "direction": [
+                    "lower is better" if item.lower_is_better else "higher is better"
+                    for item in items
+                ],
+                "meaning": [item.meaning for item in items],
+            }
+        )
+
+    def __repr__(self) -> str:
+        facts = [f"k={self['k']:,}"] if "k" in self.measures else []
+        records = f"{self.rows_released:,} of {count(self.rows_original, 'record')}"
+        return short_repr(self, *facts, records, count(len(self.measures), "measure"))
+
+    def _repr_html_(self) -> str:
+        failed = [check.measure for check in self.check({}) if not check.met]
+        k = int(self.measures["k"].value) if "k" in self.measures else 0
+        title = f"{k}-anonymous" if k > 1 and not failed else "Not fit to publish"
+        rows = {
+            "k": f"{k:,}",
+            "Records": f"{self.rows_released:,} published of {self.rows_original:,}",
+            "Classes": f"{len(self.class_sizes):,}",
+        }
+        if "distortion" in self.measures:
+            rows["Information loss"] = f"{100 * self['distortion']:.3g} %"
+        if "linkage" in self.measures:
+            rows["Records re-identified"] = f"{100 * self['linkage']:.3g} %"
+        rows["Basic checks"] = (
+            "passed" if not failed else "failed: " + ", ".join(item.name for item in failed)
+        )
+        return html_card(
+            title,
+            rows,
+            notes=self.notes,
+            next_steps={
+                "audit.require(k=5)": "raise an error if a limit is not met",
+                "audit.to_frame()": "all measures and their meaning",
+                'mc.render(audit, "html")': "a report for people",
+            },
         )
 
     def _measure(self, name: str) -> Measure:
