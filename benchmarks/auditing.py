@@ -1,4 +1,4 @@
-"""The audit's cases: a large table by part, and the measures of anonymity beside pyCANON's."""
+"""Audit benchmarks: a large table by stage, and anonymity measures compared with pyCANON."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -23,9 +23,10 @@ NAMES = tuple(f"q{j}" for j in range(6))
 
 
 def make_release(n: int, k: int = 10, seed: int = 0) -> tuple[Table, Table, Schema]:
-    """Six correlated numbers and two confidential columns, before and after k neighbours in a sort became one class.
+    """Return six correlated numbers and two confidential columns, before and after grouping.
 
-    Rows are sorted by the tenths in which their numbers lie, one number after the other: a poor release, made at once.
+    Rows are sorted lexicographically by the deciles of their numbers and grouped in that order,
+    which gives a poor release quickly.
     """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, len(NAMES)))
@@ -58,7 +59,7 @@ def make_release(n: int, k: int = 10, seed: int = 0) -> tuple[Table, Table, Sche
 
 
 def large_audit(n: int) -> Row:
-    """The audit of n rows with six quasi-identifiers and two confidential columns: seconds by part, and in all."""
+    """Time the audit of n rows with six quasi-identifiers and two confidential columns."""
     audit(*make_release(2_000))  # compiled or loaded beforehand
     before, after, schema = make_release(n)
     rows: list[Row] = []
@@ -90,7 +91,7 @@ def large_audit(n: int) -> Row:
 
 
 def audit_memory(n: int) -> Row:
-    """Peak memory of the audit beyond its two tables, in tables."""
+    """Return the additional peak memory of the audit, relative to the size of a table."""
     audit(*make_release(2_000))
     tables = make_release(n)
     memory = Memory()
@@ -107,7 +108,7 @@ def audit_memory(n: int) -> Row:
 
 
 def _graded(n: int, k: int) -> Table:
-    """Six quasi-identifiers in classes of k and two confidential columns of ten values.
+    """Return six quasi-identifiers in classes of k and two confidential columns of ten values.
 
     pyCANON takes hours for a number of 1,000 values: ten grades instead, and the ten illnesses.
     """
@@ -120,7 +121,7 @@ def _graded(n: int, k: int) -> Table:
 
 
 def anonymity_by_microcell(n: int, k: int) -> Row:
-    """k, l-diversity and t-closeness by the audit's own functions, with all other measures that come with them."""
+    """Time k, l-diversity, t-closeness and the measures computed with them by the audit."""
     table = _graded(n, k)
     _measures(_graded(20 * k, k))  # compiled or loaded beforehand
     memory = Memory()
@@ -150,7 +151,7 @@ def _measures(table: Table) -> Row:
 
 
 def anonymity_by_pycanon(n: int, k: int) -> Row:
-    """The same measures by pyCANON."""
+    """Time the same measures in pyCANON."""
     import pandas as pd  # noqa: PLC0415
     from pycanon import anonymity  # noqa: PLC0415
 
@@ -171,7 +172,7 @@ def anonymity_by_pycanon(n: int, k: int) -> Row:
 
 
 def run_audits(n: int, small: int, peers: str | None, k: int = 10) -> Row:
-    """The audit of n rows by part with its memory, and of ``small`` rows beside pyCANON, each in its own process."""
+    """Run all audit benchmarks, each in a separate process; pyCANON uses ``small`` rows."""
     whole = run_apart("benchmarks.auditing:large_audit", {"n": n}, limit=600.0)
     memory = run_apart("benchmarks.auditing:audit_memory", {"n": n}, limit=600.0)
     given = {"n": small, "k": k}

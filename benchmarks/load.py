@@ -1,8 +1,9 @@
-"""``python -m benchmarks.load PORT ACCOUNTS OUTPUT``: look-ups against a service, until stdin is closed.
+"""``python -m benchmarks.load PORT ACCOUNTS OUTPUT``: send look-ups until stdin is closed.
 
-HTTP/1.1 on connections that stay open, written by hand: a client library would be slower than the service. Two ways to
-ask: as fast as answers come (``--rate 0``), to see how many there can be; or at a steady rate whatever comes back, with
-waiting counted from the time a request was due, so that a service that stalls cannot hide it.
+Uses HTTP/1.1 on persistent connections, written by hand because a client library would be slower
+than the service. Requests are sent either as fast as responses arrive (``--rate 0``), to measure the
+throughput, or at a steady rate regardless of the responses. Waiting then counts from the time a
+request was due, so that a service that stalls cannot hide it.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import numpy as np
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time; those that are due wait for their turn."""
+    """A connection that sends one request at a time and queues those that are due."""
 
     def __init__(
         self, requests: Iterator[bytes], eager: bool, results: list[tuple[float, float, int]]
@@ -30,21 +31,21 @@ class Connection(asyncio.Protocol):
         self.asking = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Start sending requests."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         if self.eager:
             self.ask(monotonic())
 
     def ask(self, due: float) -> None:
-        """Ask now, or when the answer before has come."""
+        """Send a request now, or after the pending response."""
         self.due.append(due)
         if not self.asking:
             self.asking = True
             self.transport.write(next(self.requests))
 
     def data_received(self, data: bytes) -> None:
-        """Take an answer, and ask again if any is due."""
+        """Record a response and send the next request that is due."""
         self.buffer += data
         head, found, body = self.buffer.partition(b"\r\n\r\n")
         if not found:
@@ -64,7 +65,7 @@ class Connection(asyncio.Protocol):
 async def drive(
     port: int, requests: Iterator[bytes], count: int, rate: float
 ) -> list[tuple[float, float, int]]:
-    """Ask until stdin is closed: when each answer came, how long it took, and its status."""
+    """Send requests until stdin is closed; return time, duration and status of each response."""
     results: list[tuple[float, float, int]] = []
     loop = asyncio.get_running_loop()
     made = [
@@ -88,7 +89,7 @@ async def drive(
 
 
 def main() -> None:
-    """Ask, and keep what was measured."""
+    """Run the load generator and save its measurements."""
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
     parser.add_argument("accounts", type=Path)

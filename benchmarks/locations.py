@@ -1,7 +1,8 @@
-"""``python -m benchmarks.locations [DEVICES [K]]``: the location anonymizer, printed as it goes and kept as JSON.
+"""``python -m benchmarks.locations [DEVICES [K]]``: benchmark of the location anonymizer.
 
-How long cells take, how far devices are from what they use, and how fast look-ups are, also during a rebuild. The
-load of the machine is kept beside: look-ups need both cores to themselves to mean anything.
+Measures the time of clustering, the distances between devices and their locations, and the speed of
+look-ups with and without a rebuild. Results are printed and saved as JSON, together with the load
+of the machine: look-up times are meaningful only if both cores are idle.
 """
 
 import json
@@ -25,7 +26,7 @@ from microcell.locations.simulation import mdav_distances
 RESULTS = Path(__file__).parent / "results"
 OPERATOR = "the operator of the benchmark"
 LONGEST = 300.0
-"""Seconds that a rebuild may take."""
+"""Maximum duration of a rebuild in seconds."""
 
 SPARE = 0.01
 """By how much cells are larger than k, as the service makes them."""
@@ -35,7 +36,7 @@ Answers = np.ndarray  # when, seconds, status; one row a request
 
 
 def clustering(n: int = 100_000, k: int = 100, changed: float = 0.05) -> list[Row]:
-    """A city's first clustering, and the next after a share of it has changed, beside MDAV on the same devices."""
+    """Measure the first clustering of a city and a warm rebuild, compared with MDAV."""
     points = to_points(*locations.make_city(n, seed=0))
     locations.cluster(points[: 10 * k], k)  # compiled or loaded beforehand
     first, row = _clustered("first clustering", points, k, None)
@@ -73,9 +74,9 @@ def _clustered(
 def look_ups(
     n: int = 100_000, k: int = 100, rate: float = 1000.0, seconds: float = 8.0
 ) -> list[Row]:
-    """Look-ups against a service on its own, with a load from a third process: idle, and while it rebuilds.
+    """Measure look-ups of a service in a separate process, idle and during a rebuild.
 
-    First as many as there can be; then at a steady rate, with waiting counted from when each was due.
+    First at maximum throughput, then at a steady rate, with waiting counted from when each was due.
     """
     with TemporaryDirectory() as name:
         folder = Path(name)

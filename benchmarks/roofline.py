@@ -1,9 +1,10 @@
-"""How far MDAV's scan is from what the machine can do: bandwidth and arithmetic measured by loops of this file.
+"""Roofline of the MDAV scan: its speed relative to measured bandwidth and arithmetic limits.
 
-A distance evaluation over m columns reads 8 m bytes and takes 3 m operations (a difference, a product, a sum), and
-MDAV makes 0.75 n^2 / k of them. The most that a machine allows is the lesser of its arithmetic peak and of 3/8
-operation a byte times its bandwidth (Williams, Waterman and Patterson 2009). The bandwidth is that of data of the
-table's size, which may lie in a cache, and the greater one of a STREAM-like triad and of reading alone.
+A distance evaluation over m columns reads 8 m bytes and takes 3 m operations (a difference, a
+product, a sum), and MDAV makes 0.75 n^2 / k of them. A machine allows at most the smaller of its
+arithmetic peak and of 3/8 operation per byte times its bandwidth (Williams, Waterman and Patterson
+2009). The bandwidth is that of data of the table's size, which may fit in a cache: the larger of a
+STREAM-like triad and of reading alone.
 """
 
 import os
@@ -20,23 +21,23 @@ from benchmarks.cases import Case, run_case
 __all__ = ["LARGE_MB", "bandwidth", "peaks", "place", "roofline"]
 
 LARGE_MB = 1200.0
-"""Data that no cache holds."""
+"""Amount of data that exceeds every cache."""
 
 _SECONDS = 0.3
-"""A loop is repeated until it takes so long; the best of three such counts."""
+"""Minimum duration of a measurement in seconds; the best of three is used."""
 
 CHAIN = 8
-"""Operations on a number before it is stored again."""
+"""Operations per number between load and store."""
 
 Floats = NDArray[np.float64]
 
 
 @numba.njit(parallel=True, cache=True, fastmath=True)
 def _triad(a: Floats, b: Floats, c: Floats, parts: int, rounds: int) -> None:
-    """``rounds`` times a = b + s c, each part of the arrays by the same thread every time (OUT: ``a``)."""
+    """Compute a = b + s c ``rounds`` times, with fixed parts per thread (OUT: ``a``)."""
     n = len(a)
     for part in numba.prange(parts):
-        # Loops over slices: the bounds of a part are of a type that keeps the compiler from using vectors.
+        # Loop over slices: the type of the bounds of a part prevents vectorization.
         own = slice(part * n // parts, (part + 1) * n // parts)
         x, y, z = a[own], b[own], c[own]
         for r in range(rounds):
@@ -47,7 +48,7 @@ def _triad(a: Floats, b: Floats, c: Floats, parts: int, rounds: int) -> None:
 
 @numba.njit(parallel=True, cache=True, fastmath=True)
 def _read(a: Floats, parts: int, rounds: int) -> float:
-    """``rounds`` times the sum of what is in ``a``."""
+    """Sum ``a`` ``rounds`` times."""
     n, total = len(a), 0.0
     for part in numba.prange(parts):
         x = a[part * n // parts : (part + 1) * n // parts]
@@ -62,7 +63,7 @@ def _read(a: Floats, parts: int, rounds: int) -> float:
 
 
 def _chains(a: Floats, parts: int, rounds: int) -> None:
-    """``rounds`` times a chain of :data:`CHAIN` products and sums for every number of ``a`` (OUT), which is small."""
+    """Apply :data:`CHAIN` multiply-adds to every number of the small array ``a`` (OUT)."""
     n = a.shape[1]
     for part in numba.prange(parts):
         own = a[part]
@@ -81,7 +82,7 @@ _unfused = numba.njit(parallel=True)(_chains)
 
 
 def _speed(work: Any, amount: float) -> float:
-    """``amount`` a round, times 1e-9, in a second: ``work`` is called with how many rounds to do."""
+    """Return ``amount`` per round in units of 1e9 per second; ``work`` takes the rounds to run."""
     work(1)
     rounds, best = 1, 0.0
     while True:
@@ -102,7 +103,7 @@ def _speed(work: Any, amount: float) -> float:
 
 
 def bandwidth(megabytes: float) -> Row:
-    """GB/s of a triad over arrays of so much data together (24 bytes a step), and of reading as much."""
+    """Return the bandwidth in GB/s of a triad (24 bytes per step) and of reading."""
     threads, n = numba.get_num_threads(), max(1024, int(megabytes * 1e6 / 24))
     a, b, c = np.zeros(n), np.ones(n), np.ones(n)
     triad = _speed(lambda rounds: _triad(a, b, c, threads, rounds), 24.0 * n)
@@ -115,9 +116,10 @@ def bandwidth(megabytes: float) -> Row:
 
 
 def peaks() -> Row:
-    """GFLOP/s of products and sums: fused into one instruction, and as two, which is how our kernels compute.
+    """Return GFLOP/s of multiply-adds, fused and as two instructions (as in the kernels).
 
-    Fusing rounds once instead of twice, and whether a compiler fuses is its own choice: labels would depend on it.
+    The kernels do not fuse: it rounds once instead of twice and depends on the compiler, so labels
+    would differ between machines.
     """
     threads = numba.get_num_threads()
     a = np.ones((threads, 1024))
@@ -127,7 +129,7 @@ def peaks() -> Row:
 
 
 def place(row: Row, peak: Row, near: Row) -> Row:
-    """Where a measurement of MDAV stands under the machine's roof: ``near`` is the bandwidth of data of its size.
+    """Place an MDAV measurement under the roofline; ``near`` is the bandwidth for its data size.
 
     Examples
     --------
@@ -155,7 +157,7 @@ def place(row: Row, peak: Row, near: Row) -> Row:
 
 
 def roofline(tables: list[tuple[int, int, int]], large_mb: float = LARGE_MB) -> Row:
-    """The machine's bounds on one core and on all, and MDAV on tables of (n, m, k) beside them."""
+    """Measure the limits of one core and of all cores, and MDAV on tables of (n, m, k)."""
     told: Row = {"machine": [], "mdav": []}
     for threads in dict.fromkeys((1, os.cpu_count() or 1)):
         peak = run_apart("benchmarks.roofline:peaks", {}, threads=threads)

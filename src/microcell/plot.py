@@ -150,7 +150,7 @@ def exploration(exploration: "Exploration", *, format: str = "svg") -> bytes:
 
 
 def dependence(sweep: "DependenceSweep", *, format: str = "svg") -> bytes:
-    """Draw the trade-offs that :func:`microcell.dependence_sweep` found.
+    """Draw the trade-offs that :func:`microcell.dependence_sweep` measured.
 
     The left panel shows D_Y against D_X, the right one their changes relative to weight 0.
     """

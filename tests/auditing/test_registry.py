@@ -130,7 +130,7 @@ def test_headlines_are_short(value, unit, text):
     audit = example()
     measured = {"l_diversity": measure("l_diversity", value, unit)}
     audit = type(audit)(**{**vars(audit), "measures": measured})
-    assert headlines(audit)["Risk"][0].amount == text
+    assert headlines(audit)["Risk"][0].value == text
 
 
 def test_headlines_without_measures():

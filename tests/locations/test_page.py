@@ -56,24 +56,29 @@ def colours_on_map(browser, step=7):
     """Count the pixels of each colour on the map."""
     return browser.run(
         "(() => { const map = document.getElementById('map');"
-        " const copy = Object.assign(document.createElement('canvas'), { width: map.width, height: map.height });"
-        " const pen = copy.getContext('2d', { willReadFrequently: true }); pen.drawImage(map, 0, 0);"
+        " const size = { width: map.width, height: map.height };"
+        " const copy = Object.assign(document.createElement('canvas'), size);"
+        " const pen = copy.getContext('2d', { willReadFrequently: true });"
+        " pen.drawImage(map, 0, 0);"
         " const data = pen.getImageData(0, 0, map.width, map.height).data; const found = {};"
         f" for (let i = 0; i < data.length; i += 4 * {step})"
-        " { const key = data.slice(i, i + 3).join(); found[key] = (found[key] ?? 0) + 1; } return found; })()"
+        " { const key = data.slice(i, i + 3).join(); found[key] = (found[key] ?? 0) + 1; }"
+        " return found; })()"
     )
 
 
 def press(browser, key):
     browser.run(
-        f"document.getElementById('map').dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))"
+        "document.getElementById('map').dispatchEvent("
+        f"new KeyboardEvent('keydown', {{key: '{key}'}}))"
     )
     time.sleep(0.2)
 
 
 def enter(browser, token):
     browser.run(
-        f"document.getElementById('token').value = '{token}'; document.querySelector('#enter button').click(); true"
+        f"document.getElementById('token').value = '{token}';"
+        " document.querySelector('#enter button').click(); true"
     )
 
 
@@ -155,7 +160,8 @@ def test_colours_change_with_the_measure(browser, service):
     seen, legends = [], []
     for measure in ("size", "radius", "density"):
         browser.run(
-            f"(() => {{ const chooser = document.getElementById('measure'); chooser.value = '{measure}';"
+            "(() => { const chooser = document.getElementById('measure');"
+            f" chooser.value = '{measure}';"
             " chooser.dispatchEvent(new Event('change')); })()"
         )
         time.sleep(0.3)
@@ -252,7 +258,8 @@ def test_what_if(browser, service):
     wait_for(browser, "!document.getElementById('inside').hidden")
     assert "Sign-ups\n300" in words(browser, "status")
     browser.run(
-        "document.getElementById('k-number').value = '30'; document.getElementById('ask-button').click(); true"
+        "document.getElementById('k-number').value = '30';"
+        " document.getElementById('ask-button').click(); true"
     )
     wait_for(
         browser,

@@ -327,7 +327,7 @@ def test_forwarded_addresses_are_used_only_from_trusted_proxies(anonymizer):
     assert codes(proxies=("192.0.2.9",)) == [200, 429]
 
 
-# -------------------------------------------------------------------------------- cells and the operator
+# ---------------------------------------------------------------------- cells and the operator
 
 
 def test_cells_are_geojson_without_members(http, anonymizer):

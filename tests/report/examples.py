@@ -178,10 +178,10 @@ def correlations(names, seed=3, change=0.1):
     return Correlations(tuple(names), before, np.clip(after, -1, 1))
 
 
-def full(*, secret=EXTREME, odd="age", **more):
+def full(*, secret=EXTREME, column="age", **more):
     """Return an audit with everything it can have; ``secret`` is an extreme original value."""
     base = pictured(**{"notes": (f"A note that contains {secret}.",), **more})
-    found = {
+    extra = {
         **{
             name: Measure(name, *fields, f"What {name} means.")
             for name, fields in {**WORST, **CHANGES}.items()
@@ -211,16 +211,19 @@ def full(*, secret=EXTREME, odd="age", **more):
     )
     return replace(
         base,
-        measures={**base.measures, **found},
+        measures={**base.measures, **extra},
         comparisons=(*base.comparisons, wide),
         quantiles=(
-            Quantiles(odd, shares, 20 + 70 * shares, 25 + 60 * shares),
+            Quantiles(column, shares, 20 + 70 * shares, 25 + 60 * shares),
             Quantiles("pay", shares, secret * shares**3, 0.8 * secret * shares**3),
             Quantiles("born", shares, days, days, unit="D"),
             Quantiles("wide", shares, 1.7e308 * (2 * shares - 1), np.zeros(101)),
             Quantiles("flat", shares, np.full(101, 5.0), np.full(101, 5.0)),
         ),
-        correlations=correlations([odd, "body-mass index", "born", "tsh", "pay"]),
+        correlations=correlations([column, "body-mass index", "born", "tsh", "pay"]),
         linkage_by_known=np.array([0.0034567, 0.0456789, 0.1234567, 0.1756789]),
-        homogeneous={"tsh": np.array([5, 5, 7]), f"remark{odd[3:]}": np.array([], dtype=np.int64)},
+        homogeneous={
+            "tsh": np.array([5, 5, 7]),
+            f"remark{column[3:]}": np.array([], dtype=np.int64),
+        },
     )

@@ -16,7 +16,7 @@ PAGES = {
         full(), "html", manifest=MANIFEST, title="A survey", require=LIMITS, audience="public"
     ),
     "long": lambda: render(
-        full(keys=(LONG, "age"), name=LONG, odd=LONG, notes=(LONG,)),
+        full(keys=(LONG, "age"), name=LONG, column=LONG, notes=(LONG,)),
         "html",
         manifest={
             **MANIFEST,

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from microcell.errors import OptionError
+from microcell.measures.registry import measures
 from microcell.model import Audit, Measure
 from microcell.report import FORMATS, render
 from tests.raising import raises
@@ -39,6 +40,17 @@ def golden_report(name):
 @pytest.mark.parametrize("name", GOLDEN_REPORTS)
 def test_golden_reports(name):
     assert golden_report(name) == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def test_the_order_of_measures_does_not_depend_on_imports():
+    program = (
+        "import microcell.measures.utility, microcell.measures.disclosure;"
+        "from microcell.measures.registry import measures; print(*measures())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == list(measures())
 
 
 def test_text_is_at_most_100_characters_wide():

@@ -129,7 +129,7 @@ def test_the_page_is_reproducible(page):
 )
 def test_markup_in_names_and_values_is_escaped(hostile):
     audit = full(
-        label=hostile[:17], name=hostile, keys=(hostile, "age"), notes=(hostile,), odd=hostile
+        label=hostile[:17], name=hostile, keys=(hostile, "age"), notes=(hostile,), column=hostile
     )
     manifest = {
         "method": {"used": hostile},
@@ -146,7 +146,7 @@ def test_markup_in_names_and_values_is_escaped(hostile):
     "label", ["$x^$", "$\\frac{$", "漢字", "\U0001f600", "", "a\nb", 'id="q" url(#z)']
 )
 def test_unusual_labels_are_drawn(label):
-    assert "<svg" in render(full(label=label, name=label or "x", odd=label), "html")
+    assert "<svg" in render(full(label=label, name=label or "x", column=label), "html")
 
 
 def test_dollar_signs_are_no_formulas():

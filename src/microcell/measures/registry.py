@@ -179,8 +179,17 @@ def measures() -> Mapping[str, Definition]:
     """Return all declared measures by name, in the order of reports."""
     for family in FAMILIES:
         import_module(f"microcell.measures.{family}")
-    order = list(SECTIONS)
-    ordered = sorted(_DECLARED.values(), key=lambda item: order.index(item.section))
+    # Other modules may have imported a family before, so the order of declaration is not fixed.
+    sections, families = list(SECTIONS), [f"microcell.measures.{name}" for name in FAMILIES]
+    ordered = sorted(
+        _DECLARED.values(),
+        key=lambda item: (
+            sections.index(item.section),
+            families.index(item.compute.__module__)
+            if item.compute.__module__ in families
+            else len(families),
+        ),
+    )
     return {item.name: item for item in ordered}
 
 

@@ -322,7 +322,7 @@ def tally(sizes: Integers) -> list[tuple[int, int]]:
 
 
 def homogeneous_classes(audit: Audit) -> tuple[Fact, ...]:
-    """Describe, per confidential column, the classes that have a single value. Values are not told.
+    """Describe, per confidential column, the classes with a single value, but not the value.
 
     Examples
     --------

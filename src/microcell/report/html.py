@@ -60,7 +60,7 @@ def compose(contents: Contents) -> str:
 
 
 def render_template(name: str, **values: Any) -> str:
-    """Fill in a template of this package; every name that it uses has to be given."""
+    """Fill in a template of this package; every name that it uses is required."""
     templates = Environment(
         loader=PackageLoader("microcell.report"),
         autoescape=True,

@@ -72,7 +72,7 @@ export class Globe {
     this.resize();
   }
 
-  // ------------------------------------------------------------------------------ what is shown
+  // ------------------------------------------------------------------------------ content
 
   show(features) {
     this.cells = features.map((feature) => {
@@ -103,21 +103,21 @@ export class Globe {
     this.paintNow();
   }
 
-  /** Fit all cells, or all but a few very wide ones: one stray device would shrink a city to a dot. */
-  wanted() {
+  /** Cells to fit: all, or all but a few very wide ones. One stray device would shrink a city to a dot. */
+  fitted() {
     if (this.everything) return this.cells;
     const radii = this.cells.map((cell) => cell.radius).sort((one, other) => one - other);
     const near = this.cells.filter((cell) => cell.radius <= 50 * radii[radii.length >> 1]);
     return near.length >= 0.9 * this.cells.length ? near : this.cells;
   }
 
-  /** Turns and zooms so that cells are in sight: all of them where that is asked for. */
+  /** Rotate and zoom so that the cells are visible; all of them if `everything` is true. */
   fit(everything = this.everything) {
     this.moved = false;
     this.everything = everything;
     const whole = 0.46 * Math.min(this.width, this.height);
     const sum = [0, 0, 0];
-    for (const { middle } of this.wanted()) middle.forEach((value, i) => { sum[i] += value; });
+    for (const { middle } of this.fitted()) middle.forEach((value, i) => { sum[i] += value; });
     const length = Math.hypot(...sum);
     this.scale = whole;
     if (length < 1e-6 * Math.max(1, this.cells.length)) {
@@ -127,19 +127,19 @@ export class Globe {
     this.latitude = Math.atan2(sum[2], Math.hypot(sum[0], sum[1])) / RADIANS;
     this.longitude = Math.atan2(sum[1], sum[0]) / RADIANS;
     for (let round = 0; round < 3; round += 1) {
-      const found = this.extent();
-      if (!found) break;
-      this.scale = clamp(0.94 * Math.min(this.width / found.wide, this.height / found.high), whole, MAX_SCALE);
-      this.turn(((found.left + found.right) / 2) * this.scale, ((found.top + found.bottom) / 2) * this.scale);
+      const box = this.extent();
+      if (!box) break;
+      this.scale = clamp(0.94 * Math.min(this.width / box.wide, this.height / box.high), whole, MAX_SCALE);
+      this.turn(((box.left + box.right) / 2) * this.scale, ((box.top + box.bottom) / 2) * this.scale);
     }
     return this.draw();
   }
 
-  /** How far the cells reach, in radii of the Earth; nothing where they reach beyond the horizon. */
+  /** Extent of the cells in Earth radii; null if they reach beyond the horizon. */
   extent() {
     const axes = this.axes();
     const box = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
-    for (const { rings } of this.wanted()) {
+    for (const { rings } of this.fitted()) {
       for (const { points } of rings) {
         for (let i = 0; i < points.length; i += 3) {
           const [x, y, z] = this.seen(points, i, axes);
@@ -411,7 +411,7 @@ export class Globe {
     this.write(kilometres < 1 ? `${Math.round(kilometres * 1000)} m` : `${kilometres.toLocaleString("en")} km`, 16, height - 16, "left", colour);
   }
 
-  // ------------------------------------------------------------------------------ acting
+  // ------------------------------------------------------------------------------ interaction
 
   find(px, py) {
     const place = this.under(px, py);
