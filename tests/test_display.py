@@ -144,3 +144,14 @@ def test_every_public_class_has_a_safe_display(record):
     """The generated ``repr`` of a dataclass prints all that it holds."""
     generated = hasattr(record.__repr__, "__wrapped__")
     assert not generated or record.__name__ in PLAIN
+
+
+def test_a_plan_lists_its_alternatives_and_has_a_card():
+    plan = mc.increments.plan(10_000, collection=3600, whole=600, strategy="separate")
+    assert list(plan.to_frame()["nu"]) == [schedule.nu for schedule in plan.alternatives]
+    assert "plan.to_frame()" in plan._repr_html_()
+
+
+def test_the_card_of_a_schema_lists_columns_by_role():
+    card = mc.Schema(identifiers=["name"], quasi=["age"], confidential=["pay"])._repr_html_()
+    assert all(f">{column}</td>" in card for column in ("name", "age", "pay"))

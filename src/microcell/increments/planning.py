@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from microcell import methods, progress
-from microcell._display import count, short_repr
+from microcell._display import count, html_card, short_repr
 from microcell.errors import OptionError
 from microcell.increments.arrivals import Arrivals, as_arrivals
 from microcell.increments.schedules import (
@@ -26,6 +26,7 @@ from microcell.increments.timing import TimeCurve, calibrate, fit_curve, power_c
 from microcell.increments.trials import measure_increments
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.model import Encoded, Floats, Integers, Schema
+from microcell.model._frames import make_frame
 from microcell.release import prepare
 
 __all__ = [
@@ -76,6 +77,26 @@ class Plan:
 
     def __str__(self) -> str:
         return self.advice
+
+    def _repr_html_(self) -> str:
+        return html_card(
+            self.advice,
+            {
+                "Records": f"{self.records:,}",
+                "Strategy": self.strategy,
+                "Start when received": format_share(self.chosen.received),
+                "Finished after the collection": format_duration(self.chosen.after),
+            },
+            next_steps={
+                "plan.to_frame()": "the alternative schedules",
+                "mc.plot.plan(plan)": "a figure of the schedule",
+            },
+        )
+
+    def to_frame(self) -> Any:
+        """Return the alternative schedules as a data frame, a row per schedule."""
+        rows = [schedule.as_dict() for schedule in self.alternatives]
+        return make_frame({name: [row[name] for row in rows] for name in rows[0]})
 
     @property
     def gain(self) -> float:

@@ -1,6 +1,7 @@
 """The declaration of a column in a schema: its kind, representative, weight and order."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from math import isfinite
 
@@ -69,7 +70,7 @@ class Column:
         self._check_order()
         self._check_location()
 
-    @property
+    @cached_property
     def parts(self) -> tuple[str, ...]:
         """Names of the table's columns that make up this one: two for a location."""
         if self.latitude is not None and self.longitude is not None:

@@ -1,11 +1,12 @@
 """The schema: the role of each column."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any, Literal
 
-from microcell._display import record_repr
+from microcell._display import html_card, record_repr
 from microcell.errors import SchemaError
 from microcell.kinds import KINDS, Column
 
@@ -79,22 +80,28 @@ class Schema:
             )
         self._check_overlap()
 
-    def roles(self) -> Iterator[tuple[str, str]]:
-        """Yield (column of the table, role), role by role."""
-        for name in self.identifiers:
-            yield name, "identifiers"
-        for column in self.quasi:
-            for part in column.parts:
-                yield part, "quasi"
-        for column in self.confidential:
-            yield column.name, "confidential"
-        for role in ("strata", "keep", "drop"):
-            for name in getattr(self, role):
-                yield name, role
-        if self.weight is not None:
-            yield self.weight, "weight"
+    def _repr_html_(self) -> str:
+        columns: dict[str, list[str]] = {}
+        for name, role in self.roles():
+            columns.setdefault(role, []).append(name)
+        return html_card(
+            "Schema",
+            {role: ", ".join(names) for role, names in columns.items()},
+            next_steps={"mc.anonymize(table, schema, k=5)": "a k-anonymous release"},
+        )
 
-    @property
+    def roles(self) -> list[tuple[str, str]]:
+        """Return (column of the table, role) pairs, role by role."""
+        pairs = [(name, "identifiers") for name in self.identifiers]
+        pairs += [(part, "quasi") for column in self.quasi for part in column.parts]
+        pairs += [(column.name, "confidential") for column in self.confidential]
+        for role in ("strata", "keep", "drop"):
+            pairs += [(name, role) for name in getattr(self, role)]
+        if self.weight is not None:
+            pairs.append((self.weight, "weight"))
+        return pairs
+
+    @cached_property
     def keys(self) -> tuple[str, ...]:
         """Published columns that an outsider can match on: quasi-identifiers and strata."""
         parts = chain.from_iterable(column.parts for column in self.quasi)

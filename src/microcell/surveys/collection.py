@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from microcell import auditing, progress, tables
-from microcell._display import short_repr
+from microcell._display import html_card, short_repr
 from microcell.cells import Cells
 from microcell.errors import (
     DataError,
@@ -86,6 +86,17 @@ class Collection:
             f"{records.released:,} of {records.read:,} answers",
             k=self.manifest.k,
             cells=self.manifest.cells.count,
+        )
+
+    def _repr_html_(self) -> str:
+        records = self.manifest.records
+        return html_card(
+            f"{self.manifest.k}-anonymous release of a survey",
+            {
+                "Answers": f"{records.released:,} published of {records.read:,}",
+                "Cells": f"{self.manifest.cells.count:,}",
+            },
+            next_steps={'collection.publish("release.csv")': "write the release and its manifest"},
         )
 
     def publish(

@@ -11,7 +11,7 @@ import numpy as np
 
 from microcell import __version__, encoding, methods, progress, tables
 from microcell._atomic import Staging, check_target
-from microcell._display import count, short_repr
+from microcell._display import count, html_card, short_repr
 from microcell._validation import MIN_PROBABILITY, check_failure
 from microcell.cells import Cells, load_cells
 from microcell.errors import (
@@ -84,6 +84,21 @@ class SurveyDesign:
             count(len(self.labels), "candidate"),
             k=self.manifest.k,
             worst_failure=f"{self.failures.worst:.3g}",
+        )
+
+    def _repr_html_(self) -> str:
+        k = self.manifest.k
+        return html_card(
+            f"Either nobody or at least {k} take part in each cell, except with probability "
+            f"{self.failures.worst:.3g}",
+            {
+                "Candidates": f"{len(self.labels):,}",
+                "Cells": f"{len(self.cells):,} ({self.cells.kind})",
+            },
+            next_steps={
+                'design.publish("cells.json")': "write the cells for the respondents",
+                "mc.surveys.check(design.cells)": "what respondents can verify",
+            },
         )
 
     @staticmethod
