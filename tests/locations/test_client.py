@@ -180,3 +180,25 @@ def test_tokens_with_unusual_characters():
     for token in ("a\r\nb", "ü" * 3, "\x00"):
         with pytest.raises((UnknownDeviceError, ServiceError)):
             client.look_up("a", token)
+
+
+@pytest.mark.parametrize(
+    "status, body", [(404, {}), (401, {}), (200, {}), (200, {"status": "bad"})]
+)
+def test_another_service_is_not_healthy(status, body):
+    transport = httpx.MockTransport(lambda _: httpx.Response(status, json=body))
+    assert Client("http://localhost", transport=transport).healthy() is False
+
+
+def test_an_incomplete_response_is_a_service_error():
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json={}))
+    client = Client("http://localhost", operator="secret", transport=transport)
+    for call in (client.status, lambda: client.what_if(3), lambda: client.sign_up(1.0, 2.0)):
+        with raises(ServiceError, "service.unavailable"):
+            call()
+
+
+def test_a_missing_page_is_not_an_unknown_device():
+    transport = httpx.MockTransport(lambda _: httpx.Response(404, json={}))
+    with raises(ServiceError, "service.bad_request"):
+        Client("http://localhost", transport=transport).cells()

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from time import sleep
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -22,6 +23,8 @@ __all__ = ["Client"]
 
 MAX_WAIT = 60.0
 """Longest Retry-After, in seconds, that the client waits for."""
+
+Built = TypeVar("Built")
 
 _PSEUDONYM = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -41,6 +44,8 @@ class Client:
         Seconds to wait for a response.
     retries
         How often to repeat a request that was rate-limited, after the time the service asks for.
+    transport, pause
+        Transport of httpx and function that sleeps, for tests.
 
     Examples
     --------
@@ -92,7 +97,7 @@ class Client:
         Its location is None while the device has to wait.
         """
         body = self._request("POST", "/devices", json=_place_json(latitude, longitude))
-        return Account(body["pseudonym"], body["token"], _location(body))
+        return _build(lambda: Account(body["pseudonym"], body["token"], _location(body)))
 
     def look_up(self, pseudonym: str, token: str) -> Place | None:
         """Return the location to use, or None while the device has to wait."""
@@ -115,12 +120,14 @@ class Client:
         """Return True if the service responds."""
         try:
             return bool(self._request("GET", "/health").get("status") == "ok")
-        except ServiceError:
+        except MicrocellError:  # another service may answer with any status
             return False
 
     def status(self) -> Status:
         """Return the operator's view of the service."""
-        return Status(**self._request("GET", "/status", token=self._operator_token()))
+        body = self._request("GET", "/status", token=self._operator_token())
+        # A newer service may send further fields.
+        return _build(lambda: Status(**{item.name: body[item.name] for item in fields(Status)}))
 
     def rebuild(self) -> None:
         """Start rebuilding all cells in the background."""
@@ -129,14 +136,16 @@ class Client:
     def what_if(self, k: int) -> WhatIf:
         """Return the distances between devices and their locations under another k."""
         body = self._request("GET", "/what-if", token=self._operator_token(), params={"k": k})
-        return WhatIf(
-            k=body["k"],
-            cells=body["cells"],
-            mean=body["mean"],
-            root_mean_square=body["root_mean_square"],
-            quantiles=tuple((float(share), float(value)) for share, value in body["quantiles"]),
-            edges=tuple(body["edges"]),
-            counts=tuple(body["counts"]),
+        return _build(
+            lambda: WhatIf(
+                k=body["k"],
+                cells=body["cells"],
+                mean=body["mean"],
+                root_mean_square=body["root_mean_square"],
+                quantiles=tuple((float(share), float(value)) for share, value in body["quantiles"]),
+                edges=tuple(body["edges"]),
+                counts=tuple(body["counts"]),
+            )
         )
 
     def _operator_token(self) -> str:
@@ -195,8 +204,21 @@ def _place_json(latitude: float, longitude: float) -> dict[str, float]:
 
 
 def _location(body: Mapping[str, Any]) -> Place | None:
-    location = body["location"]
-    return None if location == "waiting" else Place(location["latitude"], location["longitude"])
+    location = _build(lambda: body["location"])
+    if location == "waiting":
+        return None
+    return _build(lambda: Place(location["latitude"], location["longitude"]))
+
+
+def _build(make: Callable[[], Built]) -> Built:
+    """Build a record from a response; raise ServiceError if the response lacks something."""
+    try:
+        return make()
+    except (KeyError, TypeError, ValueError):
+        raise ServiceError(
+            "The response is incomplete. Is this the URL of a location anonymizer?",
+            code="service.unavailable",
+        ) from None
 
 
 def _retry_after(response: httpx.Response) -> float | None:
@@ -225,6 +247,12 @@ def _read(response: httpx.Response) -> dict[str, Any]:
                 code="service.unavailable",
             )
         return body
+    if status == 404 and "/devices" not in response.request.url.path:
+        raise ServiceError(
+            "The service has no such page. Is this the URL of a location anonymizer?",
+            code="service.bad_request",
+            status=status,
+        )
     kind, code, message = _ERRORS.get(
         status,
         (ServiceError, "service.unavailable", f"The service responded with status {status}."),

@@ -151,6 +151,10 @@ def measure(
     """
 
     def declare(function: Function) -> Function:
+        if name in _DECLARED and _DECLARED[name].compute.__module__ != function.__module__:
+            raise ValueError(f"The measure {name!r} is declared twice.")
+        if section not in SECTIONS:
+            raise ValueError(f"The measure {name!r} has the unknown section {section!r}.")
         _DECLARED[name] = Definition(
             name=name,
             label=label,

@@ -108,11 +108,17 @@ _PROBLEMS: Mapping[str, _Problem] = {
 
 
 def _problems(audit: Audit) -> Iterator[str]:
-    for name, problem in _PROBLEMS.items():
-        count = int(audit[name]) if name in audit.measures else 0
-        if count:
-            predicate = problem.singular if count == 1 else problem.plural
-            yield f"{counted(count, problem.noun)} {predicate}"
+    names = dict.fromkeys([*_PROBLEMS, *audit.measures])
+    for name in (name for name in names if name in audit.measures):
+        item = audit.measures[name]
+        if not item.must_be_zero or not item.value:
+            continue
+        problem = _PROBLEMS.get(name)
+        if problem is None:
+            yield f"{name} is {item.value:g} and must be 0"
+        else:
+            predicate = problem.singular if item.value == 1 else problem.plural
+            yield f"{counted(int(item.value), problem.noun)} {predicate}"
     n_unique = int((audit.class_sizes == 1).sum())
     if n_unique:
         combination = "combination" if len(audit.keys) != 1 else "value"
