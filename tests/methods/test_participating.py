@@ -406,8 +406,11 @@ def test_wrong_participation_is_named_by_row():
 
 def test_other_refusals():
     X, q = survey(30, 2)
-    for failure in (0, 1, 1e-301, np.nan, "a", None, True):
-        with raises(OptionError, "option.out_of_range", option="failure"):
+    for failure, code in (
+        *((value, "option.out_of_range") for value in (0, 1, 1e-301, np.nan)),
+        *((value, "option.wrong_type") for value in ("a", None, True)),
+    ):
+        with raises(OptionError, code, option="failure"):
             participating_cells(X, 3, q, failure)
     for k in (1, 2.5, True):
         with raises(OptionError, "option.invalid"):
