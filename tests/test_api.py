@@ -344,7 +344,7 @@ def test_missing_confidential_values_are_left_alone():
     assert release.table["c"].to_list() == frame["c"].to_list()
 
 
-# ---------------------------------------------------------------------------------------------- bad input
+# ------------------------------------------------------------------------------------ invalid input
 
 
 def test_all_rows_equal():
@@ -850,7 +850,7 @@ KINDS = {True: "power", "power": "power", "balls": "balls", "lookup": "lookup"}
 
 
 def distinct_people(n=120, seed=0):
-    """People no two of whom are alike: cells are then the same whether they are a function or not."""
+    """People without duplicates, so that cells are the same with and without a cell function."""
     rng = np.random.default_rng(seed)
     return {**people(n, seed), "age": rng.uniform(18, 90, n), "bmi": rng.normal(25, 4, n)}
 

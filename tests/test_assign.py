@@ -1,4 +1,4 @@
-"""Further records to the cells of a release: the same cells again, what is strange, what is refused, what comes out."""
+"""Assigning further records to the cells of a release: results, unknown values, errors."""
 
 import datetime
 import json
@@ -43,7 +43,7 @@ def published(table, names=KEYS):
     return pl.DataFrame({name: list(table[name]) for name in names})
 
 
-# ---------------------------------------------------------------------------------------------- the same records again
+# ------------------------------------------------------------------------------------ known records
 
 
 @pytest.mark.parametrize("method", ["mdav", "vmdav", "bisect", "pcl", "auto"])
@@ -100,7 +100,7 @@ def test_a_newcomer_gets_what_the_nearest_cell_publishes(release):
         }
 
 
-# ---------------------------------------------------------------------------------------------- the table
+# ---------------------------------------------------------------------------------------- the table
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_smallest_counts_the_cells_that_have_records(release):
     assert mc.assign(release.cells, one).smallest == 1
 
 
-# ---------------------------------------------------------------------------------------------- strange and missing
+# ----------------------------------------------------------------------- unknown and missing values
 
 
 def test_values_that_the_cells_do_not_know_are_counted(release):
@@ -200,7 +200,7 @@ def test_missing_values_are_refused_or_placed_at_the_mean(release):
     np.testing.assert_array_equal(done.labels[4:], release.partition.labels[4:])
 
 
-# ---------------------------------------------------------------------------------------------- refusals
+# ------------------------------------------------------------------------------------ invalid input
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def classic(data_folder, name):
     return table, mc.Schema(quasi=names[:6], confidential=names[6:])
 
 
-# ------------------------------------------------------------------------------------------------ extended points
+# ---------------------------------------------------------------------------------- extended points
 
 
 @given(
@@ -84,7 +84,7 @@ def test_weighted_sum_holds_for_sampling_weights_and_mixed_scales():
     assert result == pytest.approx(both, rel=1e-11)  # SST is rounded to 12 digits
 
 
-# ------------------------------------------------------------------------------------------------ the release
+# -------------------------------------------------------------------------------------- the release
 
 
 @pytest.mark.parametrize("method", [*mc.methods.METHODS, "auto"])
@@ -229,7 +229,7 @@ def test_confidential_column_with_too_many_categories_is_rejected():
         )
 
 
-# ------------------------------------------------------------------------------------------------ the sweep
+# ---------------------------------------------------------------------------------------- the sweep
 
 
 def test_sweep_matches_plain_computation():
@@ -349,7 +349,7 @@ def test_figure_is_the_same_for_the_same_sweep():
         mc.plot.dependence(sweep, format="gif")
 
 
-# ------------------------------------------------------------------------------------------------ blocks
+# ------------------------------------------------------------------------------------------- blocks
 
 
 def blocked(blocks=1, **given):
@@ -447,7 +447,7 @@ def test_rows_of_another_weight_are_in_another_order():
     assert len({tuple(order.tolist()) for order in orders}) == 3
 
 
-# ------------------------------------------------------------------------------------------------ the papers' findings
+# --------------------------------------------------------------------------- findings of the papers
 
 
 @pytest.mark.parametrize("correlation", [0.5, 0.9])

@@ -1,4 +1,4 @@
-"""The docs are true: what exists is in them, what they show runs, and what is made from code or results is current."""
+"""The docs are complete, their examples run, and generated pages are current."""
 
 import csv
 import doctest
@@ -45,10 +45,10 @@ COMMANDS_RUN_ELSEWHERE = {
     "scaling.md": "tests/dask",
     "locations.md": "tests/cli/test_locations.py",
 }
-"""Pages whose commands need clusters, servers or tables of their own, and the tests that have them."""
+"""Pages whose commands need clusters, servers or special tables, and the tests that cover them."""
 
 APART = {"surveys.md"}
-"""Pages whose commands do the same as their Python snippets once more, on files of the same names."""
+"""Pages whose commands repeat their Python snippets on files of the same names."""
 
 
 LEAVES = {
@@ -63,7 +63,7 @@ LEAVES = {
 """Files that a page says are there when it has been followed."""
 
 
-# ------------------------------------------------------------------------------------------- what they show runs
+# ------------------------------------------------------------------------------------- examples run
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def run_command(line):
 
 
 def run_blocks(blocks, name):
-    """Run the blocks in order; text right after a command is what it shows, "..." for what is left out."""
+    """Run the blocks in order; text after a command is its output, with "..." for omissions."""
     scope, output = {}, None
     for block in blocks:
         if block.language == "text" and output is not None:
@@ -157,7 +157,7 @@ def test_the_toml_of_the_guide_is_valid(tmp_path):
     assert mc.load_run(tmp_path / "run.toml").options == {"gamma": 0.2}
 
 
-# ------------------------------------------------------------------------------------------ what exists is in them
+# ------------------------------------------------------------------------------------- completeness
 
 
 def commands_below(node, name="microcell"):
@@ -265,7 +265,7 @@ def test_every_key_of_schema_files_is_documented():
         assert f"| `{key}` |" in FILES, key
 
 
-# ------------------------------------------------------------------------------- what is made from code is current
+# ---------------------------------------------------------------------- generated pages are current
 
 
 @pytest.fixture
@@ -345,7 +345,7 @@ def test_measured_losses_are_those_of_the_results(makers):
     assert compared == len(names) * len(results)
 
 
-# ------------------------------------------------------------------------------------------------------- the site
+# --------------------------------------------------------------------------------------------- site
 
 
 def slug(heading):

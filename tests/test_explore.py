@@ -30,7 +30,7 @@ def audited(source, schema, **options):
     return release, values(mc.audit(source, release.table, schema).measures)
 
 
-# ---------------------------------------------------------------------------------------------- points
+# ------------------------------------------------------------------------------------------- points
 
 
 @pytest.mark.parametrize("method", ["auto", "mdav", "vmdav", "bisect"])
@@ -141,7 +141,7 @@ def test_degenerate_tables():
         )
 
 
-# ---------------------------------------------------------------------------------------------- wrong use
+# -------------------------------------------------------------------------------------- invalid use
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_table_that_is_not_k_anonymous_is_rejected(monkeypatch):
         mc.explore({"x": np.arange(12.0)}, mc.Schema(quasi=["x"]), k=3)
 
 
-# ---------------------------------------------------------------------------------------------- the one to take
+# ----------------------------------------------------------------------------------- recommendation
 
 
 def point(k, method="mdav", **measures):
@@ -277,8 +277,8 @@ def test_closest_point_is_reported_with_its_failed_limits():
     best, reason = advise(points, {"risk": 0.15, "loss": 0.18})
     assert best is None
     assert reason == (
-        "No point of the map meets all limits. mdav with k = 5 comes closest: risk is 0.2, required at most 0.15 "
-        "(off by 0.05); loss is 0.2, required at most 0.18 (off by 0.02)."
+        "No point of the map meets all limits. mdav with k = 5 comes closest: risk is 0.2, "
+        "required at most 0.15 (off by 0.05); loss is 0.2, required at most 0.18 (off by 0.02)."
     )
     best, reason = advise([point(3, risk=1, loss=1, gain=2)], {"gain": 5})
     assert best is None
@@ -386,7 +386,7 @@ def test_axes_can_be_other_measures():
     assert few.recommended.k == 20
 
 
-# ---------------------------------------------------------------------------------------------- the figure
+# ------------------------------------------------------------------------------------------- figure
 
 
 def exploration(points, limits=None):

@@ -54,7 +54,7 @@ def small_tables(values):
     )
 
 
-# ---------------------------------------------------------------------------------------------- what fit finds
+# -------------------------------------------------------------------------------- fitted attributes
 
 
 def test_worked_example():
@@ -154,7 +154,7 @@ def test_very_small_and_very_large_numbers(scale):
     assert min(class_sizes(out).values()) >= 3
 
 
-# ---------------------------------------------------------------------------------------------- rows seen in fit
+# --------------------------------------------------------------------------------------- known rows
 
 
 @settings(max_examples=60, deadline=None)
@@ -236,7 +236,7 @@ def test_fitted_rows_are_recognised_after_the_caller_changed_theirs():
     np.testing.assert_array_equal(fitted.transform(before), fitted.cluster_centers_[fitted.labels_])
 
 
-# ---------------------------------------------------------------------------------------------- new rows
+# ----------------------------------------------------------------------------------------- new rows
 
 
 @pytest.mark.parametrize("standardize", [True, False])
@@ -269,7 +269,7 @@ def test_new_and_seen_rows_together():
     assert min(class_sizes(out).values()) >= 5
 
 
-# ---------------------------------------------------------------------------------------------- types and frames
+# --------------------------------------------------------------------------------- types and frames
 
 
 def test_float32_stays_float32_and_keeps_k():
@@ -347,7 +347,7 @@ def test_pickled_and_cloned():
     assert not hasattr(fresh, "labels_")
 
 
-# ---------------------------------------------------------------------------------------------- refusals
+# ------------------------------------------------------------------------------------ invalid input
 
 
 @pytest.mark.parametrize(

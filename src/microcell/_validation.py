@@ -1,4 +1,4 @@
-"""Checks of numeric input that several packages share: k, probabilities, points, weights, arrays."""
+"""Shared checks of numeric input: k, probabilities, points, weights, arrays."""
 
 from contextlib import suppress
 from dataclasses import dataclass

@@ -199,7 +199,7 @@ def test_anonymity_and_disclosure_are_those_of_plain_loops(pair):
         assert sorted(found.homogeneous[name].tolist()) == sorted(alike)
 
 
-# ---------------------------------------------------------------------------- what changes nothing
+# -------------------------------------------------------------------------------------- invariances
 
 
 @settings(max_examples=50, deadline=None)
@@ -272,7 +272,7 @@ def test_the_labels_of_an_index(pair, data):
     assert_same(mc.audit(*frames, SCHEMA), mc.audit(pair.before, pair.after, SCHEMA))
 
 
-# ------------------------------------------------------------------------------- what always holds
+# ------------------------------------------------------------------------------------------- bounds
 
 
 @settings(max_examples=100, deadline=None)

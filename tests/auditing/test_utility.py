@@ -268,7 +268,7 @@ def test_what_two_columns_share_may_hardly_vary():
     assert found.before[0, 1] == pytest.approx(correlation(a, b, [1] * 5), rel=1e-9)
 
 
-# ------------------------------------------------------------------------------------------- edges
+# --------------------------------------------------------------------------------------- edge cases
 
 
 def test_constant_columns_are_left_out():
@@ -392,7 +392,7 @@ def test_fewer_published_rows_are_compared_with_their_own():
     assert set(found.values()) == {0.0}
 
 
-# ------------------------------------------------------------------------------------- for the eye
+# ----------------------------------------------------------------------------------------- displays
 
 
 def read(original, released, schema):

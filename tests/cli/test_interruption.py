@@ -26,7 +26,7 @@ BASE = (
 
 @pytest.fixture
 def long_run(tmp_path, monkeypatch):
-    """Arguments of a run that takes far longer than the test waits, in a folder with older outputs."""
+    """Arguments of a run far longer than the test waits, in a folder with older outputs."""
     monkeypatch.chdir(tmp_path)
     points = np.random.default_rng(0).normal(size=(20_000, 6)).round(4)
     rows = [",".join(map(str, row)) for row in points.tolist()]

@@ -170,7 +170,7 @@ def test_points_must_be_finite(name, value):
 
 
 def test_no_worse_than_one_cell_and_no_better_than_the_best(name):
-    """On tiny inputs the least SSE is known; a method cannot beat it, and stays under that of a single cell."""
+    """The SSE is at least the optimum, known on tiny inputs, and at most that of a single cell."""
     for seed in range(6):
         points = gaussian(name, 9, 2, seed)
         sse = oracles.sse(points, mc.partition(points, 2, method=name).labels)

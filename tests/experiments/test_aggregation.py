@@ -1,4 +1,4 @@
-"""Small and large cells by the constrained Lloyd algorithm, Census, and the classic sets, in the short profile."""
+"""Constrained Lloyd with small and large cells, Census and the classic sets (quick profile)."""
 
 import csv
 import json

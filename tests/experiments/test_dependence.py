@@ -1,4 +1,4 @@
-"""The paper on preserving dependence, in the quick profile: its claims hold, and each of its items is there."""
+"""The paper on preserving dependence (quick profile): claims hold and every item is present."""
 
 import csv
 import re

@@ -1,4 +1,4 @@
-"""The paper on increments, in the quick profile: its claims on distortion and planning hold; times are not judged."""
+"""The paper on increments (quick profile): claims on distortion and planning; no timings."""
 
 import csv
 import re

@@ -1,4 +1,4 @@
-"""The results page is what the generator makes of the committed results, and every number asked for is on it."""
+"""The results page matches the committed results and has every required number."""
 
 import csv
 import json
@@ -114,7 +114,7 @@ def test_links_and_pictures_lead_somewhere():
             assert (page.DOCS / place).is_file()
 
 
-# ------------------------------------------------------------------------------------------- the generator by itself
+# ------------------------------------------------------------------------------------ the generator
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def failure(n, chance, k):
 
 @pytest.mark.parametrize("case", probabilistic.TABLE_III, ids=str)
 def test_the_printed_table_of_sizes_is_right(case):
-    """The numbers typed in from the paper, against fractions: neither the package nor its kernels have a part in it."""
+    """Check the numbers transcribed from the paper with fractions, independently of the package."""
     k, chance, accepted = case
     size, *printed = probabilistic.TABLE_III[case]
     n = int(size)

@@ -32,7 +32,7 @@ def digits(value):
 
 
 def random_table(seed):
-    """Return a small table of integers with ties, duplicates and constant columns; sums are exact."""
+    """Small table of integers with ties, duplicates and constant columns; sums are exact."""
     rng = np.random.default_rng(seed)
     n, m, values = rng.integers(2, 70), rng.integers(1, 5), rng.integers(1, 8)
     X = rng.integers(0, values + 1, size=(n, m)).astype(float)

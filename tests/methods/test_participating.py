@@ -135,7 +135,7 @@ def test_labels_are_those_of_the_plain_version(seed, n, m, k, tenths):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_candidates_that_fit_no_cell_merge_cells(seed):
-    """Cells of three meet the limit as hardly anybody comes; a fourth member breaks it, until there are many."""
+    """With rare participation, sizes 3 and very large ones meet the limit; size 4 does not."""
     rng = np.random.default_rng(seed)
     X, q = (
         rng.integers(0, 9, (100 + seed, 2)).astype(float),
@@ -264,7 +264,7 @@ def test_common_participation_is_a_method_with_a_larger_k():
 
 
 def test_cells_exactly_at_the_limit():
-    """The limit is what some size attains: neither rounding nor the order of a sum may make it fail."""
+    """A limit that some size attains exactly must not fail by rounding or the order of a sum."""
     X = survey(300, 2)[0]
     for rng in (0.3, 0.55, 0.7):
         for size in (11, 14, 23):
@@ -285,7 +285,7 @@ def test_all_taking_part_is_plain_k_anonymity():
 
 
 def test_small_cells_that_larger_ones_would_break():
-    """Ten hardly fail, as hardly anybody comes; eleven would. Twenty candidates make two cells, 25 none."""
+    """With rare participation size 10 is valid and 11 is not: 20 make two cells, 25 none."""
     X = np.arange(25.0)[:, None]
     labels = participating_cells(X[:20], 10, 0.01, 0.1)
     assert (np.bincount(labels) == 10).all()

@@ -60,7 +60,7 @@ def all_assignments(n, sizes):
             yield labels
 
 
-# ---------------------------------------------------------------------------------------------- theorems
+# ----------------------------------------------------------------------------------------- theorems
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -158,7 +158,7 @@ def test_history_never_rises(kw):
     )
 
 
-# ---------------------------------------------------------------------------------------------- adjustments
+# -------------------------------------------------------------------------------------- adjustments
 
 
 def test_newton_and_exact_agree_where_cells_are_large():
@@ -194,7 +194,7 @@ def test_newton_feeds_cells_that_no_point_would_choose():
 
 @pytest.mark.parametrize(("kind", "gain"), [("uniform", 0.27), ("gaussian", 0.15)])
 def test_noisy_reaches_the_published_gains_for_small_cells(kind, gain):
-    """On a sample like the paper's: gains over MDAV depend on the points, and on some the best there is gains less."""
+    """Use a sample like the paper's: on some points even the optimum gains less over MDAV."""
     rng = np.random.default_rng(2)
     X = rng.uniform(size=(250, 2)) if kind == "uniform" else rng.normal(size=(250, 2))
     gains = []
@@ -204,7 +204,7 @@ def test_noisy_reaches_the_published_gains_for_small_cells(kind, gain):
     assert np.median(gains) >= gain
 
 
-# ---------------------------------------------------------------------------------------------- published values
+# --------------------------------------------------------------------------------- published values
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def adult_columns():
     return [names.index(name) for name in ("age", "education_num", "hours_per_week")]
 
 
-# ---------------------------------------------------------------------------------------------- what can be asked for
+# ------------------------------------------------------------------------------------------ options
 
 
 @pytest.mark.parametrize("start", ["mdav", "vmdav", "auto", "bisect", "random"])
@@ -352,7 +352,7 @@ def test_power_cells_of_a_partition_that_is_already_one():
     assert (mc.methods.power_cells(X, once.labels).labels == once.labels).all()
 
 
-# ---------------------------------------------------------------------------------------------- bad and odd input
+# ------------------------------------------------------------------------ invalid and unusual input
 
 
 def test_all_points_equal():
@@ -439,7 +439,7 @@ def test_probabilities_become_the_nearest_sizes():
     assert as_targets(11, 3, None, None).tolist() == [4, 4, 3]
 
 
-# ---------------------------------------------------------------------------------------------- what cells give away
+# --------------------------------------------------------------------------------- privacy of cells
 
 
 def borders(cells):

@@ -100,7 +100,7 @@ def grouping_of(X, labels, k, weights=None, around=10):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("heat", [0.0, 0.1, 5.0])
 def test_annealing_keeps_its_sums_consistent(heat, weighted):
-    """Who is where, sizes and sums kept on the way equal those made anew; without heat the SSE never rises."""
+    """Incremental labels, sizes and sums equal recomputed ones; without heat SSE never rises."""
     rng = np.random.default_rng(0)
     X, k = rng.normal(size=(60, 3)), 4
     weights = rng.uniform(1, 3, 60) if weighted else np.ones(60)

@@ -1,4 +1,4 @@
-"""PCL from initial centroids and costs: earlier cells are found again; invalid costs are rejected."""
+"""PCL from initial centroids and costs reproduces earlier cells and rejects invalid costs."""
 
 import numpy as np
 import pytest
