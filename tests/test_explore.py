@@ -215,7 +215,7 @@ def advise(points, limits=None, axes=("risk", "loss")):
     return sweeps._recommend(points, frontier, limits or {}, axes)
 
 
-def test_frontier_is_what_no_other_point_beats():
+def test_frontier_has_the_points_that_no_other_beats():
     points = [
         point(3, risk=0.3, loss=0.1),
         point(5, risk=0.2, loss=0.2),
@@ -239,7 +239,7 @@ def test_knee_is_closest_to_the_best_corner_on_scaled_axes():
     assert "scaled" in reason
 
 
-def test_limits_leave_the_least_loss_of_those_that_meet_them():
+def test_limits_select_the_least_loss_that_meets_them():
     points = [
         point(3, risk=0.3, loss=0.1),
         point(5, risk=0.2, loss=0.15),
@@ -342,7 +342,7 @@ amounts = st.integers(0, 8).map(lambda value: value / 8)
     rows=st.lists(st.tuples(st.integers(2, 6), amounts, amounts, amounts), min_size=1, max_size=12),
     limits=st.dictionaries(st.sampled_from(["risk", "loss", "gain"]), amounts, max_size=3),
 )
-def test_advice_is_that_of_plain_loops(rows, limits):
+def test_advice_matches_plain_loops(rows, limits):
     points = [
         point(k, str(place), risk=a, loss=b, gain=c) for place, (k, a, b, c) in enumerate(rows)
     ]

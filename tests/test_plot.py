@@ -91,7 +91,7 @@ def test_strata_and_missing_values_are_respected():
         (TWO, {"format": "bmp"}, "option.unknown", {"option": "format"}),
     ],
 )
-def test_what_cannot_be_drawn_is_an_error(schema, options, code, details):
+def test_undrawable_input_is_rejected(schema, options, code, details):
     with raises(OptionError, code, **details):
         mc.plot.cells(people(), schema, **{"k": 10, **options})
 

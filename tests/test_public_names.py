@@ -14,7 +14,7 @@ def public_names():
     return [name for name in mc.__all__ if not inspect.ismodule(getattr(mc, name))]
 
 
-def test_every_public_name_is_there():
+def test_every_public_name_exists():
     assert len(mc.__all__) <= 45
     for name in mc.__all__:
         assert getattr(mc, name) is not None
@@ -49,7 +49,7 @@ def test_importing_loads_nothing_heavy():
     assert found.stdout.strip() == "[]"
 
 
-def test_anonymizing_does_not_load_what_it_does_not_need():
+def test_anonymizing_loads_no_unneeded_package():
     code = (
         "import sys, microcell as mc;"
         "mc.anonymize({'a': [1, 2, 3, 4]}, mc.Schema(quasi=['a']), k=2);"

@@ -73,7 +73,7 @@ def test_no_assignment_of_the_same_sizes_has_less_distortion_for_the_sites(seed)
 
 @pytest.mark.parametrize("adjust", ADJUSTMENTS)
 @pytest.mark.parametrize("seed", range(4))
-def test_assignment_is_that_of_a_network_solver(seed, adjust):
+def test_assignment_equals_that_of_a_network_solver(seed, adjust):
     n, sizes = 150, uneven(150, 12, seed)
     X, sites = gaussian(n, 3, seed), gaussian(12, 3, seed + 100)
     labels, costs = solved(X, sites, sizes, adjust)
@@ -100,7 +100,7 @@ def assert_minimal(X, sites, costs, labels):
     grid=st.sampled_from([0, 1, 2, 5]),
     adjust=st.sampled_from(sorted(ADJUSTMENTS)),
 )
-def test_every_cell_is_of_least_distance_plus_cost_and_has_its_size(seed, n, m, grid, adjust):
+def test_cells_minimize_distance_plus_cost_and_have_their_sizes(seed, n, m, grid, adjust):
     """Also where points tie, on a coarse grid."""
     rng = np.random.default_rng(seed)
     X = (
@@ -117,7 +117,7 @@ def test_every_cell_is_of_least_distance_plus_cost_and_has_its_size(seed, n, m, 
     assert all(after <= before for before, after in pairwise(result.history))
 
 
-def test_adding_a_constant_to_all_costs_changes_nothing():
+def test_adding_a_constant_to_all_costs_does_not_matter():
     X = gaussian(200)
     result = mc.pcl(X, sizes=uneven(200, 9))
     sites, costs = result.cells.centroids.copy(), result.cells.costs + 1234.5
@@ -170,7 +170,7 @@ def test_newton_and_exact_agree_where_cells_are_large():
 
 
 @pytest.mark.parametrize("count", [2, 16, 450])
-def test_newton_alone_brings_sizes_near_their_targets(count):
+def test_newton_alone_reaches_sizes_near_the_targets(count):
     """Dense eigenvalues for few cells, conjugate gradients for many."""
     X, sites = gaussian(100 * count, 2), gaussian(count, 2, seed=1)
     targets = np.full(count, 100)
@@ -182,7 +182,7 @@ def test_newton_alone_brings_sizes_near_their_targets(count):
     assert after < 0.3 * before
 
 
-def test_newton_feeds_cells_that_no_point_would_choose():
+def test_newton_fills_cells_that_no_point_would_choose():
     X = gaussian(2000, 2)
     sites = np.array([[0.0, 0.0], [1.0, 0.0], [40.0, 40.0]])
     costs = balance_costs(X, sites, np.zeros(3), np.array([700, 700, 600]))
@@ -282,7 +282,7 @@ def test_initial_centroids_move_unless_fixed():
     assert free.history[-1] < fixed.history[-1]
 
 
-def test_duplicate_centroids_and_ones_far_away_are_filled_all_the_same():
+def test_duplicate_and_distant_centroids_are_filled():
     X = gaussian(100)
     sites = np.array([[0.0, 0.0], [0.0, 0.0], [500.0, 0.0]])
     fixed = mc.pcl(X, sizes=[40, 40, 20], start=sites, fixed=True)
@@ -303,7 +303,7 @@ def test_macrocells(macrocells):
     assert parts.history[-1] < 1.25 * whole.history[-1]
 
 
-def test_many_cells_are_made_within_macrocells(monkeypatch):
+def test_many_cells_are_formed_within_macrocells(monkeypatch):
     monkeypatch.setattr("microcell.methods.lloyd.MOST_AT_ONCE", 40)
     monkeypatch.setattr("microcell.methods.lloyd.WITHIN", 10)
     monkeypatch.setattr("microcell.methods.lloyd.MOST_MACROCELLS", 4)
@@ -325,7 +325,7 @@ def test_more_cells_than_arcs_reach(monkeypatch):
     assert_minimal(X, sites, costs, labels)
 
 
-def test_weights_weigh_the_means():
+def test_means_are_weighted():
     X, weights = gaussian(200), np.random.default_rng(1).uniform(1, 9, 200)
     result = mc.pcl(X, 20, weights=weights)
     assert (result.cells.assign(X) == result.labels).all()
