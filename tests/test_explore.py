@@ -186,7 +186,7 @@ def test_unknown_measure_is_rejected_at_the_first_point_at_the_latest(monkeypatc
     monkeypatch.setattr(
         partition, "partition_records", lambda *given_: created.append(1) or make(*given_)
     )
-    with pytest.raises(OptionError):
+    with raises(OptionError, "option.unknown", measure="nonsense"):
         mc.explore(PEOPLE, SCHEMA, k=[3, 5, 7], methods="mdav", **given)
     assert len(created) == points
 

@@ -14,7 +14,7 @@ __all__ = ["sample_schema", "sample_survey"]
 
 @dataclass(frozen=True)
 class _Town:
-    """A fictional town: share of the people, centre, width in degrees, and postal codes."""
+    """A fictional town: share of the population, centre, width in degrees, and postal codes."""
 
     share: float
     latitude: float

@@ -56,7 +56,7 @@ def test_every_cell_has_at_least_k_records(name, k, n):
 def test_fewer_records_than_k_are_rejected(name):
     with raises(mc.errors.TooFewRecordsError, "guarantee.too_few_records", k=5, records=4):
         mc.partition(gaussian(name, 4), 5, method=name)
-    with pytest.raises(mc.errors.TooFewRecordsError):
+    with raises(mc.errors.TooFewRecordsError, "guarantee.too_few_records", k=5, records=0):
         mc.partition(np.empty(shape_for(name, 0, 2)), 5, method=name)
 
 
@@ -194,7 +194,7 @@ def test_no_worse_than_one_cell_and_no_better_than_the_optimum(name):
 def test_any_table_gives_cells_of_k_or_an_error(method, points, k):
     points = points[:, :1] if shape_for(method, 1, 2)[1] == 1 else points
     if len(points) < k:
-        with pytest.raises(mc.errors.TooFewRecordsError):
+        with raises(mc.errors.TooFewRecordsError, "guarantee.too_few_records"):
             mc.partition(points, k, method=method)
     else:
         cells = mc.partition(points, k, method=method)

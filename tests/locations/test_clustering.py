@@ -254,7 +254,7 @@ def test_inconsistent_clustering_is_rejected(change):
     good = {"sites": make_sites(np.zeros((2, 3))), "cell_of": np.array([0, 1])}
     good |= {"places": np.zeros((2, 2)), "radius": np.zeros(2)}
     Clustering(**good)
-    with pytest.raises(DataError):
+    with raises(DataError, "data.invalid"):
         Clustering(**(good | change))
 
 

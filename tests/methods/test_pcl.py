@@ -427,7 +427,7 @@ def test_invalid_points_are_rejected():
         mc.pcl([[0.0, np.inf], [1.0, 2.0]], sizes=[1, 1])
     with raises(mc.errors.DataError, "data.not_finite"):
         mc.pcl([[1e200], [2e200]], sizes=[1, 1])
-    with pytest.raises(mc.errors.TooFewRecordsError):
+    with raises(mc.errors.TooFewRecordsError, "guarantee.too_few_records", k=5, records=4):
         mc.pcl(gaussian(4), 5)
     with raises(mc.errors.OptionError, "option.invalid", option="labels"):
         mc.methods.power_cells(gaussian(20), [0, 0, 1])

@@ -563,7 +563,9 @@ def test_impossible_requirements_are_rejected_before_cells_are_formed(monkeypatc
 
 
 def test_the_message_of_an_impossible_requirement():
-    with pytest.raises(mc.RequirementError) as caught:
+    with raises(
+        mc.RequirementError, "guarantee.requirement_not_met", measures=["l_diversity.disease"]
+    ) as caught:
         mc.anonymize(people(), schema_of(), k=3, require={"l_diversity.disease": 5})
     assert str(caught.value) == (
         "l_diversity.disease cannot be met: it is 4 for disease even if the whole table is one "

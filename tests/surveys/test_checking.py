@@ -134,7 +134,7 @@ def test_false_probabilities_are_detected(people, designs):
     ],
 )
 def test_malformed_survey_sections(change, designs, tmp_path):
-    with pytest.raises(mc.errors.TableError):
+    with raises(mc.errors.TableError, "table.malformed"):
         mc.surveys.check(forge(designs["power", "common"], tmp_path, change))
 
 
@@ -142,7 +142,7 @@ def test_malformed_survey_sections(change, designs, tmp_path):
     "change", [lambda pairs: pairs.reverse(), lambda pairs: pairs[0].__setitem__(1, 99)]
 )
 def test_participation_by_cell_must_be_sorted_and_complete(change, designs, tmp_path):
-    with pytest.raises(mc.errors.TableError):
+    with raises(mc.errors.TableError, "table.malformed", entry="participation"):
         mc.surveys.check(
             forge(
                 designs["power", "uneven"],
@@ -156,7 +156,7 @@ def test_an_altered_file(designs, tmp_path):
     path = tmp_path / "cells.json"
     designs["power", "common"].cells.save(path)
     path.write_text(path.read_text().replace('"trust": "local"', '"trust": "none"'))
-    with pytest.raises(mc.errors.TableError):
+    with raises(mc.errors.TableError, "table.malformed"):
         mc.surveys.check(path)
 
 

@@ -201,7 +201,7 @@ def test_rejects_an_empty_spreadsheet(tmp_path: Path) -> None:
 
     with xlsxwriter.Workbook(tmp_path / "table.xlsx") as book:
         book.add_worksheet()
-    with pytest.raises(TableError):
+    with raises(TableError, "table.malformed"):
         read(tmp_path / "table.xlsx")
 
 

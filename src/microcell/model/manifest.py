@@ -247,8 +247,8 @@ class ManifestFile(Section):
             entry = None
         where = "" if entry is None else f" (invalid entry: {entry})"
         raise TableError(
-            f"{name} is not a valid microcell manifest{where}. "
-            "Use the file written with the release.",
+            f"{name} is not a valid microcell manifest{where}. Use the file written with "
+            "the release.",
             code="table.malformed",
             entry=entry,
         )
