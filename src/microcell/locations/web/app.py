@@ -341,7 +341,7 @@ def _add_operator_routes(
     def what_if(k: Annotated[int, Query(ge=2, le=1_000_000)]) -> Any:
         """Show how far devices would be from their locations under another k.
 
-        One request runs at a time.
+        Only one request is computed at a time.
         """
         if not busy.acquire(blocking=False):
             detail = "Another what-if computation is running. Try again later."
