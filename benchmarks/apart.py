@@ -36,7 +36,7 @@ def run_apart(
     ``limit`` seconds.
     """
     paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
-    # Warnings of packages are none of our business here, and colours would get between us and the last line.
+    # The last line of the output is parsed, so neither warnings nor colours may be mixed into it.
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),

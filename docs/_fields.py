@@ -22,7 +22,9 @@ ROLES: Mapping[str, str] = {
     "identifier": "removed from the release",
     "quasi": "a quasi-identifier: replaced by the representative of the record's cell",
     "confidential": "published unchanged; the audit measures what classes reveal about it",
-    "strata": "published unchanged; cells never mix its values, and outsiders are assumed to know it",
+    "strata": (
+        "published unchanged; cells never mix its values, and outsiders are assumed to know it"
+    ),
     "keep": "published unchanged",
     "drop": "removed from the release",
     "weight": "sampling weight, used in representatives and information loss; published unchanged; "

@@ -111,7 +111,10 @@ def losses_table(name: str | None = None) -> str:
     """Information loss of the variants of one method next to MDAV, or of all methods."""
     rows = [row for row in read_measured() if row["set"].endswith(ONE) == (name == "univariate")]
     if not rows:
-        return "*Not measured yet; run `python docs/make_methods.py --measure` with the classic data sets.*"
+        return (
+            "*Not measured yet; run `python docs/make_methods.py --measure` "
+            "with the classic data sets.*"
+        )
     sets = list(dict.fromkeys(row["set"] for row in rows))
     ways = dict.fromkeys(
         (row["method"], row["way"])
@@ -139,7 +142,7 @@ def _cell(rows: list[dict[str, str]], method: str, way: str, where: str) -> str:
 
 
 def read_printed() -> dict[int, str]:
-    """Published information loss of PCL on Census in percent, by k; without macrocells if possible."""
+    """Published loss of PCL on Census in percent, by k; without macrocells if possible."""
     with PRINTED.open(newline="", encoding="utf-8") as file:
         rows = sorted(csv.DictReader(file), key=lambda row: -int(row["macrocells"]))
     return {int(row["k"]): f"{100 * float(row['D in print']):#.3g}" for row in rows}

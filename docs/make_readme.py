@@ -1,7 +1,7 @@
 """Fill the table of README.md with the results of the experiments.
 
-Run ``python docs/make_readme.py`` from the project's root; ``--check`` only reports whether the page
-is current.
+Run ``python docs/make_readme.py`` from the project's root; ``--check`` only reports whether the
+page is current.
 """
 
 import json

@@ -4,8 +4,8 @@ Cells of a survey are designed before anyone answers, and each candidate partici
 probability pi. The paper enlarges cells so that either nobody or at least k participate, except
 with an accepted failure probability; it derives the smallest size, the failure of cells, records
 and tables, approximations, and the cost in distortion. It claims that even tiny failure
-probabilities need no prohibitive sizes, that distortion hardly depends on them, and that ignoring participation
-fails nearly always. Figures are numbered by the order of their captions.
+probabilities need no prohibitive sizes, that distortion hardly depends on them, and that ignoring
+participation fails nearly always. Figures are numbered by the order of their captions.
 """
 
 import math

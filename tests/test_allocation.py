@@ -139,7 +139,7 @@ def test_places_are_divided_equally_by_default():
     assert mc.allocate(people, renamed, columns="z", places="beds").loads[0] == 15
 
 
-def test_columns_are_those_that_both_have_apart_from_places_and_names():
+def test_default_columns_are_the_common_ones_without_places_and_names():
     people = {
         "x": [0, 1],
         "y": [0.0, 1.0],
@@ -423,7 +423,7 @@ def test_map_of_a_town_has_its_points_in_the_polygons_of_their_centres():
     assert inside >= 0.98 * len(result.labels)
 
 
-def test_charts_of_many_centres_show_the_dearest():
+def test_charts_of_many_centres_show_the_most_expensive():
     ones = np.ones(100, dtype=np.int64)
     assert find_dearest(np.arange(100.0), ones, ones).tolist() == list(range(70, 100))
 

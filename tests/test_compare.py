@@ -70,7 +70,7 @@ def test_trial_matches_release(method, schema):
     assert not trial.skipped
 
 
-def test_distortion_is_that_of_plain_sums_with_weights_within_strata():
+def test_distortion_matches_plain_sums_with_weights_and_strata():
     table = points(80) | {
         "w": np.random.default_rng(1).uniform(1, 9, 80),
         "part": np.repeat(["a", "b"], [30, 50]),

@@ -41,7 +41,7 @@ def classic(data_folder, name):
     return table, mc.Schema(quasi=names[:6], confidential=names[6:])
 
 
-# ------------------------------------------------------------------------------------------------ extended points
+# ---------------------------------------------------------------------------------- extended points
 
 
 @given(
@@ -84,12 +84,12 @@ def test_weighted_sum_holds_for_sampling_weights_and_mixed_scales():
     assert result == pytest.approx(both, rel=1e-11)  # SST is rounded to 12 digits
 
 
-# ------------------------------------------------------------------------------------------------ the release
+# -------------------------------------------------------------------------------------- the release
 
 
 @pytest.mark.parametrize("method", [*mc.methods.METHODS, "auto"])
 @pytest.mark.parametrize("dependence", [0, 0.3, 1])
-def test_cells_are_those_of_the_plain_method_on_extended_points(method, dependence):
+def test_cells_equal_those_of_the_method_on_extended_points(method, dependence):
     rng = np.random.default_rng(3)
     wide = 1 if method == "univariate" else 2
     if method == "univariate" and dependence == 0.3:
@@ -133,7 +133,7 @@ def test_manifest_without_dependence_omits_it():
     assert mc.anonymize(table, schema, k=5).manifest.dependence is None
 
 
-def test_confidential_values_stay_as_they_are():
+def test_confidential_values_are_unchanged():
     table, schema = gaussian_pair(0.5, n=200)
     release = mc.anonymize(table, schema, k=5, method="mdav", dependence=0.9)
     np.testing.assert_array_equal(release.table["y0"], table["y0"])
@@ -169,7 +169,7 @@ def test_mixed_kinds_are_predicted_better_with_dependence():
     assert losses[0] > losses[1] > losses[2]
 
 
-def test_missing_confidential_values_stand_at_the_mean():
+def test_missing_confidential_values_are_placed_at_the_mean():
     table, schema = gaussian_pair(0.5, n=100)
     table["y0"][::7] = np.nan
     release = mc.anonymize(table, schema, k=5, method="mdav", dependence=0.5)
@@ -229,7 +229,7 @@ def test_confidential_column_with_too_many_categories_is_rejected():
         )
 
 
-# ------------------------------------------------------------------------------------------------ the sweep
+# ---------------------------------------------------------------------------------------- the sweep
 
 
 def test_sweep_matches_plain_computation():
@@ -349,7 +349,7 @@ def test_figure_is_the_same_for_the_same_sweep():
         mc.plot.dependence(sweep, format="gif")
 
 
-# ------------------------------------------------------------------------------------------------ blocks
+# ------------------------------------------------------------------------------------------- blocks
 
 
 def blocked(blocks=1, **given):
@@ -364,7 +364,7 @@ def blocked(blocks=1, **given):
 
 
 @pytest.mark.parametrize("dependence", [0, 0.5])
-def test_blocks_publish_what_each_would_alone(dependence):
+def test_blocks_publish_the_same_as_separate_releases(dependence):
     table, _, release = blocked([["age"], ["sex"]], dependence=dependence)
     for name in ("age", "sex"):
         alone = mc.Schema(quasi=[name], confidential=["pay"], rest="keep")
@@ -373,7 +373,7 @@ def test_blocks_publish_what_each_would_alone(dependence):
     np.testing.assert_array_equal(release.table["pay"], table["pay"])
 
 
-def test_distortion_of_blocks_is_that_of_all_columns_with_weights_too():
+def test_distortion_of_blocks_covers_all_columns_with_weights():
     rng = np.random.default_rng(5)
     table = {name: rng.normal(size=90) for name in "abc"} | {"w": rng.choice([0.1, 1.0, 30.0], 90)}
     schema = mc.Schema(quasi=list("abc"), weight="w")
@@ -386,7 +386,7 @@ def test_distortion_of_blocks_is_that_of_all_columns_with_weights_too():
     assert release.manifest.cells.sse_ratio == pytest.approx(lost / whole, rel=1e-12)
 
 
-def test_blocks_are_labelled_as_what_they_are():
+def test_blocks_are_labelled_as_blocks():
     table, schema, release = blocked(1)
     result = mc.audit(table, release.table, schema)
     shown = release.manifest.blocks
@@ -438,7 +438,7 @@ def test_cells_as_a_function_cannot_be_combined_with_dependence():
         mc.anonymize(table, schema, k=5, dependence=0.2, cells=True)
 
 
-def test_rows_of_another_weight_are_in_another_order():
+def test_row_order_depends_on_the_weight():
     table, schema = gaussian_pair(0.5, n=100)
     orders = [
         mc.anonymize(table, schema, k=5, method="mdav", dependence=w).row_order
@@ -447,18 +447,18 @@ def test_rows_of_another_weight_are_in_another_order():
     assert len({tuple(order.tolist()) for order in orders}) == 3
 
 
-# ------------------------------------------------------------------------------------------------ the papers' findings
+# --------------------------------------------------------------------------- findings of the papers
 
 
 @pytest.mark.parametrize("correlation", [0.5, 0.9])
-def test_gaussian_pairs_show_the_papers_findings(correlation):
+def test_gaussian_pairs_confirm_the_papers(correlation):
     table, schema = gaussian_pair(correlation, n=5000)
     sweep = mc.dependence_sweep(table, schema, k=[50, 100, 200, 500], method="mdav")
     check_findings(sweep)
 
 
 @pytest.mark.parametrize("name", ["census", "tarragona"])
-def test_classic_sets_show_the_papers_findings(data_folder, name):
+def test_classic_sets_confirm_the_papers(data_folder, name):
     sweep = mc.dependence_sweep(*classic(data_folder, name), k=[5, 10, 20, 50, 100], method="mdav")
     check_findings(sweep)
     for k in (5, 10, 20):
@@ -489,7 +489,7 @@ def check_findings(sweep):
             assert point.dependence_loss < 1.05 * chord
 
 
-def test_blocks_on_census_halve_the_distortion_and_give_records_away(data_folder):
+def test_blocks_on_census_halve_the_distortion_and_disclose_records(data_folder):
     table, schema = classic(data_folder, "census")
     six, three, two = (
         mc.dependence_sweep(table, schema, k=10, lambdas=[0, 1], method="mdav", blocks=b).points
@@ -507,7 +507,7 @@ def test_blocks_on_census_halve_the_distortion_and_give_records_away(data_folder
 
 
 @pytest.mark.parametrize("k", [5, 10])
-def test_auto_lies_below_mdav_by_a_twelfth_at_every_weight(data_folder, k):
+def test_auto_is_a_twelfth_below_mdav_at_every_weight(data_folder, k):
     table, schema = classic(data_folder, "census")
     theirs = mc.dependence_sweep(table, schema, k=k, lambdas=LAMBDAS, method="mdav").points
     ours = mc.dependence_sweep(

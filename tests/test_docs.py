@@ -1,4 +1,4 @@
-"""The docs are true: what exists is in them, what they show runs, and what is made from code or results is current."""
+"""The docs are complete, their examples run, and generated pages are current."""
 
 import csv
 import doctest
@@ -45,10 +45,10 @@ COMMANDS_RUN_ELSEWHERE = {
     "scaling.md": "tests/dask",
     "locations.md": "tests/cli/test_locations.py",
 }
-"""Pages whose commands need clusters, servers or tables of their own, and the tests that have them."""
+"""Pages whose commands need clusters, servers or special tables, and the tests that cover them."""
 
 APART = {"surveys.md"}
-"""Pages whose commands do the same as their Python snippets once more, on files of the same names."""
+"""Pages whose commands repeat their Python snippets on files of the same names."""
 
 
 LEAVES = {
@@ -63,7 +63,7 @@ LEAVES = {
 """Files that a page says are there when it has been followed."""
 
 
-# ------------------------------------------------------------------------------------------- what they show runs
+# ------------------------------------------------------------------------------------- examples run
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def run_command(line):
 
 
 def run_blocks(blocks, name):
-    """Run the blocks in order; text right after a command is what it shows, "..." for what is left out."""
+    """Run the blocks in order; text after a command is its output, with "..." for omissions."""
     scope, output = {}, None
     for block in blocks:
         if block.language == "text" and output is not None:
@@ -141,7 +141,7 @@ def test_the_commands_of_the_survey_page_run_in_order(tmp_path, monkeypatch):
     run_blocks(shown("surveys.md", "sh"), "surveys.md")
 
 
-def test_pages_whose_commands_run_elsewhere_name_a_place_that_exists():
+def test_tests_of_other_pages_exist():
     for name, place in COMMANDS_RUN_ELSEWHERE.items():
         assert name not in DOCS or (ROOT / place).exists(), place
 
@@ -157,7 +157,7 @@ def test_the_toml_of_the_guide_is_valid(tmp_path):
     assert mc.load_run(tmp_path / "run.toml").options == {"gamma": 0.2}
 
 
-# ------------------------------------------------------------------------------------------ what exists is in them
+# ------------------------------------------------------------------------------------- completeness
 
 
 def commands_below(node, name="microcell"):
@@ -265,7 +265,7 @@ def test_every_key_of_schema_files_is_documented():
         assert f"| `{key}` |" in FILES, key
 
 
-# ------------------------------------------------------------------------------- what is made from code is current
+# ---------------------------------------------------------------------- generated pages are current
 
 
 @pytest.fixture
@@ -283,7 +283,7 @@ def makers(monkeypatch):
         ("make_readme", "readme_pages"),
     ],
 )
-def test_made_pages_are_as_made(makers, module, function):
+def test_generated_pages_are_current(makers, module, function):
     for path, text in getattr(makers(module), function)().items():
         assert path.read_text(encoding="utf-8") == text, (
             f"run python docs/{module}.py: {path} is not as made"
@@ -291,7 +291,7 @@ def test_made_pages_are_as_made(makers, module, function):
 
 
 @pytest.mark.parametrize("module", ["_pages", "make_readme"])
-def test_examples_of_the_makers_hold(makers, module):
+def test_doctests_of_the_generators_pass(makers, module):
     found = doctest.testmod(makers(module))
     assert found.attempted
     assert not found.failed
@@ -309,7 +309,7 @@ def test_the_table_of_the_readme_comes_from_the_experiments(makers, tmp_path, mo
     assert maker.headline().splitlines()[-1] == "| Here | 5 | 3.000 % | **2.000 %** |"
 
 
-def test_the_picture_is_as_made(makers):
+def test_the_picture_is_current(makers):
     kept, made = (
         (FOLDER / "picture.svg").read_text(encoding="utf-8"),
         makers("make_picture").picture().decode(),
@@ -320,7 +320,7 @@ def test_the_picture_is_as_made(makers):
     assert all(abs(float(one) - float(other)) < 0.01 for one, other in pairs)
 
 
-def test_measured_losses_are_true(makers, load_standardized):
+def test_measured_losses_are_reproduced(makers, load_standardized):
     rows = makers("make_methods").read_measured()
     census = load_standardized("census")
     (row,) = (row for row in rows if list(row.values())[:4] == ["Census", "5", "mdav", "as it is"])
@@ -328,7 +328,7 @@ def test_measured_losses_are_true(makers, load_standardized):
     assert float(row["loss"]) == pytest.approx(100 * mc.distortion(census, labels), abs=1e-4)
 
 
-def test_measured_losses_are_those_of_the_results(makers):
+def test_measured_losses_match_the_results(makers):
     """What the pages of methods and the results page tell of the same runs is the same."""
     maker = makers("make_methods")
     names = {"mdav, as it is": "MDAV", f"auto, {maker.AUTO}": "auto", f"pcl, {maker.PCL}": "PCL"}
@@ -345,7 +345,7 @@ def test_measured_losses_are_those_of_the_results(makers):
     assert compared == len(names) * len(results)
 
 
-# ------------------------------------------------------------------------------------------------------- the site
+# --------------------------------------------------------------------------------------------- site
 
 
 def slug(heading):
@@ -365,7 +365,7 @@ def anchors_of(path):
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(path):
+def test_links_resolve(path):
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
         place, _, anchor = target.partition("#")
         if place.startswith(("http:", "https:")):

@@ -101,7 +101,7 @@ def test_ordinal_ranks_follow_the_declared_order():
     assert points[1] - points[2] == pytest.approx(points[2] - points[0])
 
 
-def test_an_unknown_ordinal_category_is_refused_without_showing_it():
+def test_an_unknown_ordinal_category_is_rejected_without_showing_it():
     schema = Schema(quasi=[Column("c", order=["low", "high"])])
     with raises(SchemaError, "schema.category_order", column="c", row=3, count=1) as caught:
         encoded(schema, c=["low", "high", "secret"])
@@ -137,7 +137,7 @@ def test_locations_are_points_of_the_sphere():
     ("lat", "lon", "column", "row"),
     [([91.0, 0.0], [0.0, 0.0], "lat", 1), ([0, 0], [0, 181], "lon", 2)],
 )
-def test_impossible_degrees_are_refused(lat, lon, column, row):
+def test_impossible_degrees_are_rejected(lat, lon, column, row):
     with raises(DataError, "data.invalid", column=column, row=row, count=1):
         location(lat, lon)
 
@@ -169,12 +169,12 @@ def test_missing_values_are_counted_by_column():
     )
 
 
-def test_infinities_are_refused_with_the_row():
+def test_infinities_are_rejected_with_their_row():
     with raises(DataError, "data.not_finite", column="a", row=2, count=2):
         encoded(a=[1.0, np.inf, -np.inf])
 
 
-def test_too_many_categories_are_refused():
+def test_too_many_categories_are_rejected():
     with raises(SchemaError, "schema.wrong_kind", column="a", count=1001):
         encoded(a=[f"name {i}" for i in range(1001)])
 
@@ -207,7 +207,7 @@ def test_sampling_weights_must_be_positive(weights):
         encoded(Schema(quasi=["a"], weight="w"), a=[1, 2], w=weights)
 
 
-def test_near_unique_text_is_refused_as_nominal():
+def test_near_unique_text_is_rejected_as_nominal():
     with raises(SchemaError, "schema.wrong_kind", column="a", count=60):
         encoded(a=[f"value {min(i, 59)}" for i in range(100)])
 
@@ -475,7 +475,7 @@ def test_a_table_without_records_has_no_points():
         ),
     ],
 )
-def test_values_of_another_type_are_refused_with_the_row(fitted, new, column):
+def test_values_of_another_type_are_rejected_with_their_row(fitted, new, column):
     with raises(SchemaError, "schema.wrong_kind", column="a", row=2):
         placed(fitted, new, column)
 
@@ -488,7 +488,7 @@ def test_missing_columns_are_named():
     assert "Did you mean 'agee' by 'age'?" in str(caught.value)
 
 
-def test_infinite_new_values_are_refused():
+def test_infinite_new_values_are_rejected():
     with raises(DataError, "data.not_finite", column="a", row=1):
         placed([1.0, 2.0], [np.inf])
 
@@ -619,7 +619,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("path", "value"), DAMAGES)
-def test_damaged_encodings_are_refused(path, value):
+def test_damaged_encodings_are_rejected(path, value):
     source = rare_table()
     plain = fit(source, resolve(RARE, source)).published(1).as_dict()
     with raises(TableError, "table.malformed") as caught:
@@ -628,6 +628,6 @@ def test_damaged_encodings_are_refused(path, value):
 
 
 @pytest.mark.parametrize("data", [None, [], {}, "text", {"k": 1}])
-def test_data_that_is_not_an_encoding_is_refused(data):
+def test_data_that_is_not_an_encoding_is_rejected(data):
     with raises(TableError, "table.malformed"):
         Encoding.from_dict(data)

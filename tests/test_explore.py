@@ -30,7 +30,7 @@ def audited(source, schema, **options):
     return release, values(mc.audit(source, release.table, schema).measures)
 
 
-# ---------------------------------------------------------------------------------------------- points
+# ------------------------------------------------------------------------------------------- points
 
 
 @pytest.mark.parametrize("method", ["auto", "mdav", "vmdav", "bisect"])
@@ -141,7 +141,7 @@ def test_degenerate_tables():
         )
 
 
-# ---------------------------------------------------------------------------------------------- wrong use
+# -------------------------------------------------------------------------------------- invalid use
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_unknown_measure_is_rejected_at_the_first_point_at_the_latest(monkeypatc
     monkeypatch.setattr(
         partition, "partition_records", lambda *given_: created.append(1) or make(*given_)
     )
-    with pytest.raises(OptionError):
+    with raises(OptionError, "option.unknown", measure="nonsense"):
         mc.explore(PEOPLE, SCHEMA, k=[3, 5, 7], methods="mdav", **given)
     assert len(created) == points
 
@@ -198,7 +198,7 @@ def test_table_that_is_not_k_anonymous_is_rejected(monkeypatch):
         mc.explore({"x": np.arange(12.0)}, mc.Schema(quasi=["x"]), k=3)
 
 
-# ---------------------------------------------------------------------------------------------- the one to take
+# ----------------------------------------------------------------------------------- recommendation
 
 
 def point(k, method="mdav", **measures):
@@ -215,7 +215,7 @@ def advise(points, limits=None, axes=("risk", "loss")):
     return sweeps._recommend(points, frontier, limits or {}, axes)
 
 
-def test_frontier_is_what_no_other_point_beats():
+def test_frontier_has_the_points_that_no_other_beats():
     points = [
         point(3, risk=0.3, loss=0.1),
         point(5, risk=0.2, loss=0.2),
@@ -239,7 +239,7 @@ def test_knee_is_closest_to_the_best_corner_on_scaled_axes():
     assert "scaled" in reason
 
 
-def test_limits_leave_the_least_loss_of_those_that_meet_them():
+def test_limits_select_the_least_loss_that_meets_them():
     points = [
         point(3, risk=0.3, loss=0.1),
         point(5, risk=0.2, loss=0.15),
@@ -277,8 +277,8 @@ def test_closest_point_is_reported_with_its_failed_limits():
     best, reason = advise(points, {"risk": 0.15, "loss": 0.18})
     assert best is None
     assert reason == (
-        "No point of the map meets all limits. mdav with k = 5 comes closest: risk is 0.2, required at most 0.15 "
-        "(off by 0.05); loss is 0.2, required at most 0.18 (off by 0.02)."
+        "No point of the map meets all limits. mdav with k = 5 comes closest: risk is 0.2, "
+        "required at most 0.15 (off by 0.05); loss is 0.2, required at most 0.18 (off by 0.02)."
     )
     best, reason = advise([point(3, risk=1, loss=1, gain=2)], {"gain": 5})
     assert best is None
@@ -342,7 +342,7 @@ amounts = st.integers(0, 8).map(lambda value: value / 8)
     rows=st.lists(st.tuples(st.integers(2, 6), amounts, amounts, amounts), min_size=1, max_size=12),
     limits=st.dictionaries(st.sampled_from(["risk", "loss", "gain"]), amounts, max_size=3),
 )
-def test_advice_is_that_of_plain_loops(rows, limits):
+def test_advice_matches_plain_loops(rows, limits):
     points = [
         point(k, str(place), risk=a, loss=b, gain=c) for place, (k, a, b, c) in enumerate(rows)
     ]
@@ -386,7 +386,7 @@ def test_axes_can_be_other_measures():
     assert few.recommended.k == 20
 
 
-# ---------------------------------------------------------------------------------------------- the figure
+# ------------------------------------------------------------------------------------------- figure
 
 
 def exploration(points, limits=None):

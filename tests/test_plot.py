@@ -75,7 +75,7 @@ def test_strata_and_missing_values_are_respected():
         pl.when(pl.int_range(pl.len()) < 3).then(None).otherwise(pl.col("age")).alias("age")
     )
     schema = mc.Schema(quasi=["age", "income"], strata=["sex"], rest="drop")
-    with pytest.raises(DataError):
+    with raises(DataError, "data.missing_values", columns=("age",), counts={"age": 3}):
         mc.plot.cells(frame, schema, k=5)
     for missing in ("drop", "impute"):
         assert "PCL" in texts(mc.plot.cells(frame, schema, k=5, missing=missing))
@@ -91,7 +91,7 @@ def test_strata_and_missing_values_are_respected():
         (TWO, {"format": "bmp"}, "option.unknown", {"option": "format"}),
     ],
 )
-def test_what_cannot_be_drawn_is_an_error(schema, options, code, details):
+def test_undrawable_input_is_rejected(schema, options, code, details):
     with raises(OptionError, code, **details):
         mc.plot.cells(people(), schema, **{"k": 10, **options})
 

@@ -1,4 +1,4 @@
-"""The public surface: the root exports exactly what it says, and importing it is quick because it loads nothing."""
+"""The root package exports the public names and loads nothing heavy on import."""
 
 import inspect
 import subprocess
@@ -14,7 +14,7 @@ def public_names():
     return [name for name in mc.__all__ if not inspect.ismodule(getattr(mc, name))]
 
 
-def test_every_public_name_is_there():
+def test_every_public_name_exists():
     assert len(mc.__all__) <= 45
     for name in mc.__all__:
         assert getattr(mc, name) is not None
@@ -41,18 +41,20 @@ def test_an_unknown_name_is_an_attribute_error():
 
 def test_importing_loads_nothing_heavy():
     code = (
-        "import sys, microcell; heavy = {'numpy', 'numba', 'polars', 'narwhals', 'matplotlib', 'scipy', 'pandas'};"
+        "import sys, microcell;"
+        "heavy = {'numpy', 'numba', 'polars', 'narwhals', 'matplotlib', 'scipy', 'pandas'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
 
-def test_anonymizing_does_not_load_what_it_does_not_need():
+def test_anonymizing_loads_no_unneeded_package():
     code = (
         "import sys, microcell as mc;"
         "mc.anonymize({'a': [1, 2, 3, 4]}, mc.Schema(quasi=['a']), k=2);"
-        "unwanted = {'matplotlib', 'pandas', 'sklearn', 'jinja2', 'typer', 'microcell.dask', 'dask'};"
+        "unwanted = {'matplotlib', 'pandas', 'sklearn', 'jinja2', 'typer', 'dask', "
+        "'microcell.dask'};"
         "print(sorted(unwanted & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

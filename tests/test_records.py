@@ -73,7 +73,7 @@ def test_no_published_run_of_ours_is_better_than_the_record(data_folder, name, k
     )
 
 
-def test_published_runs_are_those_of_every_method_on_every_set():
+def test_published_runs_cover_every_method_and_data_set():
     result = {(run.name, run.column) for run in published_runs()}
     methods = (
         "MDAV",

@@ -54,7 +54,7 @@ def small_tables(values):
     )
 
 
-# ---------------------------------------------------------------------------------------------- what fit finds
+# -------------------------------------------------------------------------------- fitted attributes
 
 
 def test_worked_example():
@@ -80,7 +80,7 @@ def test_fitted_attributes_agree_with_each_other(standardize):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_not_standardized_is_the_partition_of_the_matrix_as_it_is(seed):
+def test_without_standardizing_the_matrix_is_partitioned_as_it_is(seed):
     X = np.random.default_rng(seed).integers(0, 7, size=(80, 3)) * [1, 2, 10]
     raw = Microaggregator(k=4, standardize=False).fit(X)
     np.testing.assert_array_equal(raw.labels_, mc.partition(X, 4).labels)
@@ -88,7 +88,7 @@ def test_not_standardized_is_the_partition_of_the_matrix_as_it_is(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_cells_are_those_of_anonymize_even_where_distances_tie(seed):
+def test_cells_equal_those_of_anonymize_even_with_ties(seed):
     X = np.random.default_rng(seed).integers(0, 6, size=(80, 3))
     table = {name: X[:, j] for j, name in enumerate("abc")}
     release = mc.anonymize(table, mc.Schema(quasi=list("abc")), k=4)
@@ -154,7 +154,7 @@ def test_very_small_and_very_large_numbers(scale):
     assert min(class_sizes(out).values()) >= 3
 
 
-# ---------------------------------------------------------------------------------------------- rows seen in fit
+# --------------------------------------------------------------------------------------- known rows
 
 
 @settings(max_examples=60, deadline=None)
@@ -190,7 +190,7 @@ def test_ith_of_equal_rows_gets_the_cell_of_the_ith_in_fit(X, data):
     np.testing.assert_array_equal(fitted.transform(X[rows]), fitted.cluster_centers_[expected])
 
 
-def test_equal_rows_in_different_cells_are_shared_out():
+def test_equal_rows_are_distributed_over_their_cells():
     X = np.repeat([[0.0, 0.0], [1.0, 5.0]], [11, 4], axis=0)
     fitted = Microaggregator(k=3, method="mdav").fit(X)
     once = class_sizes(fitted.transform(X))
@@ -236,7 +236,7 @@ def test_fitted_rows_are_recognised_after_the_caller_changed_theirs():
     np.testing.assert_array_equal(fitted.transform(before), fitted.cluster_centers_[fitted.labels_])
 
 
-# ---------------------------------------------------------------------------------------------- new rows
+# ----------------------------------------------------------------------------------------- new rows
 
 
 @pytest.mark.parametrize("standardize", [True, False])
@@ -269,7 +269,7 @@ def test_new_and_seen_rows_together():
     assert min(class_sizes(out).values()) >= 5
 
 
-# ---------------------------------------------------------------------------------------------- types and frames
+# --------------------------------------------------------------------------------- types and frames
 
 
 def test_float32_stays_float32_and_keeps_k():
@@ -347,7 +347,7 @@ def test_pickled_and_cloned():
     assert not hasattr(fresh, "labels_")
 
 
-# ---------------------------------------------------------------------------------------------- refusals
+# ------------------------------------------------------------------------------------ invalid input
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_pairs_are_used_and_changed_columns_are_named():
         ([0.0, 1.0, 2.0], "option.wrong_type"),
     ],
 )
-def test_invalid_pairs_are_refused(pairs, code):
+def test_invalid_pairs_are_rejected(pairs, code):
     with raises(OptionError, code, option="pairs"):
         align(ORIGINAL, take(ORIGINAL, [0, 1, 2]), SCHEMA, pairs=np.array(pairs))
 
@@ -191,7 +191,7 @@ def test_with_a_key_changed_values_are_reported_and_rows_stay_matched():
         ([None] * 4, ["u", "v", "w", "x"], {"table": "original", "count": 4, "row": 1}),
     ],
 )
-def test_bad_keys_are_refused_without_showing_their_values(before, after, where):
+def test_invalid_keys_are_rejected_without_showing_their_values(before, after, where):
     with raises(DataError, "data.bad_key", column="id", **where) as caught:
         align(keyed(before), keyed(after), KEYED, key="id")
     shown = set(re.findall(r"[\w.]+", str(caught.value)))

@@ -41,7 +41,7 @@ def test_classes_are_numbered_in_the_order_of_their_values(rows):
 
 
 @given(ROWS)
-def test_rows_that_share_a_hash_are_told_apart(rows):
+def test_rows_that_share_a_hash_are_distinguished(rows):
     made = table(x=[row[0] for row in rows], y=[row[1] for row in rows], z=[row[2] for row in rows])
     expected = class_labels(made, ["x", "y", "z"])
     with pytest.MonkeyPatch.context() as patch:
@@ -49,18 +49,18 @@ def test_rows_that_share_a_hash_are_told_apart(rows):
         np.testing.assert_array_equal(class_labels(made, ["x", "y", "z"]), expected)
 
 
-def test_the_two_zeros_are_one_value_and_a_missing_one_is_another():
+def test_zeros_of_either_sign_are_equal_and_missing_differs():
     made = table(x=[0.0, -0.0, None, 0.0], y=[1, 1, 1, 1])
     assert class_labels(made, ["x", "y"]).tolist() == [1, 1, 0, 1]
 
 
-def test_a_lone_row_with_a_missing_key_is_a_class_of_its_own():
+def test_a_single_row_with_a_missing_key_forms_a_class():
     made = table(age=[30, 30, 30, None], sex=["f", "f", "f", "f"])
     assert class_sizes(made, ["age", "sex"]).min() == 1
     assert class_sizes(made, ["age", "sex"]).sum() == 4
 
 
-def test_data_under_a_missing_mark_means_nothing():
+def test_data_of_missing_values_are_ignored():
     column = Values("float", np.array([1.0, 7.0, np.nan]), np.array([True, True, True]))
     assert class_sizes(Table({"x": column}, rows=3, native=None), ["x"]).tolist() == [3]
 
@@ -75,7 +75,7 @@ def test_no_rows_gives_no_classes():
     assert class_labels(empty, ["x"]).shape == (0,)
 
 
-def test_a_column_that_is_not_there_is_named():
+def test_an_absent_column_is_named():
     with raises(SchemaError, "schema.unknown_column", columns=["home", "sex"]):
         class_sizes(table(age=[1]), ["home", "age", "sex"])
 

@@ -136,7 +136,7 @@ def test_nominal_columns_count_errors_of_the_most_frequent_value():
     assert found["diversity_average"] == 1.5
 
 
-def test_records_alone_in_their_classes_tell_all_and_one_class_tells_nothing():
+def test_singleton_classes_reveal_everything_and_one_class_reveals_nothing():
     values = [1.0, 4.0, 2.0, 8.0]
     assert of_one(NUMERIC, values, range(4))["dependence_loss"] == 0
     assert of_one(NUMERIC, values, [0] * 4)["dependence_loss"] == 1
@@ -161,7 +161,7 @@ def test_dates_and_ranks_count_as_numbers():
     assert skipped["dependence_loss"] == pytest.approx(lose_plainly([0, 3, 1, 0], classes, False))
 
 
-def test_near_values_count_as_one_and_a_missing_value_as_one():
+def test_near_values_and_missing_values_each_count_as_one():
     values = [0.0, 0.01, 10.0, 10.01, None, 10.0]
     assert of_one(NUMERIC, values, [0, 0, 1, 1, 2, 2])["diversity_average"] == pytest.approx(
         (1 + 1 + 2) / 3
@@ -183,10 +183,10 @@ def test_directions():
     }
 
 
-# ------------------------------------------------------------------------------------------- edges
+# --------------------------------------------------------------------------------------- edge cases
 
 
-def test_nothing_to_measure_gives_nothing():
+def test_empty_input_gives_no_measures():
     assert measured(table(age=[1.0, 2.0]), Schema(quasi=["age"]), [0, 1]) == {}
     assert measured(table(age=[1.0, 2.0]), schema_of(NUMERIC), [0, 1]) == {}
     empty = Table({"y": Values("float", np.zeros(0), np.zeros(0, dtype=bool))}, rows=0, native=None)
@@ -204,7 +204,7 @@ def test_columns_without_variation_have_no_loss_and_the_least_diversity(values):
     "scale, shift",
     [(1.0, 1.7e9), (1e300, 0.0), (1e-300, 0.0), (8e307, 0.0), (-1.0, 0.0), (1e-320, 0.0)],
 )
-def test_scale_and_shift_change_nothing(scale, shift):
+def test_scale_and_shift_do_not_matter(scale, shift):
     values = np.array([0.0, 0.5, 1.0, 2.0, 0.75])
     plain = of_one(NUMERIC, values, [0, 0, 1, 1, 1])
     assert of_one(NUMERIC, values * scale + shift, [0, 0, 1, 1, 1]) == pytest.approx(
@@ -217,7 +217,7 @@ def test_large_whole_numbers_keep_their_spread():
     assert of_one(NUMERIC, values, [0, 0, 1, 1])["dependence_loss"] == pytest.approx(0.2)
 
 
-def test_infinite_values_are_left_out():
+def test_infinite_values_are_ignored():
     found = of_one(NUMERIC, [1.0, 3.0, 5.0, 7.0, math.inf], [0, 0, 1, 1, 1])
     assert found["dependence_loss"] == pytest.approx(0.2)
 
@@ -227,14 +227,14 @@ def test_numbers_released_as_text_count_as_categories():
     assert of_one(NUMERIC, values, [0, 0, 1, 1]) == of_one(NOMINAL, values, [0, 0, 1, 1])
 
 
-def test_a_category_outside_its_order_is_an_error_by_row():
+def test_a_category_outside_its_order_is_an_error_with_its_row():
     with raises(DataError, "data.unknown_category", column="y", row=2) as caught:
         of_one(Column("y", kind="ordinal", order=("none",)), ["none", "secret"], [0, 0])
     assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_order_of_rows_and_columns_and_signs_change_nothing(seed):
+def test_order_of_rows_and_columns_and_signs_do_not_matter(seed):
     rng = np.random.default_rng(seed)
     y, z, classes = rng.normal(size=60), rng.integers(0, 3, 60).astype(str), rng.integers(0, 9, 60)
     released, schema = table(y=y, z=z), schema_of(NUMERIC, Column("z", kind="nominal"))

@@ -131,7 +131,7 @@ def test_measures_match_a_plain_computation(rows, ordered, c):
 
 
 @given(ROWS, st.booleans(), st.randoms(use_true_random=False))
-def test_neither_the_order_of_rows_nor_the_names_of_classes_matter(rows, ordered, random):
+def test_row_order_and_class_labels_do_not_matter(rows, ordered, random):
     mixed = random.sample(rows, len(rows))
     names = random.sample(range(0, 1000, 7), 5)
     before = measure([row[0] for row in rows], [row[1] for row in rows], ordered=ordered)
@@ -141,7 +141,7 @@ def test_neither_the_order_of_rows_nor_the_names_of_classes_matter(rows, ordered
 
 
 @given(ROWS)
-def test_a_growing_recoding_changes_nothing_and_a_nominal_column_takes_any(rows):
+def test_monotone_recoding_does_not_matter_nor_does_any_for_nominal_columns(rows):
     classes, column = [row[0] for row in rows], [row[1] for row in rows]
     grown = [None if value is None else value**3 / 7 for value in column]
     turned = [None if value is None else -value for value in column]
@@ -150,7 +150,7 @@ def test_a_growing_recoding_changes_nothing_and_a_nominal_column_takes_any(rows)
 
 
 @given(ROWS)
-def test_a_missing_value_is_a_value_before_all_others(rows):
+def test_a_missing_value_is_ordered_before_all_others(rows):
     classes, column = [row[0] for row in rows], [row[1] for row in rows]
     filled = [-1000 if value is None else value for value in column]
     for ordered in (False, True):
@@ -189,7 +189,7 @@ def test_a_single_class_discloses_nothing(column, ordered):
     "column", [[7, 7, 7, 7], [None] * 4, ["a"] * 4], ids=["constant", "missing", "text"]
 )
 @pytest.mark.parametrize("ordered", [False, True])
-def test_a_column_of_one_value_is_known_from_the_start(column, ordered):
+def test_a_constant_column_discloses_nothing(column, ordered):
     found = measure([0, 0, 1, 1], column, ordered=ordered)
     assert list(found.values()) == [1, 1, 1, 1, 0, 0, 0, 0, 2, 4]
 
@@ -256,7 +256,7 @@ def test_a_nominal_column_by_hand():
     assert found["disclosed_bits"] == close((log2(4 / 3) + 0.5 * log2(2 / 3) + 0.5) / 2)
 
 
-def test_equal_shares_make_a_whole_l():
+def test_equal_shares_give_an_integer_l():
     for count in range(2, 60):
         assert measure([0] * count * 3, [*range(count)] * 3)["l_entropy"] == count
 
@@ -273,7 +273,7 @@ def test_classes_that_lack_a_value_are_counted():
     assert "1 of 2 classes lack at least one value" in meaning
 
 
-def test_dates_are_ordered_and_categories_that_do_not_occur_are_no_steps():
+def test_dates_are_ordered_and_unused_categories_are_skipped():
     days = [datetime.date(2020, 1, 1), datetime.date(2021, 5, 1), datetime.date(2022, 1, 1)]
     assert measure([0, 1, 1], days)["t_closeness"] == 0.5
     known = np.zeros(3, dtype=bool)
@@ -283,7 +283,7 @@ def test_dates_are_ordered_and_categories_that_do_not_occur_are_no_steps():
     assert measure([0, 1, 1], grades)["t_closeness"] == 0.5
 
 
-def test_data_under_a_missing_mark_means_nothing():
+def test_data_of_missing_values_are_ignored():
     column = Values("float", np.array([1.0, 7.0, np.nan]), np.array([True, True, True]))
     assert measure([0, 0, 1], column)["disclosed_bits"] == 0
 

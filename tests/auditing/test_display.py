@@ -32,7 +32,7 @@ def test_displays_contain_no_values():
     assert SECRET not in audit._repr_html_()
 
 
-def test_the_html_card_says_what_matters():
+def test_the_html_card_has_the_main_facts():
     card = sample_audit()._repr_html_()
     for text in ("5-anonymous", "Information loss", "passed", "audit.to_frame()"):
         assert text in card

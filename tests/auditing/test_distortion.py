@@ -54,7 +54,7 @@ def test_means_give_sse_over_sst_of_the_standardized_data(X, cells):
     "scale, shift",
     [(1.0, 1.7e9), (1e300, 0.0), (1e-300, 0.0), (8e307, 0.0), (-1.0, 0.0), (1e-320, 0.0)],
 )
-def test_scale_and_shift_change_nothing(scale, shift):
+def test_scale_and_shift_do_not_matter(scale, shift):
     x, y = np.array([0.0, 0.5, 1.0, 2.0]), np.array([0.25, 0.25, 1.5, 1.5])
     plain = distort(NUMERIC, x, y).share
     # Numbers of 1e-320 have few digits left to compare.
@@ -70,18 +70,18 @@ def test_large_integers_keep_their_spread():
     )
 
 
-def test_nonsense_published_gives_a_large_number():
+def test_wild_published_values_give_a_large_number():
     share = distort(NUMERIC, [1.0, 2.0, 3.0], [1e308, -1e308, 0.0]).share
     assert 1e100 < share < np.inf
 
 
-def test_ranges_count_by_their_middles():
+def test_ranges_count_as_their_midpoints():
     assert distort(
         NUMERIC, [20, 29, 40, 49], ["20-29", "20-29", "40-49", "40-49"]
     ).share == pytest.approx(distort(NUMERIC, [20, 29, 40, 49], [24.5, 24.5, 44.5, 44.5]).share)
 
 
-def test_missing_before_is_left_out_and_missing_after_is_the_mean():
+def test_missing_originals_are_ignored_and_missing_releases_count_as_the_mean():
     whole = distort(NUMERIC, [1.0, 2.0, 6.0], [1.0, 2.0, 3.0])
     assert distort(NUMERIC, [1.0, 2.0, 6.0], [1.0, 2.0, None]).share == pytest.approx(whole.share)
     assert distort(NUMERIC, [1.0, 2.0, 6.0, None], [1.0, 2.0, 3.0, 99.0]).share == pytest.approx(
@@ -98,7 +98,7 @@ def test_a_constant_column(column):
 
 
 @pytest.mark.parametrize("column", [NUMERIC, NOMINAL, CODE], ids=lambda c: c.kind)
-def test_a_constant_column_that_was_changed_is_lost(column):
+def test_a_changed_constant_column_has_full_loss(column):
     loss = distort(column, [7, 7, 7], [7, 7, 8])
     assert (loss.share, loss.constant) == (1.0, False)
 
@@ -151,7 +151,7 @@ def test_codes_of_several_lengths():
     assert loss.lost == pytest.approx(2 * 2 / 5)
 
 
-def test_a_location_counts_squared_chords_and_twice():
+def test_a_location_counts_squared_chords_and_counts_twice():
     home = Column("home", kind="location", latitude="lat", longitude="lon")
     schema = Schema(quasi=[home, Column("x", kind="numeric")])
     original = table(lat=[10.0, 11.0, 50.0, 51.0], lon=[179.5, -179.5, 0.0, 1.0], x=[1, 2, 3, 4])
@@ -161,7 +161,7 @@ def test_a_location_counts_squared_chords_and_twice():
     assert information_loss(found) == pytest.approx(found[0].loss.share * 2 / 3)
 
 
-def test_a_location_published_as_one_point_loses_all():
+def test_a_location_published_as_one_point_has_full_loss():
     home = Column("home", kind="location", latitude="lat", longitude="lon")
     original = table(lat=[0.0, 0.0], lon=[10.0, 20.0])
     schema = Schema(quasi=[home])
@@ -173,7 +173,7 @@ def test_a_location_published_as_one_point_loses_all():
         assert found[0].loss.share == pytest.approx(1)
 
 
-def test_column_weights_weigh_and_constant_columns_do_not():
+def test_column_weights_apply_and_constant_columns_are_ignored():
     schema = Schema(
         quasi=[
             Column("a", kind="numeric", weight=3),
@@ -188,7 +188,7 @@ def test_column_weights_weigh_and_constant_columns_do_not():
     assert information_loss(found[2:]) == 0
 
 
-def test_a_sampling_weight_counts_like_so_many_records():
+def test_a_sampling_weight_counts_like_repeated_records():
     x, y, w = [1.0, 2.0, 6.0], [1.5, 1.5, 6.0], [1, 2, 3]
     weighted = distort(NUMERIC, x, y, schema={"weight": "w"}, w=w)
     repeated = distort(NUMERIC, np.repeat(x, w), np.repeat(y, w))
@@ -196,7 +196,7 @@ def test_a_sampling_weight_counts_like_so_many_records():
 
 
 @pytest.mark.parametrize("weight", [-1.0, None, np.inf])
-def test_a_weight_that_is_none_is_refused_by_row(weight):
+def test_an_invalid_weight_is_rejected_by_row(weight):
     with raises(DataError, "data.bad_weight", column="w", row=2):
         distort(NUMERIC, [1, 2], [1, 2], schema={"weight": "w"}, w=[1.0, weight])
 
@@ -251,7 +251,7 @@ def test_the_order_of_rows_and_columns_does_not_matter(rows, random):
 
 @settings(max_examples=60)
 @given(ROWS.filter(len))
-def test_a_table_published_as_it_is_loses_nothing(rows):
+def test_an_unchanged_table_has_no_loss(rows):
     original, _ = both(rows)
     found = column_losses(
         ColumnPairs(original, original, Schema(quasi=COLUMNS), np.arange(len(rows)))
@@ -261,7 +261,7 @@ def test_a_table_published_as_it_is_loses_nothing(rows):
 
 
 @given(arrays.arrays(np.float64, (8, 2), elements=st.floats(-1e6, 1e6)))
-def test_negating_a_column_changes_nothing(points):
+def test_negating_a_column_does_not_matter(points):
     before, after = points.T
     assert distort(NUMERIC, -before, -after).share == pytest.approx(
         distort(NUMERIC, before, after).share, rel=1e-9

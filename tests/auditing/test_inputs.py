@@ -52,7 +52,7 @@ def test_an_identifier_used_as_key_still_counts_as_left_in_the_release():
         result.require(k=2)
 
 
-def test_a_kept_key_is_not_a_fault():
+def test_a_kept_key_is_not_an_error():
     schema = mc.Schema(quasi=["age", "sex"], confidential=["tsh", "ill"], keep=["id"])
     result = mc.audit(ORIGINAL, rows_of(KEYED, [2, 0, 1, 3]), schema, key="id")
     assert (
@@ -82,7 +82,7 @@ def test_a_key_overrides_the_row_order_of_the_manifest_but_its_statements_are_ch
     assert "distortion" in result.measures
 
 
-def test_an_unknown_key_is_refused():
+def test_an_unknown_key_is_rejected():
     with raises(DataError, "data.bad_key", column="id", table="released", row=4):
         mc.audit(ORIGINAL, {**KEYED, "id": ["u", "v", "w", "secret"]}, SCHEMA, key="id")
     with raises(OptionError, "option.unknown", option="key", table="released"):
@@ -124,7 +124,7 @@ def test_an_empty_release_is_noted():
 # Types
 
 
-def test_numbers_published_as_another_type_are_refused():
+def test_numbers_published_as_another_type_are_rejected():
     with raises(SchemaError, "schema.wrong_kind", column="age"):
         audited({"age": [True, True, False, False]})
     with raises(DataError, "data.not_finite", column="age", row=3, table="released"):
@@ -202,7 +202,7 @@ def test_a_population_adds_journalist_risks():
 
 
 @pytest.mark.parametrize("population", [3, 0, -1])
-def test_a_population_smaller_than_the_release_is_refused(population):
+def test_a_population_smaller_than_the_release_is_rejected(population):
     with raises(OptionError, "option.out_of_range", option="population"):
         audited(population=population)
 

@@ -63,7 +63,7 @@ NOMINAL = Schema(quasi=numeric("x"), confidential=[Column("y", kind="nominal")])
 NUMBER = Schema(quasi=numeric("x"), confidential=[Column("y", kind="numeric")])
 
 
-def test_classes_that_the_columns_tell_are_learned(x):
+def test_classes_that_columns_determine_are_learned(x):
     y = np.where(x > 0.3, "up", "down")
     found = measured(table(x=x, y=y), table(x=coarse(x, 3), y=y), NOMINAL)
     assert found["task_original"] > 0.95
@@ -72,14 +72,14 @@ def test_classes_that_the_columns_tell_are_learned(x):
     assert found["task_baseline"] < 0.8
 
 
-def test_a_release_without_information_is_worth_the_baseline(x):
+def test_a_release_without_information_scores_the_baseline(x):
     y = np.where(x > 0.3, "up", "down")
     found = measured(table(x=x, y=y), table(x=[float(x.mean())] * N, y=y), NOMINAL)
     assert found["task_released"] == found["task_baseline"]
     assert found["task_loss"] > 0.2
 
 
-def test_numbers_have_r2(x):
+def test_numeric_targets_are_scored_by_r2(x):
     y = 3 * x + 1
     found = evaluate_task(table(x=x, y=y), table(x=coarse(x, 60), y=y), NUMBER)
     assert found["task_original"].value > 0.95
@@ -89,7 +89,7 @@ def test_numbers_have_r2(x):
     assert [m.lower_is_better for m in found.values()] == [False, False, False, True]
 
 
-def test_an_identity_release_loses_nothing(x):
+def test_an_unchanged_release_loses_nothing(x):
     y = np.round(x * 2 + np.random.default_rng(1).normal(size=N)).astype(int)
     original = table(x=x, y=y, s=["a", "b", None] * 100)
     schema = Schema(
@@ -99,7 +99,7 @@ def test_an_identity_release_loses_nothing(x):
     assert measured(original, original, schema)["task_loss"] == 0
 
 
-def test_the_baseline_is_the_most_frequent_class_of_those_trained_on():
+def test_the_baseline_is_the_most_frequent_class_of_the_training_set():
     """Computed by hand from the permutation of the seed, trained on its first 70 %."""
     x, y = np.random.default_rng(3).normal(size=40), np.array(list("aab") * 13 + ["b"])
     order = np.random.default_rng(7).permutation(40)
@@ -109,7 +109,7 @@ def test_the_baseline_is_the_most_frequent_class_of_those_trained_on():
     assert found["task_baseline"] == pytest.approx((held == most).mean())
 
 
-def test_the_originals_are_tested_and_the_release_is_trained_on(x):
+def test_training_uses_the_release_and_testing_the_original(x):
     """Published with the other sign: what was learned is wrong on the originals."""
     y = np.where(x > 0, "up", "down")
     found = measured(table(x=x, y=y), table(x=-x, y=y), NOMINAL)
@@ -124,7 +124,7 @@ def test_pairs_are_followed(x):
     assert measured(original, released, NOMINAL, pairs=moved)["task_loss"] == 0
 
 
-def test_the_same_seed_gives_the_same(x):
+def test_the_same_seed_gives_the_same_result(x):
     y = np.where(x + np.random.default_rng(5).normal(size=N) > 0, "up", "down")
     original, released = table(x=x, y=y), table(x=coarse(x, 30), y=y)
     assert measured(original, released, NOMINAL, seed=2) == measured(
@@ -135,7 +135,7 @@ def test_the_same_seed_gives_the_same(x):
     )
 
 
-def test_columns_of_all_kinds_are_learned_from():
+def test_all_kinds_of_columns_are_features():
     rng = np.random.default_rng(6)
     codes = rng.choice(["94110", "94121", "10001", "10455"], N)
     days = [
@@ -171,7 +171,7 @@ def test_columns_of_all_kinds_are_learned_from():
     assert found["task_original"] > 0.95
 
 
-def test_missing_values_and_a_column_not_published_are_no_obstacle(x):
+def test_missing_values_and_unpublished_columns_are_handled(x):
     y = [None if j % 7 == 0 else ("up" if v > 0 else "down") for j, v in enumerate(x)]
     gaps = [None if j % 5 == 0 else v for j, v in enumerate(x)]
     schema = Schema(quasi=numeric("x", "z"), confidential=[Column("y", kind="nominal")])
@@ -179,7 +179,7 @@ def test_missing_values_and_a_column_not_published_are_no_obstacle(x):
     assert found["task_original"] > found["task_released"] > 0.7
 
 
-def test_a_release_without_any_value_is_worth_the_baseline(x):
+def test_a_release_without_any_value_scores_the_baseline(x):
     y = np.where(x > 0.3, "up", "down")
     found = measured(table(x=x, y=y), table(x=[None] * N, y=y), NOMINAL)
     assert found["task_released"] == found["task_baseline"] < found["task_original"]
@@ -195,7 +195,7 @@ def test_few_numbers_are_classes_and_many_are_not(x):
     assert units == ["share", "R²"]
 
 
-def test_rare_classes_are_one_together(x):
+def test_rare_classes_are_combined(x):
     y = [f"n{int(v)}" for v in np.random.default_rng(8).integers(0, 60, N)]
     found = measured(table(x=x, y=y), table(x=x, y=y), NOMINAL)
     # Two thirds of the records are in the class of the rare ones.
@@ -214,7 +214,7 @@ def test_the_scale_of_the_target_changes_little(x, scale, shift):
     assert measured(table(x=x, y=y), table(x=x, y=y), NUMBER)["task_original"] > 0.9
 
 
-def test_at_most_so_many_records_are_used(x, monkeypatch):
+def test_the_number_of_records_is_limited(x, monkeypatch):
     monkeypatch.setattr(learning, "MAX_RECORDS", 50)
     y = np.where(x > 0, "up", "down")
     found = measured(table(x=x, y=y), table(x=x, y=y), NOMINAL)
@@ -222,7 +222,7 @@ def test_at_most_so_many_records_are_used(x, monkeypatch):
     assert found["task_baseline"] * 15 == pytest.approx(round(found["task_baseline"] * 15))
 
 
-def test_a_class_that_is_not_among_those_trained_on_is_missed():
+def test_a_class_absent_from_the_training_set_is_never_predicted():
     y = ["a"] * 39 + ["b"]
     seed = next(s for s in range(99) if 39 in np.random.default_rng(s).permutation(40)[28:])
     original = table(x=np.arange(40.0), y=y)
@@ -274,7 +274,7 @@ def test_a_target_that_cannot_be_learned_is_an_error(values, code):
         measured(original, original, NOMINAL)
 
 
-def test_nothing_to_learn_from_is_an_error():
+def test_a_target_without_features_is_an_error():
     original = table(x=[1.0] * 20, y=["a", "b"] * 10)
     with raises(DataError, "data.invalid", column="y"):
         measured(original, original, NOMINAL)

@@ -78,7 +78,7 @@ def releases(draw):
     return before, rng.integers(0, 7, size=(n, dimensions))[classes] / 2, classes
 
 
-def test_identity_finds_every_record():
+def test_an_unchanged_release_links_every_record():
     before, _ = cells(60, 3, 3)
     found = measured(before, before)
     assert {name: measure.value for name, measure in found.items()} == dict.fromkeys(
@@ -87,7 +87,7 @@ def test_identity_finds_every_record():
     assert all(measure.lower_is_better and measure.unit == "share" for measure in found.values())
 
 
-def test_all_alike_finds_one_in_n():
+def test_identical_records_link_one_in_n():
     before, _ = cells(60, 3, 3)
     found = measured(before, np.zeros_like(before))
     for name in ("linkage", "linkage_one", "linkage_two", "linkage_some"):
@@ -96,7 +96,7 @@ def test_all_alike_finds_one_in_n():
 
 @settings(max_examples=150, deadline=None)
 @given(releases())
-def test_as_the_plain_loop(release):
+def test_linkage_matches_a_plain_loop(release):
     before, after, classes = release
     found = measured(before, after, classes=classes)
     m = before.shape[1]
@@ -113,7 +113,7 @@ def test_as_the_plain_loop(release):
 
 @settings(max_examples=100, deadline=None)
 @given(releases())
-def test_never_more_than_classes_over_records(release):
+def test_linkage_is_at_most_classes_over_records(release):
     before, after, classes = release
     sizes = np.unique(classes, return_counts=True)[1]
     for name, measure in measured(before, after, classes=classes).items():
@@ -154,7 +154,7 @@ def test_interval_of_a_sample_covers_the_whole(dimensions):
     assert covered >= 18
 
 
-def test_a_sample_is_said_to_be_one():
+def test_a_sample_is_reported_as_such():
     before, after = cells(4_000, 2, 2)
     assert "sample" not in measured(before, after)["linkage"].meaning
     assert measured(before, after, max_records=500)["linkage"].meaning.endswith(
@@ -175,7 +175,7 @@ def test_no_set_of_columns_is_tried_twice(monkeypatch):
     assert all(subset == tuple(sorted(subset)) for subset in tried)
 
 
-def test_sets_whose_mean_is_taken_share_the_work_of_one(monkeypatch):
+def test_averaged_column_sets_share_the_sample_of_one(monkeypatch):
     """Ten subsets each of 11 to 13 columns may together cost no more than all 14 columns."""
     n, columns, most = 600, 14, 300
     tried, link = [], attacks._link_by_subset
@@ -227,7 +227,7 @@ def test_interval_disclosure_counts_ranks():
 
 @settings(max_examples=100, deadline=None)
 @given(releases())
-def test_interval_disclosure_as_the_plain_loop(release):
+def test_interval_disclosure_matches_a_plain_loop(release):
     before, after, classes = release
     n, shares = len(before), []
     for j in range(before.shape[1]):
@@ -240,7 +240,7 @@ def test_interval_disclosure_as_the_plain_loop(release):
     assert found == pytest.approx(sum(shares) / len(shares))
 
 
-def test_interval_disclosure_leaves_out_what_is_meant_to_stay():
+def test_interval_disclosure_ignores_columns_published_unchanged():
     before, after = cells(90, 2, 3)
     after[:, 1] = before[:, 1]
     options = {"classes": np.arange(90)}
@@ -250,13 +250,13 @@ def test_interval_disclosure_leaves_out_what_is_meant_to_stay():
     )
 
 
-def test_classes_that_do_not_fit_the_points_are_refused():
+def test_classes_that_do_not_match_the_points_are_rejected():
     before, after = cells(6, 1, 3)
     with raises(DataError, "data.invalid"):
         measured(before, after, classes=np.zeros(6, dtype=int))
 
 
-def test_nothing_of_no_records():
+def test_no_records_give_no_measures():
     nothing = np.zeros((0, 1))
     assert measured(nothing, nothing) == {}
     assert not len(linked(nothing, nothing).by_known)
@@ -319,7 +319,7 @@ def test_points_of_each_kind():
     assert links.all_columns.share <= 5 / 5
 
 
-def test_published_rows_in_another_order_give_the_same():
+def test_the_order_of_published_rows_does_not_matter():
     rng = np.random.default_rng(4)
     before, after = cells(30, 1, 3)
     jobs = rng.choice(["a", "b", "c"], size=30)
@@ -336,7 +336,7 @@ def test_published_rows_in_another_order_give_the_same():
     assert found[0] == pytest.approx(found[1])
 
 
-def test_strata_are_never_mistaken():
+def test_records_are_linked_within_their_stratum():
     original = table(x=[0.0, 1.0, 0.1, 1.1], state=["a", "a", "b", "b"])
     released = table(x=[0.5, 0.5, 0.6, 0.6], state=["a", "a", "b", "b"])
     schema = Schema(quasi=[Column("x", kind="numeric")], strata=["state"])

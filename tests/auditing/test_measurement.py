@@ -29,7 +29,7 @@ ORIGINAL = table(
 RELEASED = table(age=[21, 21, 42, 42], sex=["f", "f", "m", "m"], tsh=[1.0, 2.0, 3.0, 4.0])
 
 
-def test_measures_in_their_order():
+def test_order_of_measures():
     found = audit(ORIGINAL, RELEASED, SCHEMA)
     expected = {
         "k": 2,
@@ -102,7 +102,7 @@ def test_strata_are_keys():
     assert found.keys == ("age", "region")
 
 
-def test_unaligned_rows_leave_distortion_out_and_say_why():
+def test_unaligned_rows_have_no_distortion_and_a_note():
     found = audit(ORIGINAL, take(RELEASED, [3, 2, 1, 0]), SCHEMA)
     assert "distortion" not in found.measures
     assert found["k"] == 2
@@ -144,14 +144,14 @@ def test_two_empty_tables():
     assert audit(empty, empty, SCHEMA)["k"] == 0
 
 
-def test_a_quasi_identifier_that_is_gone():
+def test_an_absent_quasi_identifier():
     with raises(SchemaError, "schema.unknown_column", columns=["sex"], table="released"):
         audit(ORIGINAL, table(age=[1, 2, 3, 4]), SCHEMA)
     with raises(SchemaError, "schema.unknown_column", columns=["age", "sex"], table="original"):
         audit(table(x=[1]), RELEASED, SCHEMA)
 
 
-def test_columns_absent_and_strange_are_counted_and_noted():
+def test_absent_and_unexpected_columns_are_counted_and_noted():
     found = audit(
         ORIGINAL, table(age=[21, 21, 42, 42], sex=["f", "f", "m", "m"], extra=[1, 2, 3, 4]), SCHEMA
     )
@@ -175,7 +175,7 @@ def test_unreadable_values_are_noted_without_being_printed():
     assert "secret" not in " ".join(found.notes)
 
 
-def test_the_tables_are_left_as_they_were():
+def test_the_tables_are_not_modified():
     before = {name: column.data.copy() for name, column in ORIGINAL.columns.items()}
     audit(ORIGINAL, RELEASED, SCHEMA)
     for name, column in ORIGINAL.columns.items():
@@ -183,23 +183,23 @@ def test_the_tables_are_left_as_they_were():
 
 
 @pytest.mark.parametrize("contradictions", [[], ["The release is another file."], ["One.", "Two."]])
-def test_contradictions_of_the_manifest_are_counted_and_told(contradictions):
+def test_contradictions_of_the_manifest_are_counted_and_noted(contradictions):
     found = audit(ORIGINAL, RELEASED, SCHEMA, contradictions=contradictions)
     assert found["manifest_contradictions"] == len(contradictions)
     assert found.notes == tuple(contradictions)
     assert found.measures["manifest_contradictions"].lower_is_better
 
 
-def test_without_a_manifest_nothing_is_said_of_contradictions():
+def test_without_a_manifest_contradictions_are_not_measured():
     assert "manifest_contradictions" not in audit(ORIGINAL, RELEASED, SCHEMA).measures
 
 
-def test_a_brief_audit_learns_nothing_and_refuses_a_target():
+def test_a_brief_audit_trains_no_model_and_rejects_a_target():
     with raises(OptionError, "option.conflict", option="target"):
         audit(ORIGINAL, RELEASED, SCHEMA, brief=True, target="tsh")
 
 
-def test_a_brief_audit_leaves_out_what_comes_of_comparing_records():
+def test_a_brief_audit_omits_measures_that_compare_records():
     whole, brief = audit(ORIGINAL, RELEASED, SCHEMA), audit(ORIGINAL, RELEASED, SCHEMA, brief=True)
     assert brief["k"] == whole["k"]
     left_out = set(whole.measures) - set(brief.measures)
@@ -215,6 +215,6 @@ def test_a_brief_audit_leaves_out_what_comes_of_comparing_records():
 
 
 @pytest.mark.parametrize("limit", ["5", None, True, [5]])
-def test_a_limit_that_is_no_number_is_refused(limit):
+def test_a_limit_that_is_not_a_number_is_rejected(limit):
     with raises(OptionError, "option.wrong_type", option="k"):
         audit(ORIGINAL, RELEASED, SCHEMA).require(k=limit)

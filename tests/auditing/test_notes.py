@@ -15,7 +15,7 @@ def notes(schema, **columns):
 
 
 @pytest.mark.parametrize("role", ["keep", "confidential"])
-def test_text_that_nearly_always_differs(role):
+def test_nearly_unique_text_is_noted(role):
     found = notes(Schema(quasi=AGE, **{role: ["x"]}), x=NAMES)
     assert found == [
         "Column 'x' is published unchanged and nearly all of its values are distinct: it may "
@@ -40,7 +40,7 @@ def test_what_is_nearly_every_value(items, noted):
     assert bool(notes(Schema(quasi=AGE, keep=["x"]), x=items)) == noted
 
 
-def test_a_weight_that_tells_the_record():
+def test_a_nearly_unique_weight_is_noted():
     schema = Schema(quasi=AGE, weight="w")
     assert notes(schema, w=[1.5 + number for number in range(10)]) == [
         "Column 'w' is published unchanged and nearly all of its values are distinct: an outsider "
@@ -50,7 +50,7 @@ def test_a_weight_that_tells_the_record():
     assert notes(schema, w=[1.0, 2.0] * 10) == []
 
 
-def test_keys_and_columns_that_are_not_there_are_left_alone():
+def test_keys_and_absent_columns_are_ignored():
     schema = Schema(
         quasi=[Column("home", kind="nominal")], strata=["region"], keep=["gone"], weight="none"
     )

@@ -65,7 +65,7 @@ SCHEMA = Schema(quasi=numeric("c0", "c1"), confidential=[Column("c2", kind="nume
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_fit_is_that_of_a_plain_logistic_regression(seed):
+def test_the_fit_equals_a_plain_logistic_regression(seed):
     X, Y = random_pair(seed)
     mean, spread = X.mean(axis=0), X.std(axis=0)
 
@@ -89,12 +89,12 @@ def test_categories_count_by_their_indicators():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_identity_release_cannot_be_told_apart(seed):
+def test_an_unchanged_release_cannot_be_distinguished(seed):
     X, _ = random_pair(seed)
     assert of(*as_tables(X, X), SCHEMA) == pytest.approx(0, abs=1e-9)
 
 
-def test_an_identity_of_all_kinds_cannot_be_told_apart():
+def test_an_unchanged_release_of_all_kinds_cannot_be_distinguished():
     original = table(
         age=[30, 41, None, 22, 22],
         sex=["f", None, "m", "m", "f"],
@@ -127,7 +127,7 @@ def test_an_identity_of_all_kinds_cannot_be_told_apart():
     assert 0 < of(original, masked, schema) < 1
 
 
-def test_what_is_always_different_is_told_apart():
+def test_completely_different_tables_are_distinguished():
     n = 200
     x = np.random.default_rng(0).normal(size=n)
     assert of(table(x=x), table(x=x + 100), Schema(quasi=numeric("x"))) > 0.99
@@ -139,7 +139,7 @@ def test_what_is_always_different_is_told_apart():
     assert of(table(x=x), table(x=[None] * n), Schema(quasi=numeric("x"))) > 0.99
 
 
-def test_a_coarser_release_is_told_apart_better():
+def test_a_coarser_release_is_easier_to_distinguish():
     x = np.sort(np.random.default_rng(0).normal(size=600))
     found = [
         of(
@@ -180,7 +180,7 @@ def test_any_release_gives_a_share(seed, n):
     assert found is None or 0 <= found <= 1
 
 
-def test_nothing_to_tell_apart_gives_nothing():
+def test_empty_input_gives_no_measure():
     empty = Table({"x": Values("float", np.zeros(0), np.zeros(0, dtype=bool))}, rows=0, native=None)
     assert of(empty, empty, Schema(quasi=numeric("x"))) is None
     assert of(table(x=[5.0, 5.0]), table(x=[5.0, 5.0]), Schema(quasi=numeric("x"))) is None
@@ -193,7 +193,7 @@ def test_infinite_quasi_identifiers_are_an_error():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_order_of_rows_and_columns_and_signs_change_nothing(seed):
+def test_order_of_rows_and_columns_and_signs_do_not_matter(seed):
     X, Y = random_pair(seed)
     original, released = as_tables(X, Y)
     plain = of(original, released, SCHEMA)
@@ -223,7 +223,7 @@ def test_terms_are_limited_to_those_that_differ_most(monkeypatch):
     assert of(*as_tables(X, Y), schema) == pytest.approx(fit_plainly(*with_square), rel=1e-4)
 
 
-def test_of_terms_that_differ_equally_the_name_decides_and_not_the_place(monkeypatch):
+def test_ties_between_terms_are_broken_by_name_and_not_position(monkeypatch):
     """Both columns move by sqrt(2) deviations, one as a whole and the other into one point."""
     step = math.sqrt(0.5)
     before = {"a": [0.0, 0.0, 1.0, 1.0], "b": [-step, -step, step, step]}

@@ -180,7 +180,7 @@ def plain_disclosure(classes, column, *, ordered):
 
 @settings(max_examples=150, deadline=None)
 @given(pairs())
-def test_anonymity_and_disclosure_are_those_of_plain_loops(pair):
+def test_anonymity_and_disclosure_match_plain_loops(pair):
     found, classes = pair.audit(), plain_classes(pair.after)
     expected = plain_risk(classes, len(pair.after["age"]))
     each = {
@@ -199,12 +199,12 @@ def test_anonymity_and_disclosure_are_those_of_plain_loops(pair):
         assert sorted(found.homogeneous[name].tolist()) == sorted(alike)
 
 
-# ---------------------------------------------------------------------------- what changes nothing
+# -------------------------------------------------------------------------------------- invariances
 
 
 @settings(max_examples=50, deadline=None)
 @given(pairs(), st.randoms(use_true_random=False))
-def test_the_order_of_rows(pair, random):
+def test_row_order_does_not_matter(pair, random):
     rows = list(range(len(pair.after["age"])))
     random.shuffle(rows)
     assert_same(
@@ -214,7 +214,7 @@ def test_the_order_of_rows(pair, random):
 
 @settings(max_examples=50, deadline=None)
 @given(pairs(), st.randoms(use_true_random=False))
-def test_the_order_of_columns(pair, random):
+def test_column_order_does_not_matter(pair, random):
     names = random.sample(sorted(pair.before), len(pair.before))
     schema = replace(
         SCHEMA,
@@ -229,7 +229,7 @@ def test_the_order_of_columns(pair, random):
 
 @settings(max_examples=50, deadline=None)
 @given(pairs())
-def test_the_sign_of_a_quasi_identifier(pair):
+def test_the_sign_of_a_quasi_identifier_does_not_matter(pair):
     before, after = (
         {**columns, "age": [None if age is None else -age for age in columns["age"]]}
         for columns in (pair.before, pair.after)
@@ -239,7 +239,7 @@ def test_the_sign_of_a_quasi_identifier(pair):
 
 @settings(max_examples=50, deadline=None)
 @given(pairs(blank="no"))
-def test_the_sign_of_a_confidential_number(pair):
+def test_the_sign_of_a_confidential_number_does_not_matter(pair):
     """Missing values always come first, so with them the distance may change."""
     before, after = (
         {**columns, "pay": [-pay for pay in columns["pay"]]}
@@ -265,14 +265,14 @@ def test_a_category_published_under_an_unseen_name_or_as_missing(pair, name, job
 
 @settings(max_examples=25, deadline=None)
 @given(pairs(blank="no"), st.data())
-def test_the_labels_of_an_index(pair, data):
+def test_index_labels_do_not_matter(pair, data):
     n = len(pair.after["age"])
     labels = data.draw(st.lists(st.integers(0, 3), min_size=2 * n, max_size=2 * n))
     frames = pd.DataFrame(pair.before, index=labels[:n]), pd.DataFrame(pair.after, index=labels[n:])
     assert_same(mc.audit(*frames, SCHEMA), mc.audit(pair.before, pair.after, SCHEMA))
 
 
-# ------------------------------------------------------------------------------- what always holds
+# ------------------------------------------------------------------------------------------- bounds
 
 
 @settings(max_examples=100, deadline=None)
@@ -301,7 +301,7 @@ def test_bounds(pair):
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(2, 4), st.integers(0, 2**32 - 1), st.sampled_from(["mdav", "auto"]))
-def test_a_release_of_our_own_is_found_again_no_more_than_one_in_k(k, seed, method):
+def test_a_release_links_at_most_one_record_in_k(k, seed, method):
     rng = np.random.default_rng(seed)
     people = make_records(rng, int(rng.integers(8 * k, 40)), blank="no")
     people["region"] = (["north", "south"] * len(people["age"]))[: len(people["age"])]
@@ -312,7 +312,7 @@ def test_a_release_of_our_own_is_found_again_no_more_than_one_in_k(k, seed, meth
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 24), st.integers(0, 2**32 - 1))
-def test_a_table_published_as_it_is(n, seed):
+def test_an_unchanged_table(n, seed):
     rng = np.random.default_rng(seed)
     people = make_records(rng, n, blank="no")
     people["age"] = rng.permutation(1000)[:n].tolist()
@@ -324,7 +324,7 @@ def test_a_table_published_as_it_is(n, seed):
 
 @settings(max_examples=50, deadline=None)
 @given(pairs())
-def test_quasi_identifiers_all_alike(pair):
+def test_identical_quasi_identifiers(pair):
     n = len(pair.after["age"])
     same = {name: [pair.after[name][0]] * n for name in ("age", "day", "job", "region")}
     before = {**pair.before, "region": same["region"]}

@@ -73,12 +73,12 @@ def test_datetimes_are_read_in_the_unit_of_the_original_dates():
     [[True, False], [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]],
     ids=["boolean", "date"],
 )
-def test_numbers_published_as_something_else_are_refused(released):
+def test_numbers_published_as_another_type_are_rejected(released):
     with raises(SchemaError, "schema.wrong_kind", column="x"):
         read_numbers("x", values([1, 2]), values(released))
 
 
-def test_dates_published_as_text_are_refused():
+def test_dates_published_as_text_are_rejected():
     with raises(SchemaError, "schema.wrong_kind", column="x") as caught:
         read_numbers("x", values([datetime.date(2020, 1, 1)]), values(["secret"]))
     assert "secret" not in str(caught.value)

@@ -56,7 +56,7 @@ def test_the_whole_population_is_no_safer_than_the_release():
     assert found["journalist_average"] == found["prosecutor_average"]
 
 
-def test_single_records_are_found_for_certain():
+def test_unique_records_are_identified_with_certainty():
     assert set(risks([1, 1, 1], population=3).values()) == {1.0}
 
 
@@ -89,7 +89,7 @@ def test_the_sampling_assumption_is_stated():
 
 
 @given(SIZES, st.integers(1, 9), st.randoms(use_true_random=False))
-def test_risks_are_those_of_a_loop_over_records(sizes, times, random):
+def test_risks_match_a_loop_over_records(sizes, times, random):
     records = [size for size in sizes for _ in range(size)]
     population = times * len(records)
     by_record = [1 / size for size in records]

@@ -185,7 +185,7 @@ def test_correlations_of_confidential_columns_count():
     assert not [name for name in found if name.endswith(".pay")]
 
 
-def test_an_identity_release_changes_nothing():
+def test_an_unchanged_release_changes_no_measure():
     rng = np.random.default_rng(3)
     original = table(a=rng.normal(size=50), b=rng.integers(0, 4, 50), c=rng.normal(size=50))
     schema = Schema(quasi=numeric("a", "b"), confidential=numeric_confidential("c"))
@@ -202,7 +202,7 @@ def test_the_worst_column_and_pair_are_named():
     assert all(measure.lower_is_better for measure in found.values())
 
 
-def test_ordinal_columns_count_by_rank_and_ranges_by_their_middle():
+def test_ordinal_columns_count_by_rank_and_ranges_by_midpoint():
     order = ("low", "middle", "high")
     ranked = of_one(
         ["low", "high", "middle", "high"], ["middle"] * 4, Column("x", kind="ordinal", order=order)
@@ -219,7 +219,7 @@ def test_dates_count_as_numbers():
     assert found == pytest.approx(of_one([1.0, 5.0, 9.0, 20.0], [3.0, 3.0, 14.0, 14.0]))
 
 
-def test_nominal_columns_codes_and_locations_are_left_out():
+def test_nominal_columns_codes_and_locations_are_ignored():
     before = table(x=["a", "b"], zip=["94110", "94121"], lat=[1.0, 2.0], lon=[3.0, 4.0])
     schema = Schema(
         quasi=[
@@ -235,7 +235,7 @@ def test_nominal_columns_codes_and_locations_are_left_out():
     "scale, shift",
     [(1.0, 1.7e9), (1e300, 0.0), (1e-300, 0.0), (8e307, 0.0), (-1.0, 0.0), (1e-320, 0.0)],
 )
-def test_scale_and_shift_change_nothing(scale, shift):
+def test_scale_and_shift_do_not_matter(scale, shift):
     x, y, c = np.array([0.0, 0.5, 1.0, 2.0]), np.array([0.25, 0.25, 1.5, 1.5]), [1.0, 0.0, 2.0, 3.0]
     schema = Schema(quasi=numeric("x"), confidential=numeric_confidential("c"))
     plain = measured(table(x=x, c=c), table(x=y, c=c), schema)
@@ -244,7 +244,7 @@ def test_scale_and_shift_change_nothing(scale, shift):
     assert moved == pytest.approx(plain, rel=1e-3)
 
 
-def test_a_tiny_published_variation_is_no_constant():
+def test_a_tiny_published_variation_is_not_constant():
     """What is published varies by 1e-300 of the original, and still goes along with it."""
     x, c = np.array([1.0, 2.0, 3.0, 4.0]), [1.0, 2.0, 3.0, 4.0]
     schema = Schema(quasi=numeric("x"), confidential=numeric_confidential("c"))
@@ -253,13 +253,13 @@ def test_a_tiny_published_variation_is_no_constant():
     assert found["deviation_change"] == pytest.approx(1)
 
 
-def test_nonsense_published_gives_a_large_number():
+def test_wild_published_values_give_a_large_number():
     found = of_one([1.0, 2.0, 3.0], [1e308, -1e308, 0.0])
     assert 1e100 < found["il1s"] < np.inf
     assert 1e100 < found["deviation_change"] < np.inf
 
 
-def test_what_two_columns_share_may_hardly_vary():
+def test_common_rows_of_two_columns_may_hardly_vary():
     """The one large value of a has no partner: among the others digits must not cancel."""
     a, b = [1e12, 1.0, 2.0, 3.0, 5.0], [None, 2.0, 1.0, 4.0, 3.0]
     schema = Schema(quasi=numeric("a", "b"))
@@ -268,10 +268,10 @@ def test_what_two_columns_share_may_hardly_vary():
     assert found.before[0, 1] == pytest.approx(correlation(a, b, [1] * 5), rel=1e-9)
 
 
-# ------------------------------------------------------------------------------------------- edges
+# --------------------------------------------------------------------------------------- edge cases
 
 
-def test_constant_columns_are_left_out():
+def test_constant_columns_are_ignored():
     before, after = table(a=[5.0] * 4, b=[1.0, 2, 3, 4]), table(a=[6.0, 5, 5, 5], b=[1.0, 2, 3, 4])
     found = measured(before, after, Schema(quasi=numeric("a", "b")))
     assert "il1s.a" not in found
@@ -294,7 +294,7 @@ def test_a_column_that_is_not_published_counts_as_its_mean():
     assert found["il1s"] == pytest.approx(of_one([1.0, 2.0, 3.0], [2.0, 2.0, 2.0])["il1s"])
 
 
-def test_weights_of_0_leave_records_out():
+def test_records_with_weight_0_are_ignored():
     schema = Schema(quasi=numeric("a", "b"), weight="w")
     before, after = (
         {"a": [1.0, 2, 4, 99], "b": [2.0, 1, 5, -7]},
@@ -317,7 +317,7 @@ def test_all_weights_0_give_no_measures():
 
 
 @pytest.mark.parametrize("weight", [-1.0, None, math.inf])
-def test_a_wrong_weight_is_an_error_by_row(weight):
+def test_an_invalid_weight_is_an_error_with_its_row(weight):
     original = table(a=[1.0, 2.0], w=[1.0, weight])
     with raises(DataError, "data.bad_weight", column="w", row=2):
         measured(original, original, Schema(quasi=numeric("a"), weight="w"))
@@ -336,7 +336,7 @@ def test_storages_that_cannot_be_compared_are_an_error():
         of_one([1.0, 2.0], [datetime.date(2020, 1, 1)] * 2)
 
 
-def test_a_confidential_column_that_is_not_released_is_left_out():
+def test_an_unreleased_confidential_column_is_ignored():
     schema = Schema(quasi=numeric("x"), confidential=numeric_confidential("c"))
     found = measured(table(x=[1.0, 2.0], c=[1.0, 2.0]), table(x=[1.0, 2.0]), schema)
     assert "correlation_change" not in found
@@ -361,7 +361,7 @@ def random_release(seed, n=40):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_order_of_rows_and_columns_changes_nothing(seed):
+def test_order_of_rows_and_columns_does_not_matter(seed):
     before, after, schema = random_release(seed)
     original, released = table(**before), table(**after)
     plain = measured(original, released, schema)
@@ -376,7 +376,7 @@ def test_the_order_of_rows_and_columns_changes_nothing(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_sign_of_a_column_changes_nothing(seed):
+def test_the_sign_of_a_column_does_not_matter(seed):
     before, after, schema = random_release(seed)
     plain = measured(table(**before), table(**after), schema)
     for side in (before, after):
@@ -392,14 +392,14 @@ def test_fewer_published_rows_are_compared_with_their_own():
     assert set(found.values()) == {0.0}
 
 
-# ------------------------------------------------------------------------------------- for the eye
+# ----------------------------------------------------------------------------------------- displays
 
 
 def read(original, released, schema):
     return ColumnPairs(original, released, schema, np.arange(released.rows)).quantities
 
 
-def test_correlations_hold_the_varying_columns():
+def test_correlations_include_only_varying_columns():
     before = table(a=[1.0, 2, 3], b=[5.0] * 3, c=[3.0, 1, 2])
     schema = Schema(quasi=numeric("a", "b"), confidential=numeric_confidential("c"))
     found = compare_correlations(read(before, before, schema))
@@ -409,7 +409,7 @@ def test_correlations_hold_the_varying_columns():
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
 @example([1000000.0, 999999.9999999999])
-def test_quantiles_are_those_of_numpy(numbers):
+def test_quantiles_equal_numpy(numbers):
     found = compare_quantiles(
         read(table(x=numbers), table(x=numbers[:1] * len(numbers)), Schema(quasi=numeric("x")))
     )
@@ -457,7 +457,7 @@ def test_quantiles_are_of_quasi_identifiers_that_have_values_on_both_sides():
     assert found[0].before[0] == found[0].before[-1] == 1
 
 
-def test_the_correlations_of_the_evidence_are_those_measured():
+def test_displayed_correlations_are_those_measured():
     before, after, schema = random_release(1)
     evidence = evidence_of(table(**before), table(**after), schema)
     change = np.abs(evidence.correlations.before - evidence.correlations.after).max()

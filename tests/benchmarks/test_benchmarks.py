@@ -1,4 +1,4 @@
-"""The benchmarks: they run, on tiny tables, and tell what they found; the page is the one made of the results."""
+"""Benchmarks run on tiny tables and report results; the page matches the stored results."""
 
 import json
 import re
@@ -37,7 +37,7 @@ TINY = Profile(
 
 @pytest.fixture(scope="module")
 def results():
-    """A whole run, tiny, with no other package; processes that compile or take long are stood in for."""
+    """Run all benchmarks on tiny tables; processes that compile or take long are replaced."""
     patch = pytest.MonkeyPatch()
     patch.setattr("benchmarks.roofline.run_apart", stand_in)
     patch.setattr(
@@ -248,7 +248,7 @@ def test_exponents_leave_out_what_was_not_measured_and_what_does_not_vary():
     [(1000.0, 80.0, "bandwidth", 0.75), (45.0, 800.0, "arithmetic", 0.5)],
 )
 def test_a_scan_is_bound_by_bandwidth_or_by_arithmetic(peak, read, bound, of_roof):
-    # 0.75 * 1e8 / 10 = 7.5e6 distances of 10 columns: 0.225 GFLOP and 0.6 GB, in a hundredth of a second
+    # 0.75 * 1e8 / 10 = 7.5e6 distances of 10 columns: 0.225 GFLOP and 0.6 GB, in 0.01 seconds
     row = {"n": 10_000, "m": 10, "k": 10, "seconds": 0.01, "threads": 1}
     told = place(row, {"fused": peak, "unfused": peak / 2}, {"triad": 1.0, "read": read})
     assert (told["gflops"], told["gbps"]) == pytest.approx((22.5, 60.0))

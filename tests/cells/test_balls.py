@@ -49,7 +49,7 @@ def check(cells, X, k):
     return labels
 
 
-# ---------------------------------------------------------------------------------------------- the function
+# ------------------------------------------------------------------------------------- the function
 
 
 @settings(max_examples=80, deadline=None)
@@ -113,7 +113,7 @@ def test_inconsistent_balls_are_rejected(fields, expected):
         BallCells(**{**whole, **fields})
 
 
-# ---------------------------------------------------------------------------------------------- the balls of MDAV
+# -------------------------------------------------------------------------------- the balls of MDAV
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 6, 12])
@@ -202,7 +202,7 @@ def test_flat_list_is_one_column():
 
 
 def test_no_record_follows_from_a_reference_and_its_centroid():
-    """A reference on the line through centroid and record, at a known place, would give the record away."""
+    """A reference at a known place on the line from centroid to record would reveal the record."""
     X = np.random.default_rng(5).normal(size=(600, 3))
     cells = ball_cells(X, partition(X, 5, method="mdav").labels, 5)
     for reference, centroid in zip(cells.references, cells.centroids, strict=False):

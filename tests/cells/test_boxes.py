@@ -28,8 +28,8 @@ AGE = EncodedColumn(
     weight=2.0,
 )
 TOWN = EncodedColumn(
-    "town", "nominal", ("town",), "text", first=1, centre=np.array([0.3, 0.2, 0.1]), scale=np.ones(3),
-    names=("Ulm", None, "Kiel"), weight=0.4,
+    "town", "nominal", ("town",), "text", first=1, centre=np.array([0.3, 0.2, 0.1]),
+    scale=np.ones(3), names=("Ulm", None, "Kiel"), weight=0.4,
 )  # fmt: skip
 GRADE = EncodedColumn(
     "grade", "ordinal", ("grade",), "text", first=4, centre=np.zeros(1), scale=np.ones(1),
@@ -155,7 +155,9 @@ def random_boxes(rng, splits):
     columns = rng.integers(0, 3, splits)
     return make(
         centroids=np.zeros((splits + 1, 5)), sizes=[9] * (splits + 1), columns=columns,
-        bounds=np.where(columns == 2, rng.uniform(-1.5, 1.5, splits), rng.integers(0, 90, splits) - 0.5),
+        bounds=np.where(
+            columns == 2, rng.uniform(-1.5, 1.5, splits), rng.integers(0, 90, splits) - 0.5
+        ),
         categories=[(int(rng.choice([0, 2])),) if column == 1 else () for column in columns],
         lower=lower, upper=upper,
     )  # fmt: skip

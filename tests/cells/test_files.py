@@ -101,7 +101,7 @@ def rewrite(path, change, *, sealed=True):
     path.write_text(json.dumps(content))
 
 
-# ---------------------------------------------------------------------------------------------- there and back
+# -------------------------------------------------------------------------------------- round trips
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -201,7 +201,7 @@ def test_encoding_must_match_the_cells():
         PowerCells(**{**fields_, "centroids": [[0.0] * 3]}, encoding=encoding().published(2))
 
 
-# ---------------------------------------------------------------------------------------------- writing
+# ------------------------------------------------------------------------------------------ writing
 
 
 def test_records_are_saved_only_as_confidential(tmp_path):
@@ -250,7 +250,7 @@ def test_unwritable_targets_are_rejected(tmp_path):
         MAKERS["balls"]().save(tmp_path)
 
 
-# ---------------------------------------------------------------------------------------------- reading
+# ------------------------------------------------------------------------------------------ reading
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_unreadable_files_are_rejected(tmp_path):
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("seed", range(3))
 def test_changed_byte_is_detected_or_harmless(kind, seed, tmp_path):
-    """Digits beyond the last that counts may change without the number: then the cells are the same."""
+    """Digits beyond float precision may change without changing the number or the cells."""
     cells = MAKERS[kind]()
     path = save(cells, tmp_path / "cells.json")
     whole, before = path.read_bytes(), load_cells(path)

@@ -64,7 +64,7 @@ def test_nearest_row_without_columns_or_queries():
         assert nearest_rows(np.zeros((3, m)), np.empty((0, m))).shape == (0,)
 
 
-# ---------------------------------------------------------------------------------------------- cells
+# -------------------------------------------------------------------------------------------- cells
 
 
 @pytest.mark.parametrize("m", [1, 3, MANY])

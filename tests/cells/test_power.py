@@ -54,7 +54,7 @@ def test_cell_is_the_first_of_least_distance_and_cost(diagram):
 
 @settings(max_examples=60, deadline=None)
 @given(diagrams(), st.integers(-1000, 1000))
-def test_constant_added_to_all_costs_changes_nothing(diagram, constant):
+def test_adding_a_constant_to_all_costs_does_not_matter(diagram, constant):
     X, centroids, costs = diagram
     np.testing.assert_array_equal(
         power(centroids, costs + constant).assign(X), power(centroids, costs).assign(X)
@@ -104,7 +104,7 @@ def test_distant_points_get_a_cell():
     assert set(cells.assign([[1e308, -1e308], [FARTHEST * 10, 0.0]])) <= {0, 1}
 
 
-# ---------------------------------------------------------------------------------------------- choosers
+# ----------------------------------------------------------------------------------------- choosers
 
 
 def nested(seed, levels, m=2):
@@ -153,7 +153,7 @@ def test_every_macrocell_needs_a_part():
         PowerCells.within(power([[0.0], [1.0]], [0, 0]), [power([[0.0]], [0])])
 
 
-# ---------------------------------------------------------------------------------------------- refusals
+# ------------------------------------------------------------------------------------ invalid input
 
 
 @pytest.mark.parametrize(

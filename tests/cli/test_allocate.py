@@ -46,7 +46,7 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_table_and_the_summary_are_those_of_the_library(folder, run):
+def test_table_and_summary_equal_those_of_the_library(folder, run):
     outcome = run(*BASE, *PLANE, "--name", "hospital")
     assert outcome.code == 0, outcome.stderr
     result = mc.allocate("patients.csv", "hospitals.csv", columns=["x", "y"], name="hospital")

@@ -50,7 +50,7 @@ def told(text):
     return " ".join(text.split())
 
 
-def test_records_get_their_cells_and_what_these_publish(folder, run):
+def test_records_get_their_cells_and_representatives(folder, run):
     outcome = run(*BASE)
     assert (outcome.code, outcome.stdout) == (0, ""), outcome.stderr
     rows = read_rows(folder / "assigned.csv")
@@ -62,7 +62,7 @@ def test_records_get_their_cells_and_what_these_publish(folder, run):
     )
 
 
-def test_the_records_of_the_release_get_its_values_again(folder, run):
+def test_records_of_the_release_get_their_published_values(folder, run):
     base = (
         "anonymize",
         "people.csv",
@@ -83,7 +83,7 @@ def test_the_records_of_the_release_get_its_values_again(folder, run):
     ]
 
 
-def test_the_summary_tells_cells_and_that_it_is_not_anonymous_by_itself(folder, run):
+def test_the_summary_has_the_cells_and_warns_that_the_output_is_not_anonymous(folder, run):
     done = mc.assign("cells.json", "newcomers.csv")
     words = told(run(*BASE).stderr)
     assert f"30 records to {len(np.unique(done.labels))} of 40 cells" in words
@@ -91,7 +91,7 @@ def test_the_summary_tells_cells_and_that_it_is_not_anonymous_by_itself(folder, 
     assert words.endswith("table assigned.csv")
 
 
-def test_json_has_the_facts_and_nothing_else_is_on_stdout(folder, run):
+def test_json_is_complete_and_nothing_else_is_on_stdout(folder, run):
     outcome = run(*BASE, "--json", "--quiet")
     done = mc.assign("cells.json", "newcomers.csv")
     assert outcome.stderr == ""
@@ -122,7 +122,7 @@ def test_unknown_values_are_counted_and_not_shown(folder, run):
     assert "S3CR3T" not in outcome.stderr + (folder / "assigned.csv").read_text(encoding="utf-8")
 
 
-def test_missing_values_are_refused_or_imputed(folder, run):
+def test_missing_values_are_rejected_or_imputed(folder, run):
     frame = pl.read_csv("newcomers.csv", schema_overrides={"postal_code": pl.String})
     frame.with_columns(
         pl.when(pl.int_range(pl.len()) < 2).then(None).otherwise(pl.col("bmi")).alias("bmi")
@@ -134,12 +134,12 @@ def test_missing_values_are_refused_or_imputed(folder, run):
     assert all(row["bmi"] for row in read_rows(folder / "assigned.csv"))
 
 
-def test_another_format_comes_out_by_its_suffix(folder, run):
+def test_output_format_follows_the_file_name(folder, run):
     assert run(*BASE[:-1], "assigned.parquet").code == 0
     assert pl.read_parquet("assigned.parquet").height == 30
 
 
-def test_reading_options_are_heard(folder, run):
+def test_reading_options_apply(folder, run):
     text = (folder / "newcomers.csv").read_text(encoding="utf-8")
     (folder / "odd.csv").write_text(text.replace(",", "|"), encoding="utf-8")
     assert run("assign", "cells.json", "odd.csv", "-o", "odd_out.csv", "--delimiter", "|").code == 0
@@ -154,7 +154,7 @@ def alter(folder):
     (folder / "cells.json").write_text(json.dumps(content), encoding="ascii")
 
 
-def test_an_altered_file_is_refused(folder, run):
+def test_an_altered_file_is_rejected(folder, run):
     alter(folder)
     before = contents(folder)
     outcome = run(*BASE)
@@ -179,7 +179,7 @@ def test_an_altered_file_is_refused(folder, run):
         (("cells.json", "newcomers.csv", "-o", "out.csv", "--missing", "drop"), "impute"),
     ],
 )
-def test_wrong_use_is_told_and_nothing_is_written(folder, run, words, said):
+def test_invalid_use_is_reported_and_nothing_is_written(folder, run, words, said):
     before = contents(folder)
     outcome = run("assign", *words)
     assert outcome.code == 2
@@ -187,13 +187,13 @@ def test_wrong_use_is_told_and_nothing_is_written(folder, run, words, said):
     assert contents(folder) == before
 
 
-def test_a_table_that_lacks_a_column_is_refused(folder, run):
+def test_a_table_without_a_required_column_is_rejected(folder, run):
     pl.read_csv("newcomers.csv").drop("bmi").write_csv("newcomers.csv")
     outcome = run(*BASE)
     assert (outcome.code, "no column 'bmi'" in told(outcome.stderr)) == (2, True)
 
 
-def test_the_examples_of_the_help_run(folder, run):
+def test_examples_of_the_help_run(folder, run):
     shown = re.sub(r"[\s│]+", " ", run("assign", "--help").stdout)
     for line in module.ASSIGN_EXAMPLES:
         assert line in shown

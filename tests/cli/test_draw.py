@@ -56,7 +56,7 @@ def test_figure_format_follows_the_file_name(folder, run, form):
     assert f"out.{form.upper()}" in outcome.stderr
 
 
-def test_figure_is_the_librarys(folder, run):
+def test_figure_equals_that_of_the_library(folder, run):
     assert run(*BASE, *TWO, "--methods", "mdav, vmdav", "--seed", 3, "-o", "out.svg").code == 0
     figure = mc.plot.cells(
         "people.csv",
@@ -69,7 +69,7 @@ def test_figure_is_the_librarys(folder, run):
     assert (folder / "out.svg").read_bytes() == figure
 
 
-def test_missing_values_are_heeded(folder, run):
+def test_missing_option_applies(folder, run):
     frame = pl.read_csv("people.csv")
     frame.with_columns(
         pl.when(pl.int_range(pl.len()) < 2).then(None).otherwise(pl.col("age")).alias("age")

@@ -105,8 +105,8 @@ def test_unmet_limits_exit_with_1_after_printing_the_map(folder, run):
     assert len(outcome.stdout.splitlines()) == 4
     last = outcome.stderr.splitlines()[-1]
     assert last.startswith(
-        "error[guarantee.requirement_not_met]: No point of the map meets all limits. mdav with k = 3 "
-        "comes closest: distortion is"
+        "error[guarantee.requirement_not_met]: No point of the map meets all limits. mdav "
+        "with k = 3 comes closest: distortion is"
     )
     assert "(off by" in last
     assert {"map.svg", "map.csv"} <= set(contents(folder))

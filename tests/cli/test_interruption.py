@@ -26,7 +26,7 @@ BASE = (
 
 @pytest.fixture
 def long_run(tmp_path, monkeypatch):
-    """Arguments of a run that takes far longer than the test waits, in a folder with older outputs."""
+    """Arguments of a run far longer than the test waits, in a folder with older outputs."""
     monkeypatch.chdir(tmp_path)
     points = np.random.default_rng(0).normal(size=(20_000, 6)).round(4)
     rows = [",".join(map(str, row)) for row in points.tolist()]
@@ -77,7 +77,7 @@ def half_written(error):
 
 @pytest.mark.parametrize(("error", "code", "words"), FAILURES, ids=lambda item: type(item).__name__)
 @pytest.mark.parametrize("old", [True, False], ids=["over old files", "in an empty place"])
-def test_a_table_half_written_does_not_stay(folder, run, monkeypatch, error, code, words, old):
+def test_a_partly_written_table_is_removed(folder, run, monkeypatch, error, code, words, old):
     if old:
         assert run(*BASE).code == 0
     before = contents(folder)
@@ -90,9 +90,7 @@ def test_a_table_half_written_does_not_stay(folder, run, monkeypatch, error, cod
 
 
 @pytest.mark.parametrize(("error", "code", "words"), FAILURES, ids=lambda item: type(item).__name__)
-def test_a_table_that_cannot_be_read_back_does_not_stay(
-    folder, run, monkeypatch, error, code, words
-):
+def test_a_table_that_cannot_be_read_back_is_removed(folder, run, monkeypatch, error, code, words):
     def fail(*_):
         raise error
 
@@ -114,7 +112,7 @@ def test_a_table_that_cannot_be_read_back_does_not_stay(
     ],
     ids=lambda words: words[0],
 )
-def test_a_disk_that_fills_up_leaves_everything_as_it_was(folder, run, monkeypatch, arguments):
+def test_a_full_disk_leaves_all_files_unchanged(folder, run, monkeypatch, arguments):
     def fail(self):
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -79,7 +79,7 @@ def test_a_key_is_32_bytes_and_new_each_time(run):
     "command",
     [("serve",), ("import", "people.csv", "-o", "a.csv", "-k", 3), ("export", "-o", "a.csv")],
 )
-def test_nothing_is_done_without_a_key(people, run, monkeypatch, command):
+def test_a_key_is_required(people, run, monkeypatch, command):
     monkeypatch.delenv(KEY_VARIABLE)
     outcome = run("locations", *command, *DATABASE)
     assert outcome.code == 2

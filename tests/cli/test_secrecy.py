@@ -142,13 +142,13 @@ def test_errors_of_anonymize_show_no_value(tmp_path, monkeypatch, run, case):
 @pytest.mark.parametrize(
     "suffix", [".parquet", ".arrow", ".jsonl", ".xlsx", ".ods", ".sav", ".dta", ".nonsense", ""]
 )
-def test_files_that_are_not_what_their_name_says_show_no_value(tmp_path, run, suffix):
+def test_errors_about_files_with_a_wrong_suffix_show_no_value(tmp_path, run, suffix):
     path = tmp_path / f"people{suffix}"
     path.write_text(GOOD, encoding="utf-8")
     check_silence(run("inspect", path))
 
 
-def test_json_lines_that_are_cut_show_no_value(tmp_path, run):
+def test_errors_about_truncated_json_lines_show_no_value(tmp_path, run):
     path = tmp_path / "people.jsonl"
     path.write_text(
         f'{{"name": "{WORD}", "age": {NUMBER}}}\n{{"name": "{WORD}", "age": {NUMBER}',
@@ -167,7 +167,7 @@ def released(tmp_path, monkeypatch, run):
     return tmp_path
 
 
-def test_a_good_run_and_its_manifest_show_no_value(released, run):
+def test_a_successful_run_and_its_manifest_show_no_value(released, run):
     manifest = (released / "out.csv.manifest.json").read_text(encoding="utf-8")
     assert WORD not in manifest
     assert NUMBER not in manifest
@@ -196,7 +196,7 @@ def test_errors_of_audit_show_no_value(released, run, case):
     check_silence(run("audit", "people.csv", "out.csv", "-s", "schema.toml", "--require", "k=30"))
 
 
-def test_a_defect_shows_no_value(released, run, monkeypatch):
+def test_an_internal_error_shows_no_value(released, run, monkeypatch):
     def fail(*_, **__):
         raise KeyError(f"{WORD} {NUMBER}")
 

@@ -130,6 +130,6 @@ def test_a_column_without_a_kind_has_to_be_resolved():
         ({"latitude": "lat", "longitude": "lon"}, "schema.invalid"),
     ],
 )
-def test_contradictory_declarations_are_refused(declaration, code):
+def test_contradictory_declarations_are_rejected(declaration, code):
     with raises(SchemaError, code, column="x"):
         Column("x", **declaration)

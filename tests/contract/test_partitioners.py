@@ -44,7 +44,7 @@ def name(request):
 
 @pytest.mark.parametrize("k", [2, 3, 5, 10])
 @pytest.mark.parametrize("n", ["k", "k+1", "2k-1", "2k", "2k+1", "3k", "3k+1", "100"])
-def test_every_cell_has_k_records_or_more(name, k, n):
+def test_every_cell_has_at_least_k_records(name, k, n):
     n = eval(n.replace("2k", "2*k").replace("3k", "3*k"), {"k": k})
     cells = mc.partition(gaussian(name, n), k, method=name)
     assert len(cells.labels) == n
@@ -56,11 +56,11 @@ def test_every_cell_has_k_records_or_more(name, k, n):
 def test_fewer_records_than_k_are_rejected(name):
     with raises(mc.errors.TooFewRecordsError, "guarantee.too_few_records", k=5, records=4):
         mc.partition(gaussian(name, 4), 5, method=name)
-    with pytest.raises(mc.errors.TooFewRecordsError):
+    with raises(mc.errors.TooFewRecordsError, "guarantee.too_few_records", k=5, records=0):
         mc.partition(np.empty(shape_for(name, 0, 2)), 5, method=name)
 
 
-def test_equal_records_are_grouped_all_the_same(name):
+def test_equal_records_are_grouped(name):
     points = np.full(shape_for(name, 23, 4), 7.25)
     cells = mc.partition(points, 5, method=name)
     assert cells.sizes.min() >= 5
@@ -80,7 +80,7 @@ def test_heavy_duplicates(name):
     assert mc.partition(points, 7, method=name).sizes.min() >= 7
 
 
-def test_constant_column_changes_nothing(name):
+def test_constant_column_does_not_matter(name):
     points = gaussian(name, 90)
     wider = np.column_stack([points, np.full(90, 1e6)])
     assert (
@@ -134,7 +134,7 @@ def test_input_is_not_changed(name):
     assert (points == before).all()
 
 
-def test_weights_of_one_change_nothing(name):
+def test_weights_of_one_do_not_matter(name):
     points = gaussian(name, 100)
     plain = mc.partition(points, 5, method=name).labels
     assert (plain == mc.partition(points, 5, method=name, weights=np.ones(100)).labels).all()
@@ -169,8 +169,8 @@ def test_points_must_be_finite(name, value):
         mc.partition(points, 2, method=name)
 
 
-def test_no_worse_than_one_cell_and_no_better_than_the_best(name):
-    """On tiny inputs the least SSE is known; a method cannot beat it, and stays under that of a single cell."""
+def test_no_worse_than_one_cell_and_no_better_than_the_optimum(name):
+    """The SSE is at least the optimum, known on tiny inputs, and at most that of a single cell."""
     for seed in range(6):
         points = gaussian(name, 9, 2, seed)
         sse = oracles.sse(points, mc.partition(points, 2, method=name).labels)
@@ -194,7 +194,7 @@ def test_no_worse_than_one_cell_and_no_better_than_the_best(name):
 def test_any_table_gives_cells_of_k_or_an_error(method, points, k):
     points = points[:, :1] if shape_for(method, 1, 2)[1] == 1 else points
     if len(points) < k:
-        with pytest.raises(mc.errors.TooFewRecordsError):
+        with raises(mc.errors.TooFewRecordsError, "guarantee.too_few_records"):
             mc.partition(points, k, method=method)
     else:
         cells = mc.partition(points, k, method=method)

@@ -105,7 +105,7 @@ def test_dependence_without_confidential_variation_is_rejected(tmp_path):
 def test_too_many_confidential_categories_are_rejected(tmp_path):
     words = [f"word {number}" for number in range(1001)]
     source = write_files(tmp_path / "in", [{"x": np.arange(1001), "y": words}] * 2)
-    with pytest.raises(SchemaError) as caught:
+    with raises(SchemaError, "schema.wrong_kind", column="y") as caught:
         run(source, Schema(quasi=["x"], confidential=["y"]), tmp_path / "out", dependence=0.5)
     assert "word" not in str(caught.value)
     assert run(source, Schema(quasi=["x"], confidential=["y"]), tmp_path / "out").k >= 5

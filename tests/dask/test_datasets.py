@@ -289,7 +289,7 @@ def test_a_constant_table_and_equal_records(tmp_path):
     assert result.manifest.cells.macrocells > 1
 
 
-# -------------------------------------------------------------------------------- bad input
+# ------------------------------------------------------------------------------------ invalid input
 
 
 def test_an_empty_file_among_many(folder, tmp_path):

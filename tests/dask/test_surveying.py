@@ -186,7 +186,7 @@ def test_too_many_categories_are_rejected():
         lambda: encoding.fit(tables.read(native), schema),
         lambda: fit_encoding(summarize_in_parts(native, schema, [40]), schema),
     ):
-        with pytest.raises(SchemaError):
+        with raises(SchemaError, "schema.wrong_kind", column="x"):
             fit()
 
 

@@ -1,4 +1,4 @@
-"""Small and large cells by the constrained Lloyd algorithm, Census, and the classic sets, in the short profile."""
+"""Constrained Lloyd with small and large cells, Census and the classic sets (quick profile)."""
 
 import csv
 import json
@@ -42,13 +42,13 @@ def of(about, item, text=""):
     return found
 
 
-def test_the_table_of_mdav_is_reproduced(about):
+def test_mdav_table_is_reproduced(about):
     found = of(about, "Table 1")
     assert len(found) == len(MDAV_PRINTED) == 6
     assert {finding["verdict"] for finding in found} == {"reproduced"}
 
 
-def test_every_row_of_the_table_of_lloyd_is_there(about, folder):
+def test_lloyd_table_is_complete(about, folder):
     found = rows(folder, "census")
     assert [(row["k"], row["D in print"]) for row in found] == [
         (str(row.k), row.loss) for row in PCL_PRINTED
@@ -61,7 +61,7 @@ def test_every_row_of_the_table_of_lloyd_is_there(about, folder):
         assert int(row["smallest cell"]) >= int(row["k"])
 
 
-def test_census_loses_less_than_by_mdav_at_every_k(folder):
+def test_census_loss_is_below_mdav_at_every_k(folder):
     mdav = {row["k"]: float(row["D"]) for row in rows(folder, "mdav")}
     for row in rows(folder, "census"):
         assert float(row["D, our default"]) < 0.92 * mdav[row["k"]]
@@ -82,7 +82,7 @@ def test_sets_of_ten_points_gain_as_much_as_the_examples(about, item):
     assert of(about, item)[0]["verdict"] == "reproduced"
 
 
-def test_mdav_and_vmdav_come_out_to_the_digit(about):
+def test_mdav_and_vmdav_are_reproduced_to_the_digit(about):
     found = [f for f in of(about, "Classic data sets") if "MDAV" in f["what"]]
     assert len(found) == 2 * len(_classics.CASES["quick"])
     assert {finding["verdict"] for finding in found} == {"reproduced"}
@@ -103,7 +103,7 @@ def test_full_has_every_set_and_k():
     assert set(_classics.CASES["full"]) == set(_classics.PRINTED)
 
 
-def test_a_record_that_is_no_partition_is_refused(tmp_path, monkeypatch):
+def test_a_record_that_is_not_a_partition_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(_classics, "ROOT", tmp_path)
     (tmp_path / "benchmarks" / "records").mkdir(parents=True)
     X = classic("census")
@@ -120,7 +120,7 @@ def test_landscapes_are_as_described(about, item):
     assert {finding["verdict"] for finding in of(about, item)} <= {"reproduced", "better"}
 
 
-def test_what_the_smallest_cell_lacks():
+def test_shortfall_of_the_smallest_cell():
     points = np.array([[0.0, 0.0], [0.1, 0.0], [1.0, 0.0], [0.9, 0.0]])
     sites = np.array([[0.0, 0.0], [1.0, 0.0]])
     costs = np.array([[0.0, 0.0], [0.0, 10.0], [0.0, 0.9]])
@@ -142,7 +142,7 @@ def test_losses_are_judged_by_printed_digits():
     ]  # fmt: skip
 
 
-def test_every_figure_and_table_is_shown_or_named(about):
+def test_every_figure_and_table_is_reproduced_or_listed_as_omitted(about):
     def numbers(item):
         first, *last = (int(n) for n in re.findall(r"\d+", item))
         return range(first, last[0] + 1) if last and " to " in item else [first, *last]
@@ -161,6 +161,6 @@ def test_every_figure_and_table_is_shown_or_named(about):
     }
 
 
-def test_files_are_there_and_small(about, folder):
+def test_files_exist_and_are_small(about, folder):
     for entry in about["shown"]:
         assert 0 < (folder / entry["file"]).stat().st_size < 200_000

@@ -1,4 +1,4 @@
-"""The paper on preserving dependence, in the quick profile: its claims hold, and each of its items is there."""
+"""The paper on preserving dependence (quick profile): claims hold and every item is present."""
 
 import csv
 import re
@@ -33,7 +33,7 @@ def findings(about, item):
     return [finding for finding in about["findings"] if finding["item"] == item]
 
 
-def test_every_figure_is_shown_or_named_as_left_out(found):
+def test_every_figure_is_reproduced_or_listed_as_omitted(found):
     _, about = found
     shown = {
         int(number) for item in about["findings"] for number in re.findall(r"\d+", item["item"])
@@ -52,7 +52,7 @@ def test_every_result_figure_has_a_picture_and_a_table(found):
         assert (folder / item["file"]).stat().st_size < 200_000
 
 
-def test_a_second_run_of_the_writer_gives_the_same_bytes(found, tmp_path):
+def test_output_files_are_reproducible(found, tmp_path):
     study = dependence.Study("dependence", "", "quick")
     dependence.nonlinear_prediction(study)
     dependence.blocks_and_disclosure(study)
@@ -111,7 +111,7 @@ def test_our_search_beats_mdav_at_every_weight(found):
         assert float(row["D_auto"]) < float(row["D_mdav"])
 
 
-def test_sweeps_agree_with_distortions_computed_plainly():
+def test_sweeps_match_plain_distortions():
     points = _sweeps.gaussian_pairs(0.5, 400)
     found = _sweeps.sweep(points, 1, k=20, lambdas=[0], method="mdav")
     x, y = ((column - column.mean()) / column.std() for column in points.T)

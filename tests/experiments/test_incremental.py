@@ -1,4 +1,4 @@
-"""The paper on increments, in the quick profile: its claims on distortion and planning hold; times are not judged."""
+"""The paper on increments (quick profile): claims on distortion and planning; no timings."""
 
 import csv
 import re
@@ -44,7 +44,7 @@ def deltas(rows, **wanted):
     return {float(row["nu"]): float(row["delta"]) for row in kept}
 
 
-def test_every_figure_and_table_is_shown_or_named_as_left_out(found):
+def test_every_figure_and_table_is_reproduced_or_listed_as_omitted(found):
     _, about = found
     shown = {number for item in about["findings"] for number in re.findall(NUMBERS, item["item"])}
     assert shown == FIGURES | {"5.2"}
@@ -53,7 +53,7 @@ def test_every_figure_and_table_is_shown_or_named_as_left_out(found):
     assert any(item["item"] == "Table 5.2" for item in about["findings"])
 
 
-def test_files_are_there_and_small(found):
+def test_files_exist_and_are_small(found):
     folder, about = found
     assert len([item for item in about["shown"] if item["file"].endswith(".svg")]) >= 11
     for item in about["shown"]:
@@ -77,7 +77,7 @@ def test_the_worked_example_to_the_second(found):
     assert ours["Fig. 6.2", "finished after the end"] == "1 h"
 
 
-def test_every_time_of_the_reference_table_is_there(found):
+def test_every_time_of_the_reference_table_is_present(found):
     theirs = {f["theirs"] for f in found[1]["findings"] if f["item"] == "Table 5.2"}
     printed = "22.41 33.05 46.12 2.23 3.38 3.32 16.82 24.22 40.53 1.71 2.49 4.09"
     assert theirs >= {f"{seconds} s" for seconds in printed.split()}
@@ -101,7 +101,7 @@ def test_distortion_added_falls_with_the_dimensions(increments):
         assert added == sorted(added, reverse=True)
 
 
-def test_nearest_alone_degrades_and_splitting_mends_it(increments):
+def test_nearest_alone_degrades_and_splitting_repairs_it(increments):
     for data, m in ((GAUSSIAN, 15), (SUBSTITUTE, 13)):
         for k in (10, 100):
             alone = deltas(increments, data=data, m=m, k=k, strategy="nearest")
@@ -128,7 +128,7 @@ def test_refined_has_less_distortion_than_every_strategy_of_the_paper(increments
             assert all(ours[nu] < theirs[nu] for nu in ours)
 
 
-def test_measured_distortions_are_those_of_the_public_trial():
+def test_measured_distortions_match_the_public_function():
     points = _increments.gaussian(600, 3)
     ways = [("separate", False), ("nearest", False), ("split-late", True)]
     for run in _increments.measure(points, 5, {0.2: ways}):
@@ -138,7 +138,7 @@ def test_measured_distortions_are_those_of_the_public_trial():
         assert run.delta == pytest.approx(same.delta, rel=1e-9)
 
 
-def test_repeats_keep_distortions_and_the_least_times():
+def test_repeats_keep_distortions_and_the_shortest_times():
     run = mc.increments.Increment("nearest", False, 0.1, 4.0, 3.0, 2.0, 0.1, 0.2)
     other = mc.increments.Increment("nearest", False, 0.1, 5.0, 2.5, 1.0, 0.1, 0.2)
     elsewhere = mc.increments.Increment("nearest", False, 0.2, 3.5, 0.1, 0.1, 0.1, 0.3)

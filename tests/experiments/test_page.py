@@ -1,4 +1,4 @@
-"""The results page is what the generator makes of the committed results, and every number asked for is on it."""
+"""The results page matches the committed results and has every required number."""
 
 import csv
 import json
@@ -64,18 +64,18 @@ def holds(cells, text):
 
 
 @pytest.mark.parametrize("name", page.NAMES)
-def test_every_paper_has_its_full_results(name):
+def test_every_paper_has_full_results(name):
     about = json.loads((page.FULL / name / "findings.json").read_text(encoding="utf-8"))
     assert (about["name"], about["profile"]) == (name, "full")
     assert about["findings"]
     assert {shown["file"].rpartition(".")[2] for shown in about["shown"]} == {"csv", "svg"}
 
 
-def test_the_page_is_the_generated_one():
+def test_the_page_is_current():
     assert PAGE.read_text(encoding="utf-8") == page.make_page()
 
 
-def test_what_the_page_shows_lies_beside_it_and_nothing_else():
+def test_the_folder_has_exactly_the_files_the_page_shows():
     copies = page.copies()
     assert {path for path in (page.DOCS / "results").rglob("*") if path.is_file()} == set(
         copies.values()
@@ -90,11 +90,11 @@ def test_every_number_to_reproduce_is_on_the_page(name, text):
 
 
 @pytest.mark.parametrize(("name", "text"), numbers(OURS))
-def test_the_worked_example_comes_out(name, text):
+def test_the_worked_example_is_reproduced(name, text):
     assert holds(column(name, 4), text)
 
 
-def test_every_difference_on_the_page_has_its_reason():
+def test_every_difference_on_the_page_is_explained():
     for name in page.NAMES:
         verdicts, reasons = column(name, 5), column(name, 6)
         assert set(verdicts) <= set(VERDICTS)
@@ -103,7 +103,7 @@ def test_every_difference_on_the_page_has_its_reason():
         )
 
 
-def test_links_and_pictures_lead_somewhere():
+def test_links_and_pictures_resolve():
     text = PAGE.read_text(encoding="utf-8")
     places = re.findall(r"\]\(([^)]+)\)", text)
     assert places
@@ -114,7 +114,7 @@ def test_links_and_pictures_lead_somewhere():
             assert (page.DOCS / place).is_file()
 
 
-# ------------------------------------------------------------------------------------------- the generator by itself
+# ------------------------------------------------------------------------------------ the generator
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def small(tmp_path):
     return page.make_page(tmp_path)
 
 
-def test_the_headline_comes_first_with_the_least_in_bold(small):
+def test_the_headline_table_comes_first_with_the_minimum_in_bold(small):
     assert "| data | k | MDAV | ours | in print |" in small
     assert "| one | 3 | 5.69 (0.5 s) | **4.70** (1 min 15 s) | - |" in small
     assert "| two | 3 | 5.69 (0.5 s) | - | **4.7** |" in small
@@ -168,18 +168,18 @@ def test_verdicts_are_counted(small):
     assert "| all | 1 | 1 | 1 | 1 min 23 s |" in small
 
 
-def test_findings_stand_by_item_and_their_text_is_kept_from_markdown(small):
+def test_findings_are_grouped_by_item_and_escaped(small):
     rows = [line for line in small.splitlines() if line.startswith("| Fig.")]
     assert [row[2:8] for row in rows] == ["Fig. 2", "Fig. 2", "Fig. 1"]
     assert rows[0] == r"| Fig. 2 | nu\* \| &lt;b> | 0.1235 | x\*y | reproduced |  |"
 
 
-def test_tables_are_linked_and_figures_left_out_are_named(small):
+def test_tables_are_linked_and_omitted_figures_are_listed(small):
     assert "- [rows.csv](results/dependence/rows.csv) (Fig. 1): all rows." in small
     assert "Not included: Fig. 1 (an example of two tables, no result)" in small
 
 
-def test_no_results_make_a_page_without_findings(tmp_path):
+def test_a_page_without_results_has_no_findings(tmp_path):
     text = page.make_page(tmp_path)
     assert "| all | 0 | 0 | 0 | 0 s |" in text
     assert "<a id=" not in text

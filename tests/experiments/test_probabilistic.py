@@ -47,8 +47,8 @@ def failure(n, chance, k):
 
 
 @pytest.mark.parametrize("case", probabilistic.TABLE_III, ids=str)
-def test_the_printed_table_of_sizes_is_right(case):
-    """The numbers typed in from the paper, against fractions: neither the package nor its kernels have a part in it."""
+def test_the_printed_table_of_sizes_is_correct(case):
+    """Check the numbers transcribed from the paper with fractions, independently of the package."""
     k, chance, accepted = case
     size, *printed = probabilistic.TABLE_III[case]
     n = int(size)
@@ -67,7 +67,7 @@ def test_the_printed_table_of_sizes_is_right(case):
 
 
 @pytest.mark.parametrize("case", probabilistic.TABLE_IV, ids=str)
-def test_the_printed_table_of_tables_is_right(case):
+def test_the_printed_table_of_table_failures_is_correct(case):
     k, records = case
     for accepted, printed in zip(probabilistic.FAILURES, probabilistic.TABLE_IV[case], strict=True):
         n = int(probabilistic.TABLE_III[k, 0.75, accepted][0])
@@ -85,7 +85,7 @@ def test_every_printed_row_is_reproduced(about, item, count):
     assert {finding["verdict"] for finding in found} == {"reproduced"}
 
 
-def test_the_failure_as_published_loses_digits_and_ours_does_not(about):
+def test_the_published_formula_loses_digits_and_ours_does_not(about):
     (found,) = of(about, "Fig. 6")
     assert found["verdict"] == "better"
     assert (
@@ -95,14 +95,14 @@ def test_the_failure_as_published_loses_digits_and_ours_does_not(about):
 
 
 @pytest.mark.parametrize("item", ["Fig. 7", "Fig. 8", "Fig. 9", "Fig. 10", "Fig. 13 (b)"])
-def test_what_needs_no_data_is_reproduced(about, item):
+def test_results_without_data_are_reproduced(about, item):
     found = of(about, item)
     assert found
     assert all(finding["verdict"] == "reproduced" for finding in found)
 
 
 @pytest.mark.parametrize("item", ["Fig. 11", "Fig. 12"])
-def test_uncertainty_costs_and_failures_hardly_do(about, item):
+def test_uncertainty_costs_distortion_and_failure_probability_hardly_matters(about, item):
     claims = [finding for finding in of(about, item) if finding["theirs"] != "MDAV alone"]
     rises, failures = claims[::2], claims[1::2]
     assert len(rises) == len(failures) == (1 if item == "Fig. 11" else 2)
@@ -115,7 +115,7 @@ def test_uncertainty_costs_and_failures_hardly_do(about, item):
         assert finding["verdict"] == ("reproduced" if each < 5 else "differs")
 
 
-def test_the_price_falls_with_k_and_with_dimension(folder):
+def test_the_cost_falls_with_k_and_dimension(folder):
     rows = np.genfromtxt(folder / "price.csv", delimiter=",", skip_header=1)
     assert (np.diff(rows[:, 1:], axis=1) < 0).all()
     assert (rows[-1, 1:] < rows[0, 1:]).all()
@@ -130,7 +130,7 @@ def test_substitutes_are_named(about):
     )
 
 
-def test_every_figure_is_shown_or_named(about):
+def test_every_figure_is_reproduced_or_listed_as_omitted(about):
     shown = {
         int(n)
         for entry in about["shown"]
@@ -142,7 +142,7 @@ def test_every_figure_is_shown_or_named(about):
     assert not shown & left
 
 
-def test_files_are_there_small_and_the_same_again(about, folder):
+def test_files_exist_are_small_and_are_reproducible(about, folder):
     for entry in about["shown"]:
         assert 0 < (folder / entry["file"]).stat().st_size < 200_000
         assert b"<dc:date>" not in (folder / entry["file"]).read_bytes()
@@ -174,7 +174,7 @@ def test_digits_are_compared_as_printed(printed, value, same):
     assert same_digits(printed, value) is same
 
 
-def test_a_list_is_no_claim():
+def test_a_list_is_not_a_claim():
     """A list of claims is true whatever it holds, so that it must not pass for one."""
     assert (agree(True), agree(True, False)) == ("reproduced", "differs")
     for wrong in ([], [False], "no", 1, None):

@@ -57,7 +57,7 @@ def test_lloyd_beats_mdav_in_every_case(folder):
         assert float(row["D of PCL by default"]) < float(row["D of MDAV"])
 
 
-def test_gains_are_of_the_printed_size(folder):
+def test_gains_match_the_printed_ones(folder):
     gains = [
         float(row["D of PCL as published"]) / float(row["D of MDAV"]) - 1
         for row in rows(folder, "changes")
@@ -77,7 +77,7 @@ def _all(folder):
     "text",
     ["polytopes", "one dimension", "in which D rises", "until D is less", "records; distinct"],
 )
-def test_what_holds_exactly_is_reproduced(about, text):
+def test_exact_claims_are_reproduced(about, text):
     assert {finding["verdict"] for finding in of(about, text)} == {"reproduced"}
 
 
@@ -95,7 +95,7 @@ def test_adult_gains_a_fifth_or_more_over_both(folder):
             assert float(row[name]) < 0.85 * float(row["D of V-MDAV"])
 
 
-def test_every_figure_is_shown_or_named(about):
+def test_every_figure_is_reproduced_or_listed_as_omitted(about):
     shown = {int(n) for entry in about["shown"] for n in re.findall(r"\d+", entry["item"])}
     left = {int(item[5:]) for item in quantization.LEFT_OUT if item.startswith("Fig")}
     assert shown | left == set(range(1, 9))
@@ -107,12 +107,12 @@ def test_every_item_has_findings(about):
     assert all(f["why"] for f in about["findings"] if f["verdict"] != "reproduced")
 
 
-def test_files_are_there_and_small(about, folder):
+def test_files_exist_and_are_small(about, folder):
     for entry in about["shown"]:
         assert 0 < (folder / entry["file"]).stat().st_size < 200_000
 
 
-def test_distortion_is_the_papers():
+def test_distortion_follows_the_papers_definition():
     """Mean squared error per dimension, in the units of the points, computed by hand."""
     X = 3 + 5 * gaussian(200, 3, 0.5, seed=4)
     run = run_pcl(X, 20, shakes=0)
@@ -126,7 +126,7 @@ def test_distortion_is_the_papers():
     assert run_method(X, 20, "mdav").smallest >= 20
 
 
-def test_points_have_the_correlation_asked_for():
+def test_points_have_the_requested_correlation():
     X = gaussian(100_000, 3, 0.5)
     assert np.allclose(np.corrcoef(X.T), 0.5 + 0.5 * np.eye(3), atol=0.02)
     assert np.allclose(X.std(axis=0), 1, atol=0.02)

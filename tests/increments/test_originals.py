@@ -54,7 +54,7 @@ def test_data_frames_have_no_source(tmp_path):
 
 def test_release_does_not_overwrite_the_base(stored, tmp_path):
     before = (tmp_path / "base.csv").read_bytes()
-    with pytest.raises(TableError):
+    with raises(TableError, "table.exists"):
         mc.publish(stored.finish(), tmp_path / "base.csv")
     assert (tmp_path / "base.csv").read_bytes() == before
 

@@ -273,7 +273,7 @@ def test_invalid_options(change, code, option):
 
 
 def test_unknown_strategy():
-    with pytest.raises(OptionError):
+    with raises(OptionError, "option.unknown", option="strategy"):
         plan(1000, collection=100, whole=50.0, strategy="best")
 
 
@@ -340,7 +340,7 @@ def test_table_too_small_to_measure():
 
 
 def test_options_of_the_method_are_checked_first():
-    with pytest.raises(OptionError):
+    with raises(OptionError, "option.unsupported", option="gamma", method="mdav"):
         plan(1000, collection=10, source={}, schema=mc.sample_schema(), k=5, options={"gamma": 1})
 
 
@@ -386,5 +386,5 @@ def test_figure_labels():
 
 
 def test_unknown_figure_format():
-    with pytest.raises(OptionError):
+    with raises(OptionError, "option.unknown", option="format"):
         mc.plot.plan(votes(), format="gif")

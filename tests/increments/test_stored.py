@@ -132,10 +132,14 @@ def test_a_failed_release_leaves_the_session_open(tmp_path):
     }
     schema = mc.Schema(quasi=["x"], strata=["s"], rest="keep")
     stored = mc.increments.StoredSession.create(tmp_path / "state", base, schema, 3)
-    with pytest.raises(TooFewRecordsError):
+    with raises(TooFewRecordsError, "guarantee.stratum_too_small", k=3, strata=1):
         stored.finish()
     stored.add(rows_of(base, slice(6, 8)) | {"x": [5.0, 6.0]})
-    with pytest.raises(TableError):
+    with raises(
+        TableError,
+        "table.format_limit",
+        columns=["a name that is far too long for a file of Stata"],
+    ):
         stored.finish(suffix=".dta")
     assert stored.status().finished is None
     assert stored.finish(suffix=".csv").published.rows == 10
@@ -250,7 +254,7 @@ def test_folders_that_cannot_be_used(tmp_path, stored, people):
     with raises(TableError, "table.not_found"):
         mc.increments.StoredSession.create(tmp_path / "no" / "state", people, mc.sample_schema(), 5)
     (tmp_path / "file").write_text("mine", encoding="utf-8")
-    with pytest.raises(TableError):
+    with raises(TableError, "table.unwritable"):
         mc.increments.StoredSession.create(tmp_path / "file", people, mc.sample_schema(), 5)
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
@@ -259,7 +263,7 @@ def test_folders_that_cannot_be_used(tmp_path, stored, people):
 def test_a_failed_start_leaves_nothing(tmp_path, people, exists):
     if exists:
         (tmp_path / "state").mkdir()
-    with pytest.raises(TooFewRecordsError):
+    with raises(TooFewRecordsError, "guarantee.too_few_records", k=500, records=160):
         mc.increments.StoredSession.create(tmp_path / "state", people, mc.sample_schema(), 500)
     assert (tmp_path / "state").exists() == exists
     assert not exists or names(tmp_path / "state") == []

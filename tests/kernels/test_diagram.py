@@ -90,7 +90,7 @@ def test_single_cell_fills_the_box():
     assert result.starts.tolist() == [0, 4]
 
 
-def test_no_cell_has_nothing():
+def test_no_cells_give_an_empty_diagram():
     result = clip_diagram(np.empty((0, 2)), np.empty(0), UNIT)
     assert result.vertices.shape == (0, 2)
     assert result.starts.tolist() == [0]
@@ -125,7 +125,7 @@ def test_cell_outside_the_box_is_empty():
 @pytest.mark.parametrize(
     "costs, kept", [([0.0, 0.0, 0.0], 0), ([0.1, 0.0, 0.0], 1), ([0.1, 0.1, 0.0], 2)]
 )
-def test_of_cells_in_one_place_the_cheapest_is_kept_then_the_first(costs, kept):
+def test_of_coincident_cells_the_cheapest_then_the_first_is_kept(costs, kept):
     centroids = np.array([[0.3, 0.3]] * 3 + [[0.7, 0.7]])
     result = clip_diagram(centroids, np.array([*costs, 0.0]), UNIT)
     assert [cell for cell in range(3) if len(shapes(result)[cell])] == [kept]
@@ -212,6 +212,6 @@ def test_hulls_of_points_that_repeat():
     )
 
 
-def test_hulls_of_nothing():
+def test_hulls_of_no_points():
     result = hulls(np.empty((0, 2)), np.empty(0, dtype=np.int64))
     assert result.starts.tolist() == [0]

@@ -40,7 +40,7 @@ def link(originals, after, how):
 
 @settings(max_examples=200, deadline=None)
 @given(tables())
-def test_as_the_plain_loop(table):
+def test_linkage_matches_a_plain_loop(table):
     np.testing.assert_allclose(link(*table, count_links), link(*table, link_plainly), rtol=1e-12)
 
 
@@ -56,7 +56,7 @@ def test_order_of_rows_and_columns_does_not_matter(table, random):
 
 
 @pytest.mark.parametrize("dimensions", [3, 12])
-def test_many_points_as_the_plain_loop(dimensions):
+def test_many_points_match_a_plain_loop(dimensions):
     rng = np.random.default_rng(5)
     originals = rng.normal(size=(900, dimensions))
     after = np.repeat(originals.reshape(300, 3, dimensions).mean(axis=1), 3, axis=0)
@@ -68,7 +68,7 @@ def test_many_points_as_the_plain_loop(dimensions):
 @pytest.mark.parametrize("shift", [0.0, 1e6])
 @pytest.mark.parametrize("step", [None, 0.5])
 @pytest.mark.parametrize("dimensions", [5, 11])
-def test_more_points_than_rivals_as_the_plain_distances(dimensions, step, shift):
+def test_many_more_points_than_candidates_match_plain_distances(dimensions, step, shift):
     """So many points that the own one is first held against some of them; on a grid, with ties."""
     rng = np.random.default_rng(6)
     shape = (9_000, dimensions)

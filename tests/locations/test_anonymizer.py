@@ -175,7 +175,7 @@ def test_unknown_devices_and_wrong_tokens_raise_the_same_error(service):
         ("\ud800", "\udfff"),
     ]:
         for action in (service.look_up, service.cancel, lambda *who: service.move(*who, 1.0, 2.0)):
-            with pytest.raises(UnknownDeviceError) as caught:
+            with raises(UnknownDeviceError, "service.unknown_device") as caught:
                 action(name, token)
             messages.add(str(caught.value))
     assert len(messages) == 1
@@ -392,7 +392,7 @@ def test_a_failed_rebuild_is_reported_and_old_cells_are_kept(database, monkeypat
         return run
 
     monkeypatch.setattr(module, "load_task", fail)
-    with pytest.raises(ServiceError):
+    with raises(ServiceError, "service.unavailable"):
         service.rebuild(wait=True)
     assert "status -9" in service.status().last_failure
     for _ in range(5):

@@ -60,7 +60,7 @@ def test_life_cycle_of_a_device(client, anonymizer):
     moved = client.move(accounts[0].pseudonym, accounts[0].token, 50.0, 3)
     assert moved == client.look_up(accounts[0].pseudonym, accounts[0].token)
     client.cancel(accounts[0].pseudonym, accounts[0].token)
-    with pytest.raises(UnknownDeviceError):
+    with raises(UnknownDeviceError, "service.unknown_device"):
         client.look_up(accounts[0].pseudonym, accounts[0].token)
     assert client.cells()["devices"] == 8
 
@@ -140,7 +140,7 @@ def test_rate_limited_requests_are_repeated():
 )
 def test_unusual_retry_after_values(after, waited):
     client, _, pauses = client_with_response(429, **{"Retry-After": after})
-    with pytest.raises(ServiceError):
+    with raises(ServiceError, "service.rate_limited"):
         client.cells()
     assert pauses == waited
 
@@ -151,7 +151,7 @@ def test_unusual_retry_after_values(after, waited):
 )
 def test_failures_do_not_repeat_the_response(status, content):
     client, _, _ = client_with_response(status, content)
-    with pytest.raises(ServiceError) as caught:
+    with raises(ServiceError, "service.unavailable") as caught:
         client.look_up("a", "b")
     assert "987654" not in str(caught.value)
     assert not client.healthy()

@@ -254,7 +254,7 @@ def test_inconsistent_clustering_is_rejected(change):
     good = {"sites": make_sites(np.zeros((2, 3))), "cell_of": np.array([0, 1])}
     good |= {"places": np.zeros((2, 2)), "radius": np.zeros(2)}
     Clustering(**good)
-    with pytest.raises(DataError):
+    with raises(DataError, "data.invalid"):
         Clustering(**(good | change))
 
 
@@ -289,7 +289,7 @@ def test_tables_with_locations_get_the_same_kind_of_cells(across):
     assert great_circle(points, to_points(*places.T)).max() < 150
 
 
-def test_degrees_and_points_go_there_and_back():
+def test_degrees_and_points_round_trip():
     latitude, longitude = np.array([-90.0, 0.0, 45.0, 90.0]), np.array([0.0, 180.0, -120.5, 0.0])
     back = to_degrees(to_points(latitude, longitude))
     assert back[0] == pytest.approx(latitude)

@@ -88,7 +88,7 @@ def test_the_table_itself_is_never_overwritten(anonymizer, tmp_path):
     path = tmp_path / "people.csv"
     pl.DataFrame(people()).write_csv(path)
     before = path.read_bytes()
-    with pytest.raises(TableError):
+    with raises(TableError, "table.exists"):
         import_people(anonymizer, path, path, force=True)
     assert path.read_bytes() == before
 

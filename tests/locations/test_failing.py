@@ -64,7 +64,7 @@ def test_look_ups_continue_and_changes_fail_while_the_database_cannot_be_written
     monkeypatch.setattr(Store, "write", fail_to_write)
     monkeypatch.setattr(Store, "connect", fail_to_write)
     for change in changes_of(service, accounts[0]):
-        with pytest.raises(ServiceError):
+        with raises(ServiceError, "service.unavailable"):
             change()
         assert look_up_all(service, accounts) == before
         assert service.overview().devices == 13
@@ -87,7 +87,7 @@ def test_a_change_written_despite_an_error_appears_with_the_next_change(
     before = look_up_all(service, accounts)
     gone = accounts[0]
     monkeypatch.setattr(Store, "write", write_and_fail)
-    with pytest.raises(ServiceError):
+    with raises(ServiceError, "service.unavailable"):
         service.cancel(gone.pseudonym, gone.token)
     monkeypatch.undo()
     assert gone.pseudonym not in read_database(database).cell_of
@@ -104,7 +104,7 @@ def test_suspect_memory_is_not_served(service, accounts, monkeypatch):
     with pytest.raises(AttributeError):
         service.cancel(accounts[0].pseudonym, accounts[0].token)
     monkeypatch.setattr(Store, "connect", fail_to_write)
-    with pytest.raises(ServiceError):
+    with raises(ServiceError, "service.unavailable"):
         service.look_up(accounts[1].pseudonym, accounts[1].token)
     monkeypatch.undo()
     assert service.look_up(accounts[1].pseudonym, accounts[1].token) is not None
@@ -166,7 +166,7 @@ def test_a_service_stops_serving_when_another_process_takes_the_database(postgre
     end_connections(service)
     other = Anonymizer.open(database, K, key=KEY, background=False)
     for _ in range(2):
-        with pytest.raises(ServiceError):
+        with raises(ServiceError, "service.unavailable"):
             service.sign_up(41.4, 2.2)
     with raises(ServiceError, "service.unavailable"):
         service.look_up(accounts[0].pseudonym, accounts[0].token)
@@ -187,7 +187,7 @@ def test_an_idle_service_notices_that_its_database_was_taken(postgresql, monkeyp
         end_connections(service)
         other = Anonymizer.open(database, K, key=KEY, background=False)
     wait_for(lambda: service._suspect)
-    with pytest.raises(ServiceError):
+    with raises(ServiceError, "service.unavailable"):
         service.look_up(accounts[0].pseudonym, accounts[0].token)
     for account in accounts[:11]:
         other.cancel(account.pseudonym, account.token)

@@ -3,7 +3,6 @@
 from collections import Counter
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -18,6 +17,7 @@ from hypothesis.stateful import (
 from microcell.errors import UnknownDeviceError
 from microcell.locations import Anonymizer, Place
 from tests.locations.reading import read_database
+from tests.raising import raises
 
 KEY = bytes(range(32))
 SPOTS = [
@@ -83,7 +83,7 @@ class Service(RuleBasedStateMachine):
         name, token = self.pick(number)
         self.service.cancel(name, token)
         del self.devices[name]
-        with pytest.raises(UnknownDeviceError):
+        with raises(UnknownDeviceError, "service.unknown_device"):
             self.service.look_up(name, token)
 
     @precondition(lambda self: self.devices)
@@ -95,7 +95,7 @@ class Service(RuleBasedStateMachine):
             self.service.cancel,
             lambda *who: self.service.move(*who, 1.0, 2.0),
         ):
-            with pytest.raises(UnknownDeviceError):
+            with raises(UnknownDeviceError, "service.unknown_device"):
                 action(name, token + "x")
 
     @rule()

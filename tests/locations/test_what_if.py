@@ -12,6 +12,7 @@ from microcell.locations import scenarios
 from microcell.locations.clustering import to_points
 from microcell.locations.scenarios import what_if
 from microcell.methods import pcl
+from tests.raising import raises
 
 
 def scatter(count, *, seed=0, kilometres=10.0, latitude=48.0, longitude=11.0):
@@ -161,7 +162,7 @@ def test_invalid_arguments_are_rejected_without_showing_values(points, k, error)
 def test_histograms_count_every_device(count, k, scale, seed):
     points = scatter(count, seed=seed, kilometres=scale)
     if k > count:
-        with pytest.raises(TooFewRecordsError):
+        with raises(TooFewRecordsError, "guarantee.too_few_records"):
             what_if(points, k)
         return
     result = what_if(points, k)

@@ -32,7 +32,7 @@ def digits(value):
 
 
 def random_table(seed):
-    """Return a small table of integers with ties, duplicates and constant columns; sums are exact."""
+    """Small table of integers with ties, duplicates and constant columns; sums are exact."""
     rng = np.random.default_rng(seed)
     n, m, values = rng.integers(2, 70), rng.integers(1, 5), rng.integers(1, 8)
     X = rng.integers(0, values + 1, size=(n, m)).astype(float)
@@ -128,7 +128,7 @@ def test_univariate_with_tiny_spacing_far_from_zero():
     ).all()
 
 
-def test_univariate_refuses_two_dimensions():
+def test_univariate_rejects_two_dimensions():
     with raises(mc.errors.OptionError, "option.unsupported", option="method", method="univariate"):
         mc.partition(np.random.default_rng(0).normal(size=(9, 2)), 3, method="univariate")
 
@@ -168,7 +168,7 @@ def test_invalid_macrocells_are_rejected(macrocells):
         mc.partition(np.eye(9), 3, method="mdav", macrocells=macrocells)
 
 
-def test_records_far_away_leave_no_trace_in_the_mean():
+def test_distant_records_do_not_affect_other_means():
     """Once the far ones are in cells, the mean of the others must be exact again."""
     rng = np.random.default_rng(0)
     X = rng.integers(0, 50, size=(60, 2)).astype(float)
@@ -176,7 +176,7 @@ def test_records_far_away_leave_no_trace_in_the_mean():
     assert (mc.partition(X, 2, method="mdav").labels == oracles.mdav(X, 2)).all()
 
 
-def test_macrocells_have_k_records_and_little_loss():
+def test_macrocells_have_k_records_and_lose_little():
     X = np.random.default_rng(0).normal(size=(4000, 3))
     whole, parts = (mc.partition(X, 7, method="mdav", macrocells=size) for size in (None, 500))
     assert parts.sizes.min() >= 7
@@ -242,7 +242,7 @@ def test_distortion_takes_a_partition_and_any_numbers_of_cells():
     assert mc.distortion(X, [2**53, 2**53, 2**53 + 1, 2**53 + 1]) == mc.distortion(X, result)
 
 
-def test_distortion_refuses_words_without_showing_them():
+def test_distortion_rejects_text_without_showing_it():
     for labels in (["secret", "secret"], [["secret"], ["secret", "secret"]], [None, "secret"]):
         with raises(mc.errors.OptionError, "option.invalid", option="labels") as shown:
             mc.distortion([1.0, 2.0], labels)
@@ -252,6 +252,6 @@ def test_distortion_refuses_words_without_showing_them():
 @pytest.mark.parametrize(
     "labels", [[0, 0], [0, 0, -1], [[0, 0, 0]], [0, 0, 0.5], [0, 0, np.nan], [0, 0, np.inf]]
 )
-def test_distortion_refuses_labels_that_do_not_fit(labels):
+def test_distortion_rejects_mismatched_labels(labels):
     with raises(mc.errors.OptionError, "option.invalid", option="labels"):
         mc.distortion([1.0, 2.0, 3.0], labels)

@@ -109,7 +109,7 @@ def test_one_centre_takes_all():
 
 
 @pytest.mark.parametrize("power", [-520, -400, 0, 400])
-def test_units_change_nothing_but_the_prices(power):
+def test_units_affect_only_the_prices(power):
     X, centres, places = draw(100, 6, 2, 7, 3)
     plain, scaled = (
         allocate_points(X, centres, places),

@@ -233,7 +233,7 @@ def test_two_distinct_points_are_kept_apart():
 
 @pytest.mark.parametrize("factor", [1, 1e4, 1e8])
 def test_outlier_does_not_affect_other_cells(factor):
-    """Beside a record a million deviations away, the others are grouped better than MDAV does without it."""
+    """With an outlier a million deviations away, the rest is grouped better than by MDAV alone."""
     X, k = HARD["an outlier a million deviations away"]
     X = X.copy()
     X[-1] *= factor

@@ -295,7 +295,7 @@ def test_unknown_value_of_two_categories_follows_the_encoding():
     assert cells.assign(strange) == cells.assign(X[:1])
 
 
-def test_what_cannot_be_cut_is_one_box():
+def test_uncuttable_tables_form_one_box():
     lat = np.random.default_rng(0).uniform(-50, 50, 60)
     home, X = encode({"home": lat}, 3)
     place = Column("home", kind="location", latitude="a", longitude="b")

@@ -140,7 +140,7 @@ def test_long_search_is_never_worse_than_the_default(seed):
     assert sse(X, long) <= sse(X, usual) * (1 + 1e-12)
 
 
-def test_copies_bring_back_what_is_new_even_if_it_is_worse():
+def test_copies_return_new_partitions_even_if_worse():
     X = np.random.default_rng(5).normal(size=(60, 3))
     best = mc.partition(X, 3, method="anneal", steps=1e5).labels
     kept, free = (_search.Search(X, best, 3, None, seed=0) for _ in range(2))

@@ -116,7 +116,7 @@ def survey(n, m, seed=0):
     st.integers(1, 9),
 )
 @settings(max_examples=120, deadline=None)
-def test_labels_are_those_of_the_plain_version(seed, n, m, k, tenths):
+def test_labels_match_the_plain_implementation(seed, n, m, k, tenths):
     """Coordinates of few whole numbers and eighths for chances: ties abound, and sums are exact."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 6, (n, m)).astype(float)
@@ -135,7 +135,7 @@ def test_labels_are_those_of_the_plain_version(seed, n, m, k, tenths):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_candidates_that_fit_no_cell_merge_cells(seed):
-    """Cells of three meet the limit as hardly anybody comes; a fourth member breaks it, until there are many."""
+    """With rare participation, sizes 3 and very large ones meet the limit; size 4 does not."""
     rng = np.random.default_rng(seed)
     X, q = (
         rng.integers(0, 9, (100 + seed, 2)).astype(float),
@@ -172,7 +172,7 @@ def test_every_cell_meets_its_limit_or_an_error_is_raised(seed, n, k, limit, lea
         assert failure_of(q[labels == cell], k) <= limit * (1 + 1e-12)
 
 
-def test_refinement_gains_more_than_five_per_cent():
+def test_refinement_gains_more_than_five_percent():
     X, q = survey(3000, 5)
     start = participating_cells(X, 10, q, 1e-5, refine=False)
     labels = participating_cells(X, 10, q, 1e-5)
@@ -234,7 +234,7 @@ def test_after_refinement_no_single_exchange_helps(seed, k, limit):
 
 @given(st.lists(st.floats(0.001, 1.0), min_size=2, max_size=12), st.integers(2, 6))
 @settings(max_examples=60, deadline=None)
-def test_odds_are_those_of_the_others(participation, k):
+def test_odds_exclude_the_candidate(participation, k):
     q, n = np.array(participation), len(participation)
     blocks, odds = empty_blocks(1, 1, 15), make_odds(1, 15, k)
     fill_blocks(blocks, np.zeros((n, 1)), q, np.zeros(n, dtype=np.int64))
@@ -264,7 +264,7 @@ def test_common_participation_is_a_method_with_a_larger_k():
 
 
 def test_cells_exactly_at_the_limit():
-    """The limit is what some size attains: neither rounding nor the order of a sum may make it fail."""
+    """A limit that some size attains exactly must not fail by rounding or the order of a sum."""
     X = survey(300, 2)[0]
     for rng in (0.3, 0.55, 0.7):
         for size in (11, 14, 23):
@@ -279,13 +279,13 @@ def test_cells_exactly_at_the_limit():
     assert np.bincount(participating_cells(X, 2, 0.5, 0.375)).min() == 3
 
 
-def test_all_taking_part_is_plain_k_anonymity():
+def test_certain_participation_is_plain_k_anonymity():
     X = survey(200, 2)[0]
     assert np.bincount(participating_cells(X, 5, 1.0, 0.01)).min() == 5
 
 
-def test_small_cells_that_larger_ones_would_break():
-    """Ten hardly fail, as hardly anybody comes; eleven would. Twenty candidates make two cells, 25 none."""
+def test_small_cells_that_must_not_grow():
+    """With rare participation size 10 is valid and 11 is not: 20 make two cells, 25 none."""
     X = np.arange(25.0)[:, None]
     labels = participating_cells(X[:20], 10, 0.01, 0.1)
     assert (np.bincount(labels) == 10).all()
@@ -345,7 +345,7 @@ def test_duplicates_constants_and_one_column():
 
 
 @pytest.mark.parametrize("tiny", [1e-18, 1e-200])
-def test_sure_and_all_but_absent_candidates_together(tiny):
+def test_certain_and_nearly_absent_candidates_together(tiny):
     rng = np.random.default_rng(4)
     X, q = rng.normal(size=(400, 2)), rng.choice([1.0, tiny, 0.5], 400)
     labels = participating_cells(X, 3, q, 0.01)
@@ -361,7 +361,7 @@ def test_exceptionally_large_cells_do_not_hinder_the_search():
     assert cell_failures(labels, q, 3).max() <= 0.02
 
 
-def test_same_on_any_number_of_threads(monkeypatch):
+def test_labels_do_not_depend_on_the_number_of_threads(monkeypatch):
     X, q = survey(4000, 2)
     expected = participating_cells(X, 2, q, 0.1)
     monkeypatch.setattr("microcell.methods.search.thread_count", lambda: 1)
@@ -391,29 +391,31 @@ def test_too_few_candidates():
     "participation",
     [0.0, 1.5, np.nan, True, "0.25", None, [], [0.25] * 29, [[0.25]] * 30, [0.25, "a"]],
 )
-def test_wrong_participation(participation):
+def test_invalid_participation_is_rejected(participation):
     with pytest.raises((DataError, OptionError), match="participation") as error:
         participating_cells(survey(30, 2)[0], 3, participation, 0.1)
     assert "0.25" not in str(error.value)
 
 
-def test_wrong_participation_is_named_by_row():
+def test_invalid_participation_is_reported_with_its_row():
     X, q = survey(30, 2)
     q[4] = np.nan
     with raises(DataError, "data.invalid", row=5):
         participating_cells(X, 3, q, 0.1)
 
 
-def test_other_refusals():
+def test_other_invalid_arguments_are_rejected():
     X, q = survey(30, 2)
-    for failure, code in (
-        *((value, "option.out_of_range") for value in (0, 1, 1e-301, np.nan)),
-        *((value, "option.wrong_type") for value in ("a", None, True)),
-    ):
-        with raises(OptionError, code, option="failure"):
+    for failure in (0, 1, 1e-301, np.nan):
+        with raises(OptionError, "option.out_of_range", option="failure"):
             participating_cells(X, 3, q, failure)
-    for k in (1, 2.5, True):
-        with raises(OptionError, "option.invalid"):
+    for failure in ("a", None, True):
+        with raises(OptionError, "option.wrong_type", option="failure"):
+            participating_cells(X, 3, q, failure)
+    with raises(OptionError, "option.out_of_range", option="k", k=1):
+        participating_cells(X, 1, q, 0.1)
+    for k in (2.5, True):
+        with raises(OptionError, "option.wrong_type", option="k"):
             participating_cells(X, k, q, 0.1)
     for macrocells in (3, 2.5, True, "all"):
         with raises(OptionError, "option.out_of_range", option="macrocells"):

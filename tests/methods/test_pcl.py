@@ -60,7 +60,7 @@ def all_assignments(n, sizes):
             yield labels
 
 
-# ---------------------------------------------------------------------------------------------- theorems
+# ----------------------------------------------------------------------------------------- theorems
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -73,7 +73,7 @@ def test_no_assignment_of_the_same_sizes_has_less_distortion_for_the_sites(seed)
 
 @pytest.mark.parametrize("adjust", ADJUSTMENTS)
 @pytest.mark.parametrize("seed", range(4))
-def test_assignment_is_that_of_a_network_solver(seed, adjust):
+def test_assignment_equals_that_of_a_network_solver(seed, adjust):
     n, sizes = 150, uneven(150, 12, seed)
     X, sites = gaussian(n, 3, seed), gaussian(12, 3, seed + 100)
     labels, costs = solved(X, sites, sizes, adjust)
@@ -100,7 +100,7 @@ def assert_minimal(X, sites, costs, labels):
     grid=st.sampled_from([0, 1, 2, 5]),
     adjust=st.sampled_from(sorted(ADJUSTMENTS)),
 )
-def test_every_cell_is_of_least_distance_plus_cost_and_has_its_size(seed, n, m, grid, adjust):
+def test_cells_minimize_distance_plus_cost_and_have_their_sizes(seed, n, m, grid, adjust):
     """Also where points tie, on a coarse grid."""
     rng = np.random.default_rng(seed)
     X = (
@@ -117,7 +117,7 @@ def test_every_cell_is_of_least_distance_plus_cost_and_has_its_size(seed, n, m, 
     assert all(after <= before for before, after in pairwise(result.history))
 
 
-def test_adding_a_constant_to_all_costs_changes_nothing():
+def test_adding_a_constant_to_all_costs_does_not_matter():
     X = gaussian(200)
     result = mc.pcl(X, sizes=uneven(200, 9))
     sites, costs = result.cells.centroids.copy(), result.cells.costs + 1234.5
@@ -158,7 +158,7 @@ def test_history_never_rises(kw):
     )
 
 
-# ---------------------------------------------------------------------------------------------- adjustments
+# -------------------------------------------------------------------------------------- adjustments
 
 
 def test_newton_and_exact_agree_where_cells_are_large():
@@ -170,7 +170,7 @@ def test_newton_and_exact_agree_where_cells_are_large():
 
 
 @pytest.mark.parametrize("count", [2, 16, 450])
-def test_newton_alone_brings_sizes_near_their_targets(count):
+def test_newton_alone_reaches_sizes_near_the_targets(count):
     """Dense eigenvalues for few cells, conjugate gradients for many."""
     X, sites = gaussian(100 * count, 2), gaussian(count, 2, seed=1)
     targets = np.full(count, 100)
@@ -182,7 +182,7 @@ def test_newton_alone_brings_sizes_near_their_targets(count):
     assert after < 0.3 * before
 
 
-def test_newton_feeds_cells_that_no_point_would_choose():
+def test_newton_fills_cells_that_no_point_would_choose():
     X = gaussian(2000, 2)
     sites = np.array([[0.0, 0.0], [1.0, 0.0], [40.0, 40.0]])
     costs = balance_costs(X, sites, np.zeros(3), np.array([700, 700, 600]))
@@ -194,7 +194,7 @@ def test_newton_feeds_cells_that_no_point_would_choose():
 
 @pytest.mark.parametrize(("kind", "gain"), [("uniform", 0.27), ("gaussian", 0.15)])
 def test_noisy_reaches_the_published_gains_for_small_cells(kind, gain):
-    """On a sample like the paper's: gains over MDAV depend on the points, and on some the best there is gains less."""
+    """Use a sample like the paper's: on some points even the optimum gains less over MDAV."""
     rng = np.random.default_rng(2)
     X = rng.uniform(size=(250, 2)) if kind == "uniform" else rng.normal(size=(250, 2))
     gains = []
@@ -204,7 +204,7 @@ def test_noisy_reaches_the_published_gains_for_small_cells(kind, gain):
     assert np.median(gains) >= gain
 
 
-# ---------------------------------------------------------------------------------------------- published values
+# --------------------------------------------------------------------------------- published values
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def adult_columns():
     return [names.index(name) for name in ("age", "education_num", "hours_per_week")]
 
 
-# ---------------------------------------------------------------------------------------------- what can be asked for
+# ------------------------------------------------------------------------------------------ options
 
 
 @pytest.mark.parametrize("start", ["mdav", "vmdav", "auto", "bisect", "random"])
@@ -282,7 +282,7 @@ def test_initial_centroids_move_unless_fixed():
     assert free.history[-1] < fixed.history[-1]
 
 
-def test_duplicate_centroids_and_ones_far_away_are_filled_all_the_same():
+def test_duplicate_and_distant_centroids_are_filled():
     X = gaussian(100)
     sites = np.array([[0.0, 0.0], [0.0, 0.0], [500.0, 0.0]])
     fixed = mc.pcl(X, sizes=[40, 40, 20], start=sites, fixed=True)
@@ -303,7 +303,7 @@ def test_macrocells(macrocells):
     assert parts.history[-1] < 1.25 * whole.history[-1]
 
 
-def test_many_cells_are_made_within_macrocells(monkeypatch):
+def test_many_cells_are_formed_within_macrocells(monkeypatch):
     monkeypatch.setattr("microcell.methods.lloyd.MOST_AT_ONCE", 40)
     monkeypatch.setattr("microcell.methods.lloyd.WITHIN", 10)
     monkeypatch.setattr("microcell.methods.lloyd.MOST_MACROCELLS", 4)
@@ -325,7 +325,7 @@ def test_more_cells_than_arcs_reach(monkeypatch):
     assert_minimal(X, sites, costs, labels)
 
 
-def test_weights_weigh_the_means():
+def test_means_are_weighted():
     X, weights = gaussian(200), np.random.default_rng(1).uniform(1, 9, 200)
     result = mc.pcl(X, 20, weights=weights)
     assert (result.cells.assign(X) == result.labels).all()
@@ -352,7 +352,7 @@ def test_power_cells_of_a_partition_that_is_already_one():
     assert (mc.methods.power_cells(X, once.labels).labels == once.labels).all()
 
 
-# ---------------------------------------------------------------------------------------------- bad and odd input
+# ------------------------------------------------------------------------ invalid and unusual input
 
 
 def test_all_points_equal():
@@ -427,7 +427,7 @@ def test_invalid_points_are_rejected():
         mc.pcl([[0.0, np.inf], [1.0, 2.0]], sizes=[1, 1])
     with raises(mc.errors.DataError, "data.not_finite"):
         mc.pcl([[1e200], [2e200]], sizes=[1, 1])
-    with pytest.raises(mc.errors.TooFewRecordsError):
+    with raises(mc.errors.TooFewRecordsError, "guarantee.too_few_records", k=5, records=4):
         mc.pcl(gaussian(4), 5)
     with raises(mc.errors.OptionError, "option.invalid", option="labels"):
         mc.methods.power_cells(gaussian(20), [0, 0, 1])
@@ -439,7 +439,7 @@ def test_probabilities_become_the_nearest_sizes():
     assert as_targets(11, 3, None, None).tolist() == [4, 4, 3]
 
 
-# ---------------------------------------------------------------------------------------------- what cells give away
+# --------------------------------------------------------------------------------- privacy of cells
 
 
 def borders(cells):

@@ -100,7 +100,7 @@ def grouping_of(X, labels, k, weights=None, around=10):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("heat", [0.0, 0.1, 5.0])
 def test_annealing_keeps_its_sums_consistent(heat, weighted):
-    """Who is where, sizes and sums kept on the way equal those made anew; without heat the SSE never rises."""
+    """Incremental labels, sizes and sums equal recomputed ones; without heat SSE never rises."""
     rng = np.random.default_rng(0)
     X, k = rng.normal(size=(60, 3)), 4
     weights = rng.uniform(1, 3, 60) if weighted else np.ones(60)
@@ -132,7 +132,7 @@ def test_annealing_keeps_its_sums_consistent(heat, weighted):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_costs_are_what_the_sse_rises_by(weighted):
+def test_costs_equal_the_increase_in_sse(weighted):
     rng = np.random.default_rng(1)
     X, labels = rng.normal(size=(12, 2)), np.arange(12) % 3
     weights = rng.uniform(1, 3, 12) if weighted else np.ones(12)
@@ -154,7 +154,7 @@ def grouping_costs(cells):
     )
 
 
-def test_near_records_are_the_nearest():
+def test_neighbour_lists_hold_the_nearest_records():
     X = np.random.default_rng(0).normal(size=(200, 3))
     _, near = grouping_of(X, np.arange(200) % 50, 4, around=49)
     for i in range(200):
@@ -165,7 +165,7 @@ def test_near_records_are_the_nearest():
     assert all(set(near[i]) == set(range(6)) - {i} for i in range(6))
 
 
-def test_combining_takes_the_better_of_each_part():
+def test_combining_keeps_the_better_of_each_part():
     X = np.array([[0.0], [1], [2], [3], [100], [101], [102], [103]])
     good_left = np.array([0, 0, 1, 1, 2, 3, 2, 3])
     good_right = np.array([0, 1, 0, 1, 2, 2, 3, 3])
@@ -234,7 +234,7 @@ def test_refine_finds_the_best_of_a_tiny_table():
     assert hits >= 9
 
 
-def test_refine_refuses_what_it_cannot_use():
+def test_refine_rejects_invalid_input():
     X = np.zeros((6, 1))
     with raises(mc.GuaranteeError, "guarantee.failed"):
         mc.refine(X, [0, 0, 0, 1, 1, 1], 4)
@@ -246,7 +246,7 @@ def test_refine_refuses_what_it_cannot_use():
 
 @pytest.mark.parametrize("option", ["steps", "seconds"])
 @pytest.mark.parametrize("value", [-1, np.nan, "long"])
-def test_anneal_refuses_wrong_options(option, value):
+def test_anneal_rejects_invalid_options(option, value):
     with raises(mc.errors.OptionError, "option.out_of_range"):
         mc.partition(np.eye(9), 3, method="anneal", **{option: value})
 

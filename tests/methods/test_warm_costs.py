@@ -1,4 +1,4 @@
-"""PCL from initial centroids and costs: earlier cells are found again; invalid costs are rejected."""
+"""PCL from initial centroids and costs reproduces earlier cells and rejects invalid costs."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def before():
     return X, mc.pcl(X, 20)
 
 
-def test_end_of_one_run_is_the_start_of_another(before):
+def test_one_run_can_start_from_the_result_of_another(before):
     X, result = before
     again = mc.pcl(
         X, 20, start=result.cells.centroids, costs=result.cells.costs, shakes=0, iterations=1
@@ -22,7 +22,7 @@ def test_end_of_one_run_is_the_start_of_another(before):
     assert (again.labels == result.labels).all()
 
 
-def test_costs_are_a_start_and_no_constraint(before):
+def test_costs_are_a_start_and_not_a_constraint(before):
     X, result = before
     odd = np.random.default_rng(1).normal(size=20) * 100
     again = mc.pcl(X, 20, start=result.cells.centroids, costs=odd, shakes=0)

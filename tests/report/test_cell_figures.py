@@ -51,7 +51,7 @@ def test_files_have_the_requested_format_and_are_reproducible(format, start):
     assert figure == draw_panels(panels, format, axis_labels=("age", "income"))
 
 
-def test_text_stays_text_and_dollar_signs_are_no_formulas():
+def test_text_stays_text_and_dollar_signs_are_not_formulas():
     panels = [power_panel(3, title="Cost in $ and in $")]
     svg = draw_panels(panels, "svg", axis_labels=("age", "")).decode()
     texts = [

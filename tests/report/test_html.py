@@ -149,7 +149,7 @@ def test_unusual_labels_are_drawn(label):
     assert "<svg" in render(full(label=label, name=label or "x", column=label), "html")
 
 
-def test_dollar_signs_are_no_formulas():
+def test_dollar_signs_are_not_formulas():
     comparison = Comparison("pay", "nominal", np.array([1]), np.array([1]), labels=("$5 to $9",))
     assert "$5 to $9" in draw_column(comparison, 0).svg
 

@@ -31,7 +31,7 @@ def rerun(**changes):
     return rerun_command({**MANIFEST, **changes})
 
 
-# ------------------------------------------------------------------------------ in words
+# ------------------------------------------------------------------------------------------ wording
 
 
 def test_roles_list_every_column_once_and_how_it_is_published():

@@ -42,7 +42,7 @@ def test_unique_records_are_not_protected():
     )
 
 
-def test_what_is_publishable():
+def test_publishable_or_not():
     assert is_publishable(example(faults={"values_changed": 0, "manifest_contradictions": 0}))
     assert not is_publishable(example(sizes=[]))
     assert not is_publishable(example(sizes=[1, 3]))

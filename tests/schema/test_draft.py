@@ -64,19 +64,26 @@ WORDS = cycle("pear", "plum", "fig", "kiwi", "lime")
 UNIQUE = [f"w{row * 37 % 1000}x" for row in range(ROWS)]
 
 IDENTIFYING = """
-    name surname Surname first_name lastName FullName apellidos Vorname nachname prénom id ID patient_id
-    PersonNr dni DNI ssn passport_no Pasaporte email e-mail E_Mail correo phone Telefon teléfono address Adresse
+    name surname Surname first_name lastName FullName apellidos Vorname nachname prénom id ID
+    patient_id
+    PersonNr dni DNI ssn passport_no Pasaporte email e-mail E_Mail correo phone Telefon teléfono
+    address Adresse
     dirección Straße uuid
 """
 QUASI = """
-    age Edad Alter âge sex sexo Geschlecht gender birth_date fecha_nacimiento Geburtsdatum date_naissance zip
-    ZIPCode postal_code PLZ codigo_postal city ciudad Stadt ville region education Bildung marital_status
-    estado.civil Familienstand race nationality Nacionalidad occupation Beruf height weight peso Größe bmi
+    age Edad Alter âge sex sexo Geschlecht gender birth_date fecha_nacimiento Geburtsdatum
+    date_naissance zip
+    ZIPCode postal_code PLZ codigo_postal city ciudad Stadt ville region education Bildung
+    marital_status
+    estado.civil Familienstand race nationality Nacionalidad occupation Beruf height weight peso
+    Größe bmi
     body_weight age_at_diagnosis region_id city_name
 """
 CONFIDENTIAL = """
-    income household_income ingresos Bruttoeinkommen revenu salary salario Gehalt diagnosis Diagnose disease
-    Krankheit maladie hiv HIV_status tsh anti_tpo_grade test_result Ergebnis score religion Religión vote voto
+    income household_income ingresos Bruttoeinkommen revenu salary salario Gehalt diagnosis
+    Diagnose disease
+    Krankheit maladie hiv HIV_status tsh anti_tpo_grade test_result Ergebnis score religion
+    Religión vote voto
 """
 
 

@@ -24,7 +24,7 @@ def record_of(people, row):
 
 @pytest.mark.parametrize("kind", OPTIONS_BY_KIND)
 @pytest.mark.parametrize("participation", ["common", "uneven"])
-def test_candidates_find_the_cell_of_the_design(kind, participation, people, designs):
+def test_candidates_get_the_cell_of_the_design(kind, participation, people, designs):
     design = designs[kind, participation]
     for row in range(0, 420, 7):
         result = mc.surveys.answer(design.cells, record_of(people, row))

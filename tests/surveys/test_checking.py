@@ -71,7 +71,7 @@ def shift_size(content):
         (set_survey("participant_failure", 0.0), "participant failure"),
     ],
 )
-def test_false_statements_are_found(change, failed, designs, tmp_path):
+def test_false_statements_are_detected(change, failed, designs, tmp_path):
     result = mc.surveys.check(forge(designs["power", "common"], tmp_path, change))
     assert not result.holds
     assert failed in [item.name for item in result.findings if not item.holds]
@@ -80,7 +80,7 @@ def test_false_statements_are_found(change, failed, designs, tmp_path):
     assert failed in caught.value.details["checks"]
 
 
-def test_false_sizes_are_found_with_the_frame(people, designs, tmp_path):
+def test_false_sizes_are_detected_with_the_frame(people, designs, tmp_path):
     def change(content):
         shift_size(content)
         failures = content["survey"]["cell_failures"]
@@ -95,12 +95,12 @@ def test_false_sizes_are_found_with_the_frame(people, designs, tmp_path):
     assert "frame" in [item.name for item in result.findings if not item.holds]
 
 
-def test_another_frame_is_found(people, designs):
+def test_another_frame_is_detected(people, designs):
     others = {name: column[::-1][:-3] for name, column in people.items()}
     assert not mc.surveys.check(designs["power", "common"].cells, others).holds
 
 
-def test_false_probabilities_are_found(people, designs):
+def test_false_probabilities_are_detected(people, designs):
     swapped = {**people, "probability": people["probability"][::-1]}
     result = mc.surveys.check(
         designs["power", "uneven"].cells, swapped, participation="probability"
@@ -134,7 +134,7 @@ def test_false_probabilities_are_found(people, designs):
     ],
 )
 def test_malformed_survey_sections(change, designs, tmp_path):
-    with pytest.raises(mc.errors.TableError):
+    with raises(mc.errors.TableError, "table.malformed"):
         mc.surveys.check(forge(designs["power", "common"], tmp_path, change))
 
 
@@ -142,7 +142,7 @@ def test_malformed_survey_sections(change, designs, tmp_path):
     "change", [lambda pairs: pairs.reverse(), lambda pairs: pairs[0].__setitem__(1, 99)]
 )
 def test_participation_by_cell_must_be_sorted_and_complete(change, designs, tmp_path):
-    with pytest.raises(mc.errors.TableError):
+    with raises(mc.errors.TableError, "table.malformed", entry="participation"):
         mc.surveys.check(
             forge(
                 designs["power", "uneven"],
@@ -156,7 +156,7 @@ def test_an_altered_file(designs, tmp_path):
     path = tmp_path / "cells.json"
     designs["power", "common"].cells.save(path)
     path.write_text(path.read_text().replace('"trust": "local"', '"trust": "none"'))
-    with pytest.raises(mc.errors.TableError):
+    with raises(mc.errors.TableError, "table.malformed"):
         mc.surveys.check(path)
 
 

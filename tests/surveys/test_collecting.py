@@ -212,7 +212,7 @@ def test_release_is_k_anonymous_and_drops_only_short_cells(numbers, below):
     counts = np.bincount(numbers, minlength=4)
     enough = counts[counts >= K].sum()
     if below == "suppress" and enough == 0:
-        with pytest.raises(mc.errors.TooFewRecordsError):
+        with raises(mc.errors.TooFewRecordsError, "guarantee.too_few_records", k=3):
             mc.surveys.collect(cells, answers)
         return
     result = mc.surveys.collect(cells, answers, below=below)
@@ -284,7 +284,7 @@ def test_publish_never_overwrites_the_answers_or_a_file_twice(cells, tmp_path):
         (release, manifest),
         (release, release),
     ):
-        with pytest.raises(mc.errors.TableError):
+        with raises(mc.errors.TableError, "table.exists"):
             result.publish(target, report=report)
     assert source.read_text() == "cell,income\n3,1\n3,2\n3,3\n"
     assert list(tmp_path.iterdir()) == [source]

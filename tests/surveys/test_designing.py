@@ -279,7 +279,7 @@ def test_invalid_participation_columns(people):
 )
 def test_too_few_candidates(options, people):
     request = {"participation": 0.7, "failure": FAILURE, **options}
-    with pytest.raises(TooFewRecordsError):
+    with raises(TooFewRecordsError, "guarantee.too_few_records", records=420):
         mc.surveys.design(people, SCHEMA, **request)
 
 
@@ -327,7 +327,7 @@ def test_missing_values_are_an_error_dropped_or_imputed(people):
         **people,
         "height": np.where(np.arange(len(people["age"])) < 5, np.nan, people["height"]),
     }
-    with pytest.raises(DataError):
+    with raises(DataError, "data.missing_values", columns=("height",), counts={"height": 5}):
         mc.surveys.design(incomplete, SCHEMA, K, 0.7, FAILURE, method="mdav")
     for missing, designed in (("drop", 415), ("impute", 420)):
         design = mc.surveys.design(incomplete, SCHEMA, K, "probability", FAILURE, missing=missing)

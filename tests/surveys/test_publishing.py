@@ -25,7 +25,7 @@ def test_publish_writes_cells_manifest_and_report(kind, designs, tmp_path):
 
 def test_lookup_cells_require_confidential(designs, tmp_path):
     design = designs["lookup", "common"]
-    with pytest.raises(mc.errors.OptionError):
+    with raises(mc.errors.OptionError, "option.unsupported", option="confidential"):
         design.publish(tmp_path / "cells.json")
     assert os.listdir(tmp_path) == []
     design.publish(tmp_path / "cells.json", confidential=True)

@@ -35,7 +35,7 @@ def test_figure_is_reproducible(failure):
     assert mc.plot.survey_size(result) == mc.plot.survey_size(result)
     assert b"mathdefault" not in mc.plot.survey_size(result)
     assert mc.plot.survey_size(result, format="pdf").startswith(b"%PDF-")
-    with pytest.raises(mc.errors.OptionError):
+    with raises(mc.errors.OptionError, "option.unknown", option="format"):
         mc.plot.survey_size(result, format="gif")
 
 

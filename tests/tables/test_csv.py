@@ -56,7 +56,8 @@ def _column(folder: Path, *fields: str, **options: object) -> pl.Series:
         (["2024-05-01T09:30:00Z", "2024-05-01T09:30+02:00"],
          [datetime(2024, 5, 1, 9, 30, tzinfo=UTC), datetime(2024, 5, 1, 7, 30, tzinfo=UTC)],
          pl.Datetime("us", "UTC")),
-        (["2024-05-01T09:30:00Z", "2024-05-01T09:30:00"], ["2024-05-01T09:30:00Z", "2024-05-01T09:30:00"], pl.String),
+        (["2024-05-01T09:30:00Z", "2024-05-01T09:30:00"],
+         ["2024-05-01T09:30:00Z", "2024-05-01T09:30:00"], pl.String),
         (["", ""], [None, None], pl.String),
     ],
 )  # fmt: skip

@@ -50,7 +50,8 @@ SAME = [
     ("float", [1.5, 2.0, None], None, [
         pl.Series([1.5, 2.0, None], dtype=pl.Float32), pl.Series([1.5, 2.0, float("nan")]),
         pl.Series([Decimal("1.50"), Decimal("2.00"), None]), pd.Series([1.5, 2.0, None]),
-        pd.Series([1.5, 2.0, None], dtype="Float64"), pd.Series([1.5, 2.0, None], dtype="float[pyarrow]"),
+        pd.Series([1.5, 2.0, None], dtype="Float64"),
+        pd.Series([1.5, 2.0, None], dtype="float[pyarrow]"),
         pd.Series([Decimal("1.5"), Decimal("2"), None]), pd.Series([1.5, 2, None], dtype=object),
         pa.array([Decimal("1.5"), Decimal("2.0"), None], pa.decimal128(5, 1)),
         pa.array([Decimal("1.5"), Decimal("2.0"), None], pa.decimal256(50, 1)),
@@ -58,43 +59,56 @@ SAME = [
         np.array([1.5, 2, np.nan], np.float16), np.array([1.5, 2, np.nan], ">f8"),
     ]),
     ("text", ["b", "a", None], None, [
-        pl.Series(["b", "a", None]), pl.Series(["b", "a", None], dtype=pl.Categorical), pd.Series(["b", "a", None]),
+        pl.Series(["b", "a", None]), pl.Series(["b", "a", None], dtype=pl.Categorical),
+        pd.Series(["b", "a", None]),
         pd.Series(["b", "a", None], dtype=object), pd.Series(["b", "a", np.nan], dtype=object),
-        pd.Series(["b", "a", None], dtype="string"), pd.Series(["b", "a", None], dtype="string[pyarrow]"),
-        pd.Series(["b", "a", None], dtype="category"), pd.Series(["b", "a", None], dtype=pd.ArrowDtype(pa.string())),
+        pd.Series(["b", "a", None], dtype="string"),
+        pd.Series(["b", "a", None], dtype="string[pyarrow]"),
+        pd.Series(["b", "a", None], dtype="category"),
+        pd.Series(["b", "a", None], dtype=pd.ArrowDtype(pa.string())),
         pa.array(["b", "a", None]), pa.array(["b", "a", None], pa.large_string()),
         pa.array(["b", "a", None]).dictionary_encode(), ["b", "a", None],
     ]),
     ("boolean", ["true", "false", None], None, [
         pl.Series([True, False, None]), pd.Series([True, False, None], dtype="boolean"),
-        pd.Series([True, False, None], dtype=object), pd.Series([True, False, None], dtype="bool[pyarrow]"),
+        pd.Series([True, False, None], dtype=object),
+        pd.Series([True, False, None], dtype="bool[pyarrow]"),
         pa.array([True, False, None]), [True, False, None],
     ]),
     ("date", [19723, 0, None], "D", [
-        pl.Series([date(2024, 1, 1), date(1970, 1, 1), None]), pd.Series([date(2024, 1, 1), date(1970, 1, 1), None]),
+        pl.Series([date(2024, 1, 1), date(1970, 1, 1), None]),
+        pd.Series([date(2024, 1, 1), date(1970, 1, 1), None]),
         pd.Series([date(2024, 1, 1), date(1970, 1, 1), None], dtype=pd.ArrowDtype(pa.date32())),
         pa.array([date(2024, 1, 1), date(1970, 1, 1), None]),
         pa.array([date(2024, 1, 1), date(1970, 1, 1), None], pa.date64()),
-        np.array(["2024-01-01", "1970-01-01", "NaT"], "M8[D]"), np.array(["2024-01-01", "1970-01-01", "NaT"], "M8[M]"),
+        np.array(["2024-01-01", "1970-01-01", "NaT"], "M8[D]"),
+        np.array(["2024-01-01", "1970-01-01", "NaT"], "M8[M]"),
         [date(2024, 1, 1), date(1970, 1, 1), None],
     ]),
     ("datetime", [86400, -1, None], "s", [
-        pd.Series(np.array([86400, -1, "NaT"], "M8[s]")), pa.array([86400, -1, None], pa.timestamp("s")),
-        np.array([86400, -1, "NaT"], "M8[s]"), pa.array([86400, -1, None], pa.timestamp("s", "Europe/Paris")),
-        pd.Series(np.array([86400, -1, "NaT"], "M8[s]")).dt.tz_localize("UTC").dt.tz_convert("America/New_York"),
+        pd.Series(np.array([86400, -1, "NaT"], "M8[s]")),
+        pa.array([86400, -1, None], pa.timestamp("s")),
+        np.array([86400, -1, "NaT"], "M8[s]"),
+        pa.array([86400, -1, None], pa.timestamp("s", "Europe/Paris")),
+        pd.Series(np.array([86400, -1, "NaT"], "M8[s]"))
+        .dt.tz_localize("UTC").dt.tz_convert("America/New_York"),
     ]),
     ("datetime", [86400000000, -1, None], "us", [
         pl.Series([datetime(1970, 1, 2), datetime(1969, 12, 31, 23, 59, 59, 999999), None]),
         pl.Series([86400000000, -1, None]).cast(pl.Datetime("us", "Asia/Tokyo")),
         pd.Series(np.array([86400000000, -1, "NaT"], "M8[us]")),
-        pd.Series([datetime(1970, 1, 2), datetime(1969, 12, 31, 23, 59, 59, 999999), pd.NaT], dtype=object),
+        pd.Series(
+            [datetime(1970, 1, 2), datetime(1969, 12, 31, 23, 59, 59, 999999), pd.NaT], dtype=object
+        ),
         pa.array([86400000000, -1, None], pa.timestamp("us")),
         [datetime(1970, 1, 2, tzinfo=UTC), pd.Timestamp(-1, unit="us", tz="UTC"), None],
-        pd.Series(np.array([86400000000, -1, "NaT"], "M8[us]")).dt.tz_localize(timezone(timedelta(hours=2)))
+        pd.Series(np.array([86400000000, -1, "NaT"], "M8[us]"))
+        .dt.tz_localize(timezone(timedelta(hours=2)))
         + timedelta(hours=2),
     ]),
     ("datetime", [5, -1, None], "ns", [
-        pd.Series(np.array([5, -1, "NaT"], "M8[ns]")), pl.Series([5, -1, None]).cast(pl.Datetime("ns")),
+        pd.Series(np.array([5, -1, "NaT"], "M8[ns]")),
+        pl.Series([5, -1, None]).cast(pl.Datetime("ns")),
         pa.array([5, -1, None], pa.timestamp("ns", "UTC")),
     ]),
     ("duration", [90, 0, None], "s", [
@@ -102,7 +116,8 @@ SAME = [
         pd.Series(np.array([90, 0, "NaT"], "m8[s]")),
     ]),
     ("duration", [90_000_000, 0, None], "us", [
-        pl.Series([timedelta(seconds=90), timedelta(0), None]), [timedelta(seconds=90), timedelta(0), None],
+        pl.Series([timedelta(seconds=90), timedelta(0), None]),
+        [timedelta(seconds=90), timedelta(0), None],
         pd.Series([timedelta(seconds=90), timedelta(0), None], dtype=object),
     ]),
     ("time", [60_000_000_000, 0, None], "ns", [
