@@ -138,7 +138,7 @@ def test_locations_are_points_of_the_sphere():
     [([91.0, 0.0], [0.0, 0.0], "lat", 1), ([0, 0], [0, 181], "lon", 2)],
 )
 def test_impossible_degrees_are_refused(lat, lon, column, row):
-    with raises(DataError, "data.invalid", column=column, row=row, count=1):
+    with raises(DataError, "data.out_of_range", column=column, row=row, count=1):
         location(lat, lon)
 
 
@@ -451,7 +451,7 @@ def test_new_locations_are_placed():
     points = place(table(lon=[5, None, 5.0], lat=[10, 1, None]), encoding).matrix
     assert points[0].tolist() == encode(source, resolve(schema, source)).matrix[1].tolist()
     assert not points[1:].any()
-    with raises(DataError, "data.invalid", column="lat", row=1):
+    with raises(DataError, "data.out_of_range", column="lat", row=1):
         place(table(lat=[99.0], lon=[0.0]), encoding)
 
 

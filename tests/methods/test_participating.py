@@ -400,7 +400,7 @@ def test_wrong_participation(participation):
 def test_wrong_participation_is_named_by_row():
     X, q = survey(30, 2)
     q[4] = np.nan
-    with raises(DataError, "data.invalid", row=5):
+    with raises(DataError, "data.out_of_range", row=5):
         participating_cells(X, 3, q, 0.1)
 
 
@@ -427,5 +427,5 @@ def test_other_refusals():
             participating_cells(wrong, 3, q, 0.1)
     with raises(OptionError, "option.invalid", option="labels"):
         expected_distortion(X, [0] * 29, q)
-    with raises(DataError, "data.invalid"):
+    with raises(DataError, "data.empty"):
         expected_distortion(np.empty((0, 2)), [], 0.5)
