@@ -104,7 +104,7 @@ def _row(item: Any) -> list[str]:
         return [
             f"`{item.metavar or item.name.upper()}`",
             "",
-            "needed" if item.required else "",
+            "required" if item.required else "",
             _escape(item.help or ""),
         ]
     flags = ", ".join(f"`{flag}`" for flag in (*item.opts, *item.secondary_opts))

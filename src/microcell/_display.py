@@ -24,7 +24,7 @@ _SAFE_TEXTS = ("kind", "method", "name", "publish", "rest", "storage", "strategy
 
 
 def record_repr(record: Any) -> str:
-    """Return a ``repr`` for a dataclass: its numbers and settings, and the size of all else.
+    """Return a ``repr`` for a dataclass: numbers, settings, and the size of everything else.
 
     Assign it in the class: ``__repr__ = record_repr``.
     """

@@ -1,4 +1,4 @@
-"""Checks of numeric input that several packages share: k, probabilities, points, weights, arrays."""
+"""Shared checks of numeric input: k, probabilities, points, weights and arrays."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 FARTHEST = 1e100
-"""Largest coordinate: squares of larger ones would overflow. Points beyond are clipped to it."""
+"""Largest coordinate. Points beyond it are clipped, because their squares would overflow."""
 
 MIN_PROBABILITY = 1e-300
 """Smallest probability that is distinguished from 0."""
@@ -54,7 +54,7 @@ def check_k(k: object) -> None:
 
 
 def check_probability(value: object, name: str, *, includes_one: bool = True) -> float:
-    """Return a probability of at least :data:`MIN_PROBABILITY`; errors call it ``name``."""
+    """Return the probability as a float; raise :class:`OptionError` if it is out of range."""
     expected = f"{name} must be a probability of at least {MIN_PROBABILITY:g} and "
     expected += "at most 1." if includes_one else "less than 1."
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -71,7 +71,7 @@ def check_failure(failure: object) -> float:
 
 
 def as_points(X: ArrayLike) -> Floats:
-    """Return a float64 matrix, scaled down if squares would overflow or vanish.
+    """Return the points as a float64 matrix, rescaled if squares would overflow or vanish.
 
     Cells do not depend on the scale.
     """
@@ -100,7 +100,7 @@ def varying(points: Floats) -> Floats:
 
 
 def as_weights(weights: ArrayLike | None, rows: int) -> Floats | None:
-    """Return the weights in float64, one positive number per record; None if there are none."""
+    """Return the weights as float64, one positive number per record; None without weights."""
     if weights is None:
         return None
     message = f"weights must be {rows} positive numbers, one per record."
@@ -112,7 +112,7 @@ def as_weights(weights: ArrayLike | None, rows: int) -> Floats | None:
 
 
 def as_reals(values: ArrayLike, message: str) -> Floats:
-    """Return the array in float64; raise :class:`DataError` with ``message`` if impossible.
+    """Return the array as float64, or raise :class:`DataError` with ``message``.
 
     Complex numbers, text and the like are rejected; the error does not show them.
     """
@@ -127,7 +127,7 @@ def as_reals(values: ArrayLike, message: str) -> Floats:
 
 @dataclass(frozen=True)
 class Entry:
-    """Specification of an array of cells: its type, dimensions and the range of its numbers."""
+    """Specification of an array of a cells file: type, dimensions and value range."""
 
     dtype: type
     ndim: int
@@ -136,7 +136,7 @@ class Entry:
 
     @property
     def description(self) -> str:
-        """The expected array, for messages."""
+        """Description of the expected array, for error messages."""
         form = "a matrix (a list of rows of equal length)" if self.ndim == 2 else "a list"
         kind = "whole" if self.dtype is np.int64 else "finite"
         return f"{form} of {kind} numbers from {self.least:g} to {self.most:g}"

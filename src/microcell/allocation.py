@@ -41,7 +41,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class CentreSummary:
-    """A centre: how many of its places are taken, how far its points come, and its price.
+    """Summary of one centre: places taken, distances of its points, and price.
 
     ``mean_distance`` is None for a centre without points.
     """
@@ -55,7 +55,7 @@ class CentreSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """An allocation in numbers.
+    """Summary statistics of an allocation.
 
     ``nearest`` describes the distances if every point went to its nearest centre regardless of
     capacity, a lower bound for any allocation. ``unit`` is "km", "standard deviations", or empty
@@ -80,9 +80,10 @@ class Allocation:
     """The centre of each point, and its distance.
 
     ``table`` is the table of points, in the type that was passed in, with two more columns,
-    ``centre`` and ``distance``; ``allocated`` is the same as a :class:`Table`. ``prices`` are in
-    squared distance: one more place at a centre lowers the sum of squared distances by at most its
-    price, one place fewer raises it by at least its price. A centre with places left has price 0.
+    ``centre`` and ``distance``; ``allocated`` is the same table as a :class:`Table`. ``prices`` are
+    in squared distance: one more place at a centre lowers the sum of squared distances by at most
+    its price, one place fewer raises it by at least its price. A centre with places left has
+    price 0.
     """
 
     table: Any
@@ -105,7 +106,7 @@ class Allocation:
 
     @property
     def summary(self) -> Summary:
-        """The allocation in numbers."""
+        """Summary statistics of the allocation."""
         sums = np.bincount(self.labels, weights=self.distances, minlength=len(self.loads))
         columns = (self.loads, self.places, sums, self.prices)
         centres = tuple(
@@ -157,7 +158,7 @@ def allocate(
         Numeric columns to measure distances in. Default: those that both tables have, except for
         places and names.
     location
-        Columns of latitude and longitude in degrees, instead of ``columns``. Distances are
+        Latitude and longitude columns in degrees, instead of ``columns``. Distances are
         great-circle kilometres; the minimized squares are those of the chords.
     places
         Column of ``centres`` with the capacity of each. Default: "places" if there is such a

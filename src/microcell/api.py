@@ -305,12 +305,12 @@ class Assigned:
 
     @property
     def used(self) -> int:
-        """Number of cells with at least one record."""
+        """Number of non-empty cells."""
         return len(np.unique(self.labels))
 
     @property
     def smallest(self) -> int:
-        """Number of records in the smallest cell that has any."""
+        """Size of the smallest non-empty cell."""
         sizes = np.bincount(self.labels)
         return int(sizes[sizes > 0].min(initial=len(self.labels)))
 
@@ -491,7 +491,7 @@ def _make_release(
 def _with_representatives(
     cells: Cells | None, published: Table, partition: Partition, schema: Schema
 ) -> Cells | None:
-    """Attach what each cell publishes, so that the cells can publish further records."""
+    """Attach the published values of each cell, so that it can publish further records."""
     if cells is None:
         return None
     names = [name for name in published.names if name in schema.keys]

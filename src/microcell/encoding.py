@@ -36,11 +36,11 @@ def encode(table: Table, schema: Schema) -> Encoded:
     """Encode the records as points, using the quasi-identifiers of a resolved schema.
 
     Numbers, dates and ranks are standardized to mean 0 and population variance 1. Nominal values
-    become indicators scaled by 1/sqrt(2), so that different values are at distance 1. Codes get a
-    position on a line, farther apart the earlier two codes differ. Locations become unit vectors
-    scaled to variance 2, like two columns. A column's weight multiplies its squared distances. A
-    missing value is placed at the column's mean. Constant columns have no dimension. Time and
-    memory O(n m).
+    become indicators scaled by 1/sqrt(2), so that different values are at distance 1. Codes are
+    placed on a line: the earlier two codes differ, the farther apart they are. Locations become
+    unit vectors scaled to variance 2, like two columns. A column's weight multiplies its squared
+    distances. A missing value is placed at the column's mean. Constant columns have no dimension.
+    Time and memory O(n m).
     """
     readings = _read_columns(table, schema.quasi)
     encoding = _fit_quasi(schema, readings, table.rows)
@@ -49,12 +49,12 @@ def encode(table: Table, schema: Schema) -> Encoded:
 
 
 def fit(table: Table, schema: Schema) -> Encoding:
-    """Fit the encoding that :func:`encode` uses, in order to place further records with it."""
+    """Fit the encoding that :func:`encode` uses, to place further records with it."""
     return _fit_quasi(schema, _read_columns(table, schema.quasi), table.rows)
 
 
 def place(table: Table, encoding: Encoding) -> Placed:
-    """Place the records of a table in an encoding; fitted records get the points they had.
+    """Place records in a fitted encoding; the records it was fitted on get the same points.
 
     Unknown categories are counted. A nominal one gets no indicator; a number of an ordinal column
     is placed midway between its neighbours, or at the end; other ordinal values are placed at the
@@ -101,7 +101,7 @@ def missing_rows(table: Table, schema: Schema) -> Mask:
 
 
 def count_missing(table: Table, schema: Schema) -> dict[str, int]:
-    """Return the number of missing values in each column of a quasi-identifier."""
+    """Return the number of missing values in each quasi-identifier column."""
     parts = [part for column in schema.quasi for part in column.parts]
     return {part: int(table.columns[part].missing.sum()) for part in parts}
 

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _MARGIN = 0.05
-"""Room around the records, as a share of their range."""
+"""Margin around the records, as a share of their range."""
 _DECADES = 8
 """Powers of ten shown on either side of the requested failure probability."""
 
@@ -56,7 +56,7 @@ def cells(
     seed: int = 0,
     missing: str = "error",
 ) -> bytes:
-    """Draw the cells that different methods make of a table, side by side.
+    """Draw the cells that different methods produce from a table, side by side.
 
     Records are dots and centroids crosses. Cells of "pcl" are drawn as polygons of their power
     diagram, those of other methods as convex hulls of their records. The figure shows original
@@ -107,7 +107,7 @@ def cells(
 
 
 def release(source: Any, release: Release, *, format: str = "svg") -> bytes | None:
-    """Draw the original records and the cells of a release, or return None if not in the plane.
+    """Draw the original records and cells of a release; None unless it has two dimensions.
 
     The figure shows original records: do not publish it.
 
@@ -116,7 +116,7 @@ def release(source: Any, release: Release, *, format: str = "svg") -> bytes | No
     source
         The original table.
     release
-        Made of that table, with quasi-identifiers of two dimensions in total.
+        A release of that table whose quasi-identifiers have two dimensions in total.
     format : {"svg", "png", "pdf"}
         File format of the result.
     """
@@ -127,7 +127,7 @@ def release(source: Any, release: Release, *, format: str = "svg") -> bytes | No
 def comparison(trials: "Iterable[Trial]", *, format: str = "svg") -> bytes:
     """Draw the distortion and run time of the methods that :func:`microcell.compare` tried.
 
-    There is a marker per method and a line per k; methods that could not be used are left out.
+    There is one marker per method and one line per k; unusable methods are left out.
     """
     check_figure_format(format)
     shown = [trial for trial in trials if not trial.skipped]
@@ -144,8 +144,9 @@ def comparison(trials: "Iterable[Trial]", *, format: str = "svg") -> bytes:
 def exploration(exploration: "Exploration", *, format: str = "svg") -> bytes:
     """Draw risk against loss of the points that :func:`microcell.explore` tried.
 
-    There is a line per method, labelled with k. The frontier is a dashed staircase, the area beyond
-    a limit is shaded, points that miss a limit are hollow, and the recommended point has a ring.
+    There is one line per method, labelled with k. The frontier is a dashed staircase, the area
+    beyond a limit is shaded, points that miss a limit are hollow, and the recommended point has a
+    ring.
     """
     check_figure_format(format)
     return figures.draw_exploration(exploration, format)
@@ -164,8 +165,8 @@ def allocation(allocation: "Allocation", *, format: str = "svg") -> bytes:
     """Draw the result of :func:`microcell.allocate`: a map if it has two coordinates, else charts.
 
     The map shows points, centres, and the polygon of each centre, in which its squared distance
-    plus price is the smallest. The charts show how far points have to go, and the load and the
-    places of each centre.
+    plus price is the smallest. The charts show how far the points travel, and the load and capacity
+    of each centre.
     """
     check_figure_format(format)
     return figures.draw_allocation(allocation, format, radius=EARTH_RADIUS)

@@ -14,7 +14,7 @@ __all__ = ["sample_schema", "sample_survey"]
 
 @dataclass(frozen=True)
 class _Town:
-    """A fictional town: share of the people, centre, width in degrees, and postal codes."""
+    """A fictional town: share of the population, centre, width in degrees, and postal codes."""
 
     share: float
     latitude: float
@@ -49,10 +49,10 @@ _GRADE_LIMITS = (3.0, 3.6, 4.3, 5.2)
 """A person whose liability to antibodies exceeds the first i limits has anti-TPO grade i."""
 
 _FIRST_NAMES = {
-    "female": "Ada Alda Berta Brina Carla Cilia Dalia Delma Elna Emia Fara Gelda Hilia Ilda Jona Lena Lidia Mara "
-    "Melia Nadia Nora Odila Petra Rina Sela Silvia Tamia Tessa Vera Zoia",
-    "male": "Adan Aldo Beno Bruno Ciro Dario Delmo Elio Emil Fabio Galo Guido Hugo Ivo Jano Lauro Leo Marco Milo "
-    "Nilo Oriel Otis Pau Remo Rufo Sandro Silas Tadeo Ugo Vito",
+    "female": "Ada Alda Berta Brina Carla Cilia Dalia Delma Elna Emia Fara Gelda Hilia Ilda Jona "
+    "Lena Lidia Mara Melia Nadia Nora Odila Petra Rina Sela Silvia Tamia Tessa Vera Zoia",
+    "male": "Adan Aldo Beno Bruno Ciro Dario Delmo Elio Emil Fabio Galo Guido Hugo Ivo Jano Lauro "
+    "Leo Marco Milo Nilo Oriel Otis Pau Remo Rufo Sandro Silas Tadeo Ugo Vito",
 }
 _SYLLABLES = (
     "Al Bar Cas Dor Es Fer Gar Lan Mon Nar Or Per Quer Ros Sal Tor",

@@ -21,7 +21,7 @@ from microcell.schema import resolve
 __all__ = ["Microaggregator"]
 
 LARGEST = 1e300
-"""Sums of larger entries would overflow."""
+"""Largest entry that is accepted; sums of larger ones would overflow."""
 
 FARTHEST = 1e100
 """Larger coordinates are clipped, so that their squares do not overflow."""
@@ -202,7 +202,7 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
 
 @dataclass(frozen=True, eq=False)
 class _Standardizing:
-    """Each column at mean 0 and variance 1, as :func:`microcell.anonymize` encodes it."""
+    """Scaling of each column to mean 0 and variance 1, as in :func:`microcell.anonymize`."""
 
     encoding: Encoding
 
@@ -218,7 +218,7 @@ class _Standardizing:
 
 @dataclass(frozen=True, eq=False)
 class _Scaling:
-    """All columns shifted to 0 and divided by the same number."""
+    """Scaling that shifts each column and divides all of them by the same number."""
 
     origin: Floats
     scale: float
@@ -265,8 +265,8 @@ def _means(rows: Floats, labels: Integers) -> Floats:
 def _match(fitted: Floats, rows: Floats) -> Integers:
     """Return the number of the equal fitted row for each row, or -1 if there is none.
 
-    The i-th of equal rows matches the i-th of the equal fitted rows, starting over after the last.
-    O(n log n).
+    The i-th of several equal rows matches the i-th of the equal fitted rows, starting over after
+    the last. O(n log n).
     """
     value = distinct_rows(np.concatenate([fitted, rows])).place
     fitted_value, row_value = value[: len(fitted)], value[len(fitted) :]
@@ -280,7 +280,7 @@ def _match(fitted: Floats, rows: Floats) -> Integers:
 
 
 def _occurrence(values: Integers) -> Integers:
-    """Return how often each entry occurs before its position.
+    """Return, for each entry, how many equal entries come before it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Try methods, values of k or weights of dependence on one table; nothing is released.
+"""Try methods, values of k or dependence weights on one table; nothing is released.
 
 :func:`compare`, :func:`explore` and :func:`dependence_sweep` read and encode the table once, hand
 a list of requests to the same runner, and turn its attempts into their own points.
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 LAMBDAS = tuple(step / 10 for step in range(11))
-"""The weights of dependence that a sweep tries by default."""
+"""Dependence weights that a sweep tries by default."""
 
 
 # ---------------------------------------------------------------------------------------- runner
@@ -52,7 +52,7 @@ LAMBDAS = tuple(step / 10 for step in range(11))
 
 @dataclass(frozen=True, eq=False)
 class _Attempt:
-    """The cells made for one request; ``grouping`` is None if the method does not fit the table."""
+    """Result of one request; ``grouping`` is None if the method does not support the table."""
 
     request: groupings.Request
     reason: str
@@ -66,7 +66,7 @@ def _run(
     *,
     parallel: bool = False,
 ) -> Iterator[_Attempt]:
-    """Yield an attempt per request, in order; ``parallel`` runs one request per thread.
+    """Yield one attempt per request, in order; ``parallel`` runs one request per thread.
 
     Results are the same either way. Requests whose times are compared must not run in parallel.
     """
@@ -219,11 +219,11 @@ def _as_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 @dataclass(frozen=True)
 class Trial:
-    """The cells that a method makes for one k: their distortion, number, smallest size and time.
+    """Result of one method at one k: distortion, number of cells, smallest size and run time.
 
-    ``distortion`` is SSE / SST of the standardized points. ``used`` is the method that made the
-    cells, which for "auto" is the one it chose, and ``reason`` says why. If the method does not
-    support the table, ``reason`` says so and the other fields are None.
+    ``distortion`` is SSE / SST of the standardized points. ``used`` is the method that was run (the
+    one chosen by "auto"), and ``reason`` says why. If the method does not support the table,
+    ``reason`` says so and the other fields are None.
     """
 
     method: str
@@ -257,7 +257,7 @@ class Comparison(Sequence[Trial]):
         return self.trials[index]
 
     def to_frame(self) -> Any:
-        """Return the trials as a data frame, a row per trial."""
+        """Return the trials as a data frame, one row per trial."""
         return _as_frame([asdict(trial) for trial in self.trials])
 
     def __repr__(self) -> str:
@@ -371,11 +371,11 @@ def _as_trial(encoded: Encoded, attempt: _Attempt) -> Trial:
 
 @dataclass(frozen=True)
 class Point:
-    """The release that a method would make for one k, described by the measures of its audit.
+    """Audit measures of the release that one method would produce for one k.
 
-    ``used`` is the method that made the cells, which for "auto" is the one it chose, and ``reason``
-    says why. ``measured_k`` is the k that the audit measured, ``seconds`` the time to make
-    the cells. If the method does not support the table, ``reason`` says so and the rest is empty.
+    ``used`` is the method that was run (the one chosen by "auto"), and ``reason`` says why.
+    ``measured_k`` is the k that the audit measured, ``seconds`` the time for computing the cells.
+    If the method does not support the table, ``reason`` says so and the rest is empty.
 
     Examples
     --------
@@ -431,7 +431,7 @@ class Exploration:
         return not point.skipped and not _failed(point, self.limits)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a dictionary per point: method, k, time, verdict and the value of each measure.
+        """Return one dictionary per point: method, k, time, verdict and all measured values.
 
         The measure ``k`` is under ``measured_k``. Measures of a skipped point are None.
         """
@@ -443,7 +443,7 @@ class Exploration:
         ]
 
     def facts(self, point: Point) -> dict[str, Any]:
-        """Return everything about a point except for its measures."""
+        """Return everything about a point except its measures."""
         return {
             "method": point.method,
             "used": point.used,
@@ -456,7 +456,7 @@ class Exploration:
         }
 
     def to_frame(self) -> Any:
-        """Return the points as a data frame, a row per point and a column per measure."""
+        """Return the points as a data frame, with one row per point and one column per measure."""
         return _as_frame(self.rows())
 
     def __repr__(self) -> str:
@@ -489,8 +489,8 @@ def explore(
 ) -> Exploration:
     """Measure the risk and loss of each k and method, and recommend one of them.
 
-    Each release is made in memory as :func:`anonymize` would make it, audited against the
-    original, and discarded.
+    Each release is produced in memory as by :func:`anonymize`, audited against the original, and
+    discarded.
 
     With limits, the recommended point is the one with the least loss among those that meet all of
     them; if the only limit is on the loss itself, the one with the least risk. Without limits it is
@@ -679,7 +679,7 @@ def _describe_failure(failed: Check) -> str:
 
 @dataclass(frozen=True)
 class DependencePoint:
-    """What cells for one k and one weight of dependence (lambda) lose and preserve.
+    """Losses of the cells for one k and one dependence weight (lambda).
 
     ``distortion`` (D_X) is the loss of the quasi-identifiers; ``dependence_loss`` (D_Y) is the part
     of the confidential columns that the cells cannot predict. Both are SSE / SST of the encoded
@@ -707,7 +707,7 @@ class DependencePoint:
 
 @dataclass(frozen=True, repr=False)
 class DependenceSweep:
-    """The points of :func:`dependence_sweep`, by k and then by weight of dependence."""
+    """The points of :func:`dependence_sweep`, by k and then by dependence weight."""
 
     points: tuple[DependencePoint, ...]
     method: str
@@ -716,7 +716,7 @@ class DependenceSweep:
     def recommend(self, loss: float = 0.05) -> tuple[DependencePoint, ...]:
         """Return, for each k, the largest lambda that adds at most this share to the distortion.
 
-        The ``loss_increment`` of the point, below 0, is what this buys.
+        What this gains is the point's ``loss_increment``, which is negative.
         """
         if not loss >= 0:
             raise OptionError(
@@ -731,7 +731,7 @@ class DependenceSweep:
         return tuple(best.values())
 
     def to_frame(self) -> Any:
-        """Return the points as a data frame, a row per point."""
+        """Return the points as a data frame, one row per point."""
         return _as_frame([asdict(point) for point in self.points])
 
     def __repr__(self) -> str:
@@ -762,7 +762,7 @@ def dependence_sweep(
     missing: str = "error",
     **options: Any,
 ) -> DependenceSweep:
-    """Measure what preserving the association with confidential columns costs and gains.
+    """Measure the cost and benefit of preserving the association with confidential columns.
 
     Parameters
     ----------
@@ -772,15 +772,15 @@ def dependence_sweep(
         Values to try, in all combinations. The weight 0, the baseline of the others, is always
         tried.
     blocks
-        Make cells separately for blocks of quasi-identifiers: a number of columns per block, or
+        Partition blocks of quasi-identifiers independently: a number of columns per block, or
         lists of names. The blocks together are then not k-anonymous, as ``joint_k`` and ``dld``
         show.
 
     Returns
     -------
     DependenceSweep
-        The table is read and encoded once. Runs are made in parallel, which does not change their
-        results.
+        The table is read and encoded once. Runs are executed in parallel, which does not change
+        their results.
 
     Examples
     --------
@@ -798,7 +798,7 @@ def dependence_sweep(
         for size, weight in product(sizes, weights)
     ]
     prepared = _prepare(source, schema, requests, missing=missing, seed=seed)
-    prepared.confidential  # noqa: B018  # encoded, or refused, before there are several threads
+    prepared.confidential  # noqa: B018  # encode (or fail) before threads start
     columns = prepared.schema.quasi
     chosen = len(columns) if blocks is None else blocks
     places = resolve.as_blocks(chosen, columns)
@@ -815,7 +815,7 @@ def dependence_sweep(
 
 
 def _as_dependence_point(prepared: prepare.Prepared, attempt: _Attempt) -> DependencePoint:
-    """Measure an attempt; increments are filled in once all points are there."""
+    """Measure an attempt; increments are filled in once all points are known."""
     if attempt.grouping is None or attempt.seconds is None:
         raise OptionError(attempt.reason, code="option.unsupported", option="method")
     blocks, weight = attempt.grouping.blocks, attempt.request.dependence

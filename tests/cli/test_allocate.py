@@ -65,7 +65,7 @@ def test_table_and_the_summary_are_those_of_the_library(folder, run):
             f"{centre.price:.4g}",
         ]
         assert list(map(str, expected)) in rows
-    assert "price: what one more place would save at most" in outcome.stderr
+    assert "price: the most that one additional place would save" in outcome.stderr
     assert "out.csv" in outcome.stderr
 
 

@@ -35,14 +35,14 @@ _MIXED = (
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """The rows of the original that the published rows come from.
+    """How the published rows match the rows of the original.
 
     Parameters
     ----------
     pairs
         The row of the original for each published row; None if it cannot be determined.
     changed
-        Number of published values of unchanged columns that are not the original's.
+        Number of values that differ from the original in columns that should be unchanged.
     notes
         Remarks for the report.
     """
@@ -80,7 +80,7 @@ def align(
     pairs: Integers | None = None,
     key: str | None = None,
 ) -> Alignment:
-    """Match the rows: as ``pairs`` says, by the column ``key``, or else by position.
+    """Match the rows by ``pairs``, by the column ``key``, or else by position.
 
     Matching by position is accepted if the unchanged columns are equal. If the release has fewer
     rows, the rows of the original without a missing quasi-identifier are tried. If no rows match,

@@ -1,4 +1,4 @@
-"""Compare the values of two columns, however they are stored."""
+"""Compare the values of two columns regardless of how they are stored."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -61,7 +61,7 @@ def match_rows(name: str, before: Values, after: Values, rows: Integers) -> Matc
 
 
 def match_values(name: str, before: Values, after: Values) -> Match:
-    """Compare the columns regardless of rows: values that occur more often after are changed.
+    """Compare the columns regardless of rows; surplus published values count as changed.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def match_values(name: str, before: Values, after: Values) -> Match:
 
 
 def find_rows(name: str, before: Values, after: Values) -> Integers:
-    """Return a row of the original with each published value; -1 if none or if it is missing.
+    """Return an original row that has each published value; -1 if none, or if it is missing.
 
     Values are compared as in :func:`match_rows`.
 
@@ -88,19 +88,19 @@ def find_rows(name: str, before: Values, after: Values) -> Integers:
     match = match_values(name, before, after)
     candidates = np.flatnonzero(match.before.states == _VALUE)
     candidates = candidates[np.argsort(match.before.keys[candidates])]
-    wanted = np.flatnonzero(match.after.states == _VALUE)
+    present_after = np.flatnonzero(match.after.states == _VALUE)
     rows = np.full(len(after), -1, dtype=np.int64)
-    if len(candidates) and len(wanted):
+    if len(candidates) and len(present_after):
         keys = match.before.keys[candidates]
-        position = np.searchsorted(keys, match.after.keys[wanted])
+        position = np.searchsorted(keys, match.after.keys[present_after])
         position = np.minimum(position, len(candidates) - 1)
-        equal = keys[position] == match.after.keys[wanted]
-        rows[wanted] = np.where(equal, candidates[position], -1)
+        equal = keys[position] == match.after.keys[present_after]
+        rows[present_after] = np.where(equal, candidates[position], -1)
     return rows
 
 
 def are_mixed(matches: Sequence[Match]) -> bool:
-    """Return whether a combination of values occurs more often in the release than before."""
+    """Return whether any combination of values occurs more often after than before."""
     if not matches:
         return False
     n_before = len(matches[0].before.keys)
@@ -138,7 +138,7 @@ def _count_excess(match: Match) -> int:
 
 
 def _surplus(before: Keys, after: Keys) -> int:
-    """Count the keys that occur after but not before, as often as they are in excess."""
+    """Count the occurrences of keys after that exceed those before."""
     if np.array_equal(np.sort(before), np.sort(after)):
         return 0
     distinct, position = np.unique(np.concatenate((before, after)), return_inverse=True)

@@ -19,7 +19,7 @@ __all__ = ["audit", "identifying_notes", "repetition_notes"]
 
 _MIN_VALUES = 10
 _NEARLY_ALL = 0.9
-"""A column of at least this many values, of which this share is distinct, may identify people."""
+"""A column with this many values may identify people if this share of them is distinct."""
 
 
 def audit(
@@ -42,12 +42,12 @@ def audit(
         A resolved schema: each quasi-identifier has its kind.
     pairs
         The original row (from 0) of each published row, if known. Otherwise rows are matched by
-        position. If the columns published unchanged contradict that, nothing that compares records
-        is measured, and a note says so.
+        position. If the columns published unchanged contradict that, measures that compare records
+        are left out, and a note says so.
     key
-        A column of both tables with a different value in every row: rows are matched by it.
+        A column of both tables, with a unique value in every row, by which rows are matched.
     population
-        Number of people from which the released records were sampled, for the journalist risk.
+        Size of the population that the records were sampled from, for the journalist risk.
     target
         A column published unchanged, to be predicted from the others on the release and on the
         original.
@@ -156,7 +156,7 @@ _ROLE_CHECKS: Mapping[str, Callable[[Table, Schema], list[str]]] = {
 
 
 def _role_notes(released: Table, schema: Schema) -> Iterator[str]:
-    """Report columns that should not be in the release, or should be."""
+    """Report columns that should not be in the release, and columns missing from it."""
     for text, check in _ROLE_CHECKS.items():
         names = check(released, schema)
         if names:

@@ -1,4 +1,4 @@
-"""Views of the records for people: distributions of the columns, and a projection to a plane."""
+"""Data for figures: distributions of the columns, and a projection onto a plane."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ from microcell.model import Comparison, Floats, Integers, Projection
 __all__ = ["compare_columns", "project"]
 
 _SHOWN = 2_000
-"""Records in a projection."""
+"""Maximum number of records in a projection."""
 
 _MEASURED = 20_000
-"""Records from which the axes of a projection are computed."""
+"""Maximum number of records from which the axes of a projection are computed."""
 
 
 def compare_columns(columns: ColumnPairs) -> tuple[Comparison, ...]:
@@ -37,12 +37,12 @@ def compare_columns(columns: ColumnPairs) -> tuple[Comparison, ...]:
 
 
 def project(columns: ColumnPairs, classes: Integers) -> Projection | None:
-    """Project up to 2,000 records on the original's first two principal components.
+    """Project up to 2,000 records onto the original's first two principal components.
 
     Each quasi-identifier is standardized to a total variance of 1 (a location: 2): numbers and
-    ranks as they are, categories as indicators of the 12 most frequent ones, locations as points of
+    ranks as they are, categories as indicators of the 12 most frequent ones, locations as points on
     the sphere. The axes are computed from up to 20,000 evenly spaced original records, and
-    published records are projected on the same axes. None if all records are equal.
+    published records are projected onto the same axes. None if all records are equal.
     """
     n_records = len(columns.rows)
     rows = _evenly_spaced(n_records, _MEASURED)

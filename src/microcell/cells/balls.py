@@ -71,7 +71,7 @@ class BallCells(Cells, kind="balls", holds_records=False):
 def ball_cells(
     X: Floats, labels: Integers, k: int, *, encoding: Encoding | None = None
 ) -> BallCells:
-    """Make ball cells from a partition by MDAV or V-MDAV; every cell has at least k records.
+    """Build ball cells from a partition by MDAV or V-MDAV; every cell has at least k records.
 
     Labels must be numbered in order of creation. ``assign(X)`` returns the resulting labels, which
     sizes and centroids refer to. For MDAV without macrocells and without tied distances they are

@@ -262,7 +262,7 @@ def _entries(cells: Cells) -> dict[str, Any]:
 def _read_representatives(
     representatives: Mapping[str, Any], count: int
 ) -> Mapping[str, tuple[Any, ...]]:
-    """Return the representatives as a file would give them back."""
+    """Return the representatives as they would be read back from a file."""
     if not isinstance(representatives, Mapping):
         raise DataError(
             "representatives must map column names to lists with one entry per cell.",
@@ -383,7 +383,7 @@ def _read_json(path: Path) -> Any:
 
 
 def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse repeated keys, of which programs would take different ones."""
+    """Reject repeated keys, because programs disagree on which of them counts."""
     out = dict(pairs)
     if len(out) != len(pairs):
         raise ValueError

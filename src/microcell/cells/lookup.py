@@ -50,7 +50,7 @@ class LookupCells(Cells, kind="lookup", holds_records=True):
 def lookup_cells(
     X: Floats, labels: Integers, k: int, *, encoding: Encoding | None = None
 ) -> LookupCells:
-    """Make lookup cells from a partition; every cell has at least k records.
+    """Build lookup cells from a partition; every cell has at least k records.
 
     Each row of X is assigned to its own cell again, except for equal rows, which cannot be told
     apart: all of them go to the cell of the first, and a cell left with fewer than k is merged into

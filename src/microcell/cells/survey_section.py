@@ -1,4 +1,4 @@
-"""The survey section of a cells file: who is expected to take part, and how each cell may fail."""
+"""The survey section of a cells file: expected participation and failure probabilities."""
 
 import json
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ _FIELDS = {"k", "failure", "trust", "participation", "cell_failures", *FIGURES}
 
 
 def read_survey_section(section: Any, sizes: Integers) -> Mapping[str, Any]:
-    """Check the form of a survey section and return it as a file would give it back.
+    """Check the form of a survey section and return it as it would be read back from a file.
 
-    Whether the figures are true is checked elsewhere.
+    Whether the figures are correct is checked elsewhere.
 
     Examples
     --------

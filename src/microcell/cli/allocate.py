@@ -41,7 +41,9 @@ def allocate(
     centres: Annotated[
         Path,
         typer.Argument(
-            metavar="CENTRES", help="Table of centres and their places.", show_default=False
+            metavar="CENTRES",
+            help="Table of centres with their coordinates and capacities.",
+            show_default=False,
         ),
     ],
     output: Annotated[
@@ -122,8 +124,10 @@ def allocate(
         print_facts(_facts(summary))
         print_data("")
         print_table(["centre", "load", "places", "mean distance", "price"], _rows(summary))
-        messages.info("nearest: distances if every point went to its nearest centre, full or not")
-        messages.info("price: what one more place would save at most, in squared distance")
+        messages.info(
+            "nearest: distances if every point went to its nearest centre, ignoring capacity"
+        )
+        messages.info("price: the most that one additional place would save, in squared distance")
     messages.facts([("table", str(output)), *([] if figure is None else [("figure", str(figure))])])
 
 
@@ -134,7 +138,7 @@ def _check_files(output: Path, figure: Path | None, *, sources: tuple[Path, ...]
 
 
 def _for_file(path: Path, read_options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the read_options options for a text file, none for other formats."""
+    """Return the options for reading a text file; none for other formats."""
     return read_options if path.suffix.lower() in _TEXT_FORMATS else {}
 
 

@@ -75,7 +75,7 @@ def audit(
         Path | None,
         typer.Option(
             metavar="FILE.pdf",
-            help="Write a one-page certificate to sign, suitable for the public.",
+            help="Write a one-page certificate to sign. It may be published.",
             show_default=False,
         ),
     ] = None,

@@ -52,7 +52,7 @@ def draw(
     ] = "error",
     quiet: Quiet = False,
 ) -> None:
-    """Draw records and the cells that methods make of them. The picture shows original records."""
+    """Draw the cells of several methods side by side. The figure shows original records."""
     messages = Messages(quiet)
     form = figure_format(output, "--output")
     check_target(output, sources=(table, schema))

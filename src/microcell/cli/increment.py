@@ -78,7 +78,7 @@ def plan(
         Path | None,
         typer.Argument(
             metavar="[TABLE]",
-            help="Table like the expected one, to measure on.",
+            help="Table similar to the expected one, to measure running times on.",
             show_default=False,
         ),
     ] = None,
@@ -101,7 +101,7 @@ def plan(
     power: Annotated[
         float | None,
         typer.Option(
-            help="Power of the number of records with which --whole grows. Default: 2.",
+            help="Exponent with which --whole grows with the number of records. Default: 2.",
             show_default=False,
         ),
     ] = None,

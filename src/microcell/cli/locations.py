@@ -178,7 +178,7 @@ def import_(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Sign up all rows of a table while the service is stopped."""
+    """Sign up a device for each row of a table. The service must be stopped."""
     messages = Messages(quiet)
     locations.check_output(output, force=force, sources=[people])
     with messages.progress(), _open(messages, database, k, background=False) as anonymizer:
@@ -212,7 +212,7 @@ def export(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Export the location that each device uses while the service is stopped."""
+    """Export the shared location that each device uses. The service must be stopped."""
     messages = Messages(quiet)
     locations.check_output(output, force=force)
     with messages.progress(), _open(messages, database, None, background=False) as anonymizer:
@@ -241,7 +241,7 @@ def simulate(
         str | None,
         typer.Option(
             metavar="URL",
-            help="An empty database (default: a temporary one).",
+            help="Empty database to use (default: a temporary one).",
             show_default=False,
         ),
     ] = None,

@@ -66,8 +66,8 @@ Audience = Annotated[
     Literal["internal", "public"],
     typer.Option(
         "--for",
-        help="Readers of the report. A public report shows nothing computed from the original "
-        "table.",
+        help="Readers of the report. A public report shows no original records and rounds results "
+        "that depend on original values.",
     ),
 ]
 Blocks = Annotated[
@@ -91,7 +91,11 @@ InputTable = Annotated[
 ]
 Sizes = Annotated[
     str,
-    typer.Option("-k", metavar="K,K,...", help="Minimum records per cell; separate by commas."),
+    typer.Option(
+        "-k",
+        metavar="K,K,...",
+        help="Minimum number of records per cell; several values separated by commas.",
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -159,8 +163,8 @@ _ENGINE_OPTIONS: dict[str, Any] = {
     "engine": Annotated[
         Literal["dask"] | None,
         typer.Option(
-            help="Anonymize a data set of many files: a folder, a quoted 'PATTERN', or several "
-            "files. The output is a folder.",
+            help="Process a data set of many files: tables are then folders, quoted 'PATTERN's or "
+            "several files, and a release is a folder.",
             rich_help_panel=_ENGINE_PANEL,
         ),
     ],

@@ -139,7 +139,7 @@ def _size_facts(result: "SurveySize") -> Iterator[tuple[str, str]]:
         )
     if result.cells is not None:
         noun = "cell" if result.cells == 1 else "cells"
-        yield "table", f"{result.records:,} candidates make {result.cells:,} {noun} of this size"
+        yield "table", f"{result.records:,} candidates form {result.cells:,} {noun} of this size"
         yield (
             "table failure",
             f"{result.table_failure:.4g}: probability that at least one cell fails",
@@ -310,7 +310,7 @@ def check(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check that a cells file is unaltered and keeps what it promises."""
+    """Verify that a cells file is unaltered and that every cell meets the failure limit."""
     messages = Messages(quiet)
     with messages.progress():
         result = mc.surveys.check(cells, frame, participation=participation, missing=missing)
@@ -319,7 +319,9 @@ def check(
     else:
         print_facts(("ok" if item.holds else "FAILED", item.message) for item in result.findings)
     messages.info(
-        "All checks passed." if result.holds else "These cells do not keep their promise."
+        "All checks passed."
+        if result.holds
+        else "At least one check failed. Do not use these cells."
     )
     if not result.holds:
         raise typer.Exit(GUARANTEE_FAILED)
@@ -337,7 +339,7 @@ def answer(
     cells: _CellsFile,
     record: Annotated[
         Path,
-        typer.Option(metavar="ME.json", help="Your values by column name, as a JSON object."),
+        typer.Option(metavar="ME.json", help="JSON file with your values by column name."),
     ],
     json: Json = False,
     quiet: Quiet = False,

@@ -26,7 +26,7 @@ DEFAULT_WORKERS = 2
 DEFAULT_MEMORY = "2GB"
 
 MIN_MEMORY = 300_000_000
-"""Bytes that a worker needs for Python and its packages alone."""
+"""Memory that a worker needs for Python and its packages alone, in bytes."""
 
 _CONNECT_TIMEOUT = 10
 _WORKER_TIMEOUT = 120
@@ -151,9 +151,9 @@ class DaskEngine:
                 threads_per_worker=1,
                 processes=True,
                 memory_limit=self._memory or DEFAULT_MEMORY,
-                local_directory=str(self._folder),  # only readable by its owner
+                local_directory=str(self._folder),  # Readable only by its owner.
                 dashboard_address="127.0.0.1:0",
-                silence_logs=50,  # CRITICAL
+                silence_logs=50,  # The level CRITICAL.
             )
         except (RuntimeError, OSError) as error:
             raise OptionError(
@@ -276,7 +276,7 @@ def _deferred_signals() -> Iterator[None]:
         if len(received) > 1:
             previous[number](number, frame)
 
-    in_main_thread = current_thread() is main_thread()  # only it can set handlers
+    in_main_thread = current_thread() is main_thread()  # Only the main thread can set handlers.
     numbers = [
         getattr(signal, name)
         for name in ("SIGINT", "SIGTERM", "SIGHUP")
@@ -301,7 +301,7 @@ def _deferred_signals() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in previous.items():
             signal.signal(number, handler)
-        for number in received[:1]:  # instead of an error that it caused
+        for number in received[:1]:  # Takes precedence over an error it caused.
             previous[number](number, None)
 
 

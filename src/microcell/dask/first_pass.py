@@ -120,7 +120,7 @@ def _total_sum_of_squares(parts: Sequence[Sums]) -> float:
 
 
 def check_confidential(schema: Schema, fitted: Encoding | None = None) -> None:
-    """Raise OptionError if there is no confidential column with different values to preserve."""
+    """Raise OptionError if no confidential column varies, as there is no dependence to preserve."""
     if not schema.confidential:
         raise OptionError(
             "dependence needs confidential columns, but the schema declares none. Declare some "
@@ -311,7 +311,7 @@ def _moments_from_mean(
 
 
 def _count_values(table: Table, name: str) -> Any:
-    """Return the distinct values of a column, as in the first record of each, with counts."""
+    """Return the distinct values of a column, each as it first occurs, with their counts."""
     codes, names = table.columns[name].factorize()
     present = np.flatnonzero(codes >= 0)
     distinct, first = np.unique(codes[present], return_index=True)

@@ -193,7 +193,7 @@ _MIN_SAMPLE = 20_000
 """Sampled records; enough to place the borders of macrocells."""
 
 _LARGE_TEXT = 500_000_000
-"""Bytes of a text file from which on a warning is shown."""
+"""Size in bytes from which a text file causes a warning."""
 
 CLASSES_PER_BUCKET = 500_000
 """Number of classes counted by one task."""

@@ -282,7 +282,7 @@ def _bits(column: Any) -> Any:
 
 
 _ROUNDS = 3
-"""Rounds of local search per seam; more gain less than another round of seams."""
+"""Rounds of local search per seam; further rounds gain less than another round of seams."""
 
 _SAMPLING, _SHUFFLING, _REFINING = range(3)
 """Independent streams of random numbers."""

@@ -207,8 +207,8 @@ def plan(
         "uniform", "early", "late", the times of the records of a similar collection (in seconds
         since its start), or :class:`Arrivals`.
     whole, power
-        Seconds that partitioning all records takes, and the power of the number of records with
-        which this time grows (default: 2); or a :class:`TimeCurve`.
+        Seconds that partitioning all records takes, and the exponent with which this time grows
+        with the number of records (default: 2); or a :class:`TimeCurve`.
     source, schema, k, method, options, missing, seed
         Instead of ``whole``: a table like the expected one, as for :func:`anonymize`, and how to
         partition it (default: "mdav"). Measuring on samples, without strata, takes about
@@ -409,7 +409,7 @@ class Job:
 def forecast_from_time(
     records: int, whole: float | TimeCurve, power: float, strategy: str
 ) -> Forecast:
-    """Return the forecast for a job whose time is known, growing with this power if a number."""
+    """Return the forecast from the time of the whole job; ``power`` applies if it is a number."""
     curve = whole if isinstance(whole, TimeCurve) else power_curve(records, whole, power)
     added = None
     if strategy != "separate":
@@ -503,7 +503,7 @@ def _shortest(times: Iterable[float]) -> float:
 
 
 def _try(points: Floats, weights: Floats | None, job: Job) -> _Run:
-    """Partition the points; unless the strategy is "separate", all but the last ones, then add."""
+    """Time one run: partition a base and add the rest, or all points if strategy "separate"."""
     is_separate = job.strategy == "separate"
     base = len(points) if is_separate else len(points) - int(_TRIAL_SHARE * len(points))
     started = perf_counter()

@@ -403,7 +403,7 @@ class State:
     """Why this method was chosen."""
     batches: tuple[Batch, ...]
     source: Path | None = None
-    """File of the base."""
+    """File that the base was read from."""
 
     def __repr__(self) -> str:
         return short_repr(self, count(self.original.rows, "record"), cells=self.cells)

@@ -17,7 +17,7 @@ _GROWTH = 2.0
 _MIN_SIZES = 3
 
 _MIN_POWER = 1.0
-"""Every record is read. If times of small samples grow more slowly, most of them is constant."""
+"""Lower limit, because every record is read. Slower growth means that constant costs dominate."""
 _MAX_POWER = 4.0
 
 _CONSTANT_SHARES = tuple(1 - 0.5 ** (step / 2) for step in range(1, 21))

@@ -33,8 +33,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 prange = numba.prange
 
 ZERO: int = np.int64(0)  # type: ignore[assignment]
-"""An int64 zero for kernel arguments; a literal 0 has another type and would trigger a
-recompilation."""
+"""An int64 zero for kernel arguments; the type of a literal 0 would trigger a recompilation."""
 
 
 class _CompileNotice(event.Listener):  # type: ignore[misc]
@@ -73,8 +72,7 @@ def inner_kernel(function: Function) -> Function:
 
 
 def inlined_kernel(function: Function) -> Function:
-    """Compile a function that is inlined into other kernels, because calls with many arrays are
-    slow."""
+    """Compile a function that is inlined into other kernels, as calls with many arrays are slow."""
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 

@@ -193,7 +193,7 @@ def _dissolve(
 def _carve(
     cells: Grouping, near: Integers, limits: Limits, x: int, sparing: bool, moved: Integers
 ) -> tuple[int, float]:
-    """Make a cell of x and the records nearest to it, and dissolve cells that become too small.
+    """Form a cell of x and its nearest records, and dissolve cells that become too small.
 
     With ``sparing``, take only records that their cells can spare, so that the number of cells
     grows by one. Returns the same as :func:`_dissolve`.

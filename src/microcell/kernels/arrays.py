@@ -85,15 +85,14 @@ def unit_vectors(latitude: Floats, longitude: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Distinct:
-    """Distinct rows of a matrix: the ``first`` row of each, and the ``place`` of each row among
-    them."""
+    """Distinct rows: the number of the ``first`` row of each, and the ``place`` of every row."""
 
     first: Integers
     place: Integers
 
 
 def distinct_rows(points: Floats) -> Distinct:
-    """Return the distinct rows in ascending order, each by its lowest row number.
+    """Return the distinct rows in ascending order, each with its lowest row number.
 
     Time O(n m log n), memory a copy.
 

@@ -4,7 +4,7 @@ A ball must contain the records of its cell and none of a later one, and its cen
 a record. Candidate centres are tried from far to near around the cell's *anchor*, the record whose
 nearest neighbours form the cell: close to the line through the anchor and the cell's centroid, then
 closer and closer to the anchor. If no ball separates the cell, because of ties, a ball takes as
-many records as the cell has, whichever they are.
+many records as the cell has, whether or not they belong to it.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ anchor could be computed.
 """
 
 _OF_THE_GAP = 0.225
-"""A centre within this share of the gap around the anchor's ball separates as the anchor does."""
+"""A centre within this share of the gap around the anchor's ball separates the same records."""
 
 _ONE: int = np.int64(1)  # type: ignore[assignment]  # as ZERO is
 
@@ -76,8 +76,7 @@ class _Fit(NamedTuple):
 
 @kernel
 def find_balls(X: Floats, centres: Floats, radii: Floats) -> Integers:
-    """Return the first ball that contains each point, or the number of balls if none does. O(n B
-    m)."""
+    """Return the first ball containing each point, or the number of balls if none. O(n B m)."""
     out = np.full(len(X), len(radii))
     for i in range(len(X)):
         for b in range(len(radii)):
@@ -137,8 +136,7 @@ def _stray(work: Carving, rows: Integers) -> None:
 
 @inner_kernel
 def _scan(work: Carving, points: Points, target: Floats, count: int) -> None:
-    """Find the ``count`` nearest of the points (OUT: ``scratch``) on one thread, as scans are
-    short."""
+    """Find the ``count`` nearest points (OUT: ``scratch``) on one thread, as scans are short."""
     scan_chunk(points, ZERO, -(-points.left[0] // BLOCK), target, work.scratch, ZERO, count)
 
 
@@ -321,7 +319,7 @@ def _beyond(points: Points, target: Floats, limit: float) -> float:
 def _take(
     work: Carving, balls: Balls, remaining: Integers, target: Floats, radius: float, k: int
 ) -> None:
-    """Give the ball its records if they are at least k; the rest of the cell become strays."""
+    """Assign the ball its records if there are at least k; the rest of the cell become strays."""
     limit, lane, taken = radius * radius, np.empty(BLOCK), ZERO
     later, size = np.empty(work.others.left[0], dtype=np.int64), ZERO
     for b in range(-(-work.others.left[0] // BLOCK)):

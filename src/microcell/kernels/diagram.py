@@ -127,8 +127,10 @@ def _clip_cell(
     polygon: Floats,
     spare: Floats,
 ) -> int:
-    """Return the number of vertices of a cell (OUT: ``polygon``; ``lines`` and ``spare`` are
-    scratch)."""
+    """Compute the polygon of a cell (OUT: ``polygon``) and return its number of vertices.
+
+    ``lines`` and ``spare`` are scratch.
+    """
     size = _lay_box(extent, polygon)
     radius = _radius(polygon, size, centroids[:, q])
     tolerance = _TOLERANCE * max(1.0, radius)
@@ -153,7 +155,7 @@ def _clip_cell(
 
 @inner_kernel
 def _lay_box(extent: Floats, polygon: Floats) -> int:
-    """Return the number of corners of the box (OUT: ``polygon``)."""
+    """Store the corners of the box (OUT: ``polygon``) and return their number."""
     for corner in range(4):
         polygon[corner, 0] = extent[0] if corner in (1, 2) else 0.0
         polygon[corner, 1] = extent[1] if corner in (2, 3) else 0.0
@@ -282,8 +284,7 @@ def _distance(polygon: Floats, i: int, j: int) -> float:
 
 @kernel
 def _wrap_cells(points: Floats, ends: Integers) -> tuple[Integers, Integers]:
-    """Return the positions of hull vertices among points sorted by cell, x and y, and the hull
-    starts."""
+    """Return hull vertices as positions in points sorted by cell, x and y, and the hull starts."""
     starts = np.zeros(len(ends) + 1, dtype=np.int64)
     kept = np.empty(2 * len(points) + 1, dtype=np.int64)
     first = ZERO
@@ -301,8 +302,7 @@ def _wrap_cells(points: Floats, ends: Integers) -> tuple[Integers, Integers]:
 def _extend_chain(
     points: Floats, first: int, end: int, step: int, kept: Integers, base: int, top: int
 ) -> int:
-    """Extend a chain that turns left at every point from ``base`` on; return its end (OUT:
-    ``kept``)."""
+    """Extend a chain of left turns from ``base`` on (OUT: ``kept``) and return its end."""
     for i in range(first, end, step):
         while top - base > 1 and _turn(points, kept[top - 2], kept[top - 1], i) <= 0:
             top -= 1

@@ -131,8 +131,7 @@ def _replace(cells: Grouping, cell: int, leaves: int, joins: int) -> None:
 
 @inner_kernel
 def cost_of_moving(cells: Grouping, x: int, b: int) -> float:
-    """Return by how much the SSE would rise if x moved to cell b; b may be empty, or a may become
-    so."""
+    """Return by how much the SSE would rise if x moved to cell b, which may be empty."""
     a, w = cells.labels[x], cells.weights[x]
     p, s, t = cells.points[x], cells.sums[a], cells.sums[b]
     with_a, with_b, square = 0.0, 0.0, 0.0

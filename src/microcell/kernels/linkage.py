@@ -17,7 +17,7 @@ _TIED = (1 + 1e-12) ** 2
 """Squared distances within this factor of the smallest are equal up to rounding."""
 
 _CLOSE = 1 + 1e-9
-"""The tree rounds differently: what lies within this factor of its nearest is measured again."""
+"""The tree rounds differently, so points within this factor of its nearest are remeasured."""
 
 _QUERIES_AT_A_TIME = 1024
 
@@ -163,7 +163,7 @@ def _within(tree: "cKDTree[None]", queries: Floats, radii: Floats) -> list[Integ
 def _count_tied(
     queries: Floats, published: Floats, sizes: Integers, true_match: Integers, near: list[Integers]
 ) -> Integers:
-    """Do the same as :func:`_count_by_tree`, given candidates for the nearest points."""
+    """Count as in :func:`_count_by_tree`, given candidates for the nearest points."""
     counts = np.array([len(rows) for rows in near])
     starts, rows = np.cumsum(counts) - counts, np.concatenate(near)
     squares = _squares(np.repeat(queries, counts, axis=0), published[rows])
@@ -185,8 +185,7 @@ def _squares(a: Floats, b: Floats) -> Floats:
 def _count_by_scan(
     queries: Floats, published: Floats, sizes: Integers, true_match: Integers
 ) -> Integers:
-    """Do the same as :func:`_count_by_tree`, by scanning all points for queries that are not ruled
-    out."""
+    """Count as in :func:`_count_by_tree`, but scan all points for each remaining query."""
     left = np.arange(len(queries))
     for rivals in (_sample(published), published):
         left = left[_unbeaten(queries[left], published, true_match[left], rivals)]
@@ -203,8 +202,7 @@ def _count_by_scan(
 def _scan_all(
     blocks: Floats, sizes: Integers, queries: Floats, apart: Floats, out: Integers
 ) -> None:
-    """Count the records at the nearest points of each query, 0 if nearer than ``apart`` (OUT:
-    ``out``)."""
+    """Count the records at each query's nearest points, 0 if nearer than ``apart`` (OUT)."""
     for q in prange(len(queries)):
         out[q] = _scan_one(blocks, sizes, queries[q], apart[q])
 

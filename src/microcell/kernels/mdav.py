@@ -60,8 +60,7 @@ def _weigh_all(running: Running, X: Floats) -> None:
 
 @inner_kernel
 def assign(points: Points, row: int, label: int, labels: Integers, running: Running) -> None:
-    """Put a record into a cell and remove it from the remaining ones and their mean (OUT: all
-    arrays)."""
+    """Move a record from the remaining ones and their mean into a cell (OUT: all arrays)."""
     values = np.empty(points.blocks.shape[1])
     read_point(points, row, values)
     _weigh(running.sums, running.errors, values, -running.weights[row])
@@ -81,7 +80,7 @@ def _cell_around(
     running: Running,
     scratch: Scratch,
 ) -> int:
-    """Make a cell of the record and its ``k - 1`` nearest; return the record farthest from it."""
+    """Form a cell of the record and its ``k - 1`` nearest; return the record farthest from it."""
     assign(points, row, label, labels, running)
     farthest = scan(points, target, scratch, k - 1)
     for i in range(k - 1):
@@ -184,7 +183,7 @@ def _grow(
     running: Running,
     scratch: Scratch,
 ) -> int:
-    """Make a cell of the record and its nearest; return the farthest, or why there is none."""
+    """Form a cell of the record and its nearest; return the farthest, or why there is no cell."""
     count = min(scratch.rows.shape[1], points.left[0] - 1)
     take_out(points, row)
     farthest = scan(points, target, scratch, count)

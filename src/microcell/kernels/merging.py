@@ -174,8 +174,7 @@ def _bound(layout: Layout, place: int, first: int, last: int, out: Floats) -> No
 
 @inner_kernel
 def _screen(layout: Layout, place: int, start: int, end: int, limit: float, out: Singles) -> int:
-    """Count the near cells among places ``start`` to ``end - 1`` (OUT: squared distances in
-    ``out``)."""
+    """Count the near cells at places ``start`` to ``end - 1`` (OUT: squared distances)."""
     size, m, j = end - start, len(layout.singles), 0
     out[:size] = 0.0
     while j + 4 <= m:
@@ -209,8 +208,7 @@ def _cost(layout: Layout, place: int, other: int) -> float:
 
 
 class Sites(NamedTuple):
-    """Cells that take records: ``blocks[b, j, i]`` is column j of the centroid of ``b * BLOCK +
-    i``."""
+    """Cells that take records; ``blocks[b, j, i]`` is column j of centroid ``b * BLOCK + i``."""
 
     blocks: Floats
     sums: Floats
@@ -260,7 +258,7 @@ def join_in_turn(
     inertial: bool,
     joined: Integers,
 ) -> int:
-    """Let records ``first`` to ``last - 1`` join cells until a cell has ``most`` (OUT: arrays).
+    """Add records ``first`` to ``last - 1`` to cells until a cell has ``most`` (OUT: arrays).
 
     Returns the number of the record after the last that joined. A record joins the cell with the
     nearest centroid or, if ``inertial``, the one whose SSE rises least, W w / (W + w) ||y - c||^2,

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Count(NamedTuple):
-    """Figures of the probabilities P{K = j}, 0 < j < k, for n candidates."""
+    """Statistics of the failure event 0 < K < k."""
 
     failure: float
     """P{0 < K < k}."""
@@ -42,7 +42,7 @@ class Count(NamedTuple):
 
 
 def count(n: int, k: int, participation: float) -> Count:
-    """Return the figures of n candidates, by the recurrence p(j) = p(j-1) (n-j+1)/j q/(1-q). O(k).
+    """Return the statistics for n candidates, by p(j) = p(j-1) (n-j+1)/j q/(1-q). O(k).
 
     p(0) may be far below the smallest float, so terms are kept as mantissas and exponents.
     """

@@ -154,8 +154,7 @@ def put_back(points: Points, row: int, values: Floats) -> None:
 
 @inner_kernel
 def measure(block: Floats, target: Floats, out: Floats) -> None:
-    """Compute squared distances from ``target`` to a block, summed over columns in order (OUT:
-    ``out``)."""
+    """Compute squared distances of a block from ``target``, summed over columns in order (OUT)."""
     m = block.shape[0]
     out[:] = 0.0
     j = 0
@@ -182,8 +181,7 @@ def measure(block: Floats, target: Floats, out: Floats) -> None:
 def scan_chunk(
     points: Points, first: int, last: int, target: Floats, scratch: Scratch, chunk: int, k: int
 ) -> None:
-    """Scan a range of blocks for the ``k`` nearest and the farthest (OUT: row ``chunk`` of
-    scratch)."""
+    """Scan some blocks for the ``k`` nearest and the farthest (OUT: row ``chunk`` of scratch)."""
     distances, rows = scratch.distances[chunk, :k], scratch.rows[chunk, :k]
     size, far, far_row = ZERO, -1.0, np.int64(-1)
     worst = np.inf if k > 0 else -1.0

@@ -32,8 +32,7 @@ _TIE = 1e-12
 
 @inner_kernel
 def _measure(point: Floats, across: Floats, costs: Floats, out: Floats) -> None:
-    """Compute squared distance plus cost of each cell (OUT: ``out``); ``across`` has a column per
-    site."""
+    """Compute squared distance plus cost of each cell; ``across`` has a column per site (OUT)."""
     for q in range(len(costs)):
         out[q] = costs[q]
     for j in range(len(point)):
@@ -98,8 +97,7 @@ def choose_again(
 def choose_two(
     X: Floats, sites: Floats, costs: Floats, best: Integers, second: Integers, margins: Floats
 ) -> None:
-    """Find the best and second-best cell of each point and their margin (OUT: last three). O(n Q
-    m)."""
+    """Find each point's two best cells and their margin (OUT: last three). O(n Q m)."""
     across, sums = np.ascontiguousarray(sites.T), np.empty(len(costs))
     for i in range(len(X)):
         _measure(X[i], across, costs, sums)
@@ -114,8 +112,7 @@ def choose_two(
 
 
 class _Flow(NamedTuple):
-    """Points in their cells, as linked lists, and the cheapest arc from each cell to each near
-    cell."""
+    """Linked lists of the points in each cell, and the cheapest arc to each near cell."""
 
     X: Floats
     sites: Floats
@@ -213,7 +210,7 @@ def _add_point(flow: _Flow, i: int, q: int) -> None:
 
 @inner_kernel
 def _renew(flow: _Flow, q: int, a: int) -> None:
-    """Recompute the cheapest arc if the point that it was for has left. O(size m)."""
+    """Recompute the cheapest arc if its point has left the cell. O(size m)."""
     i = flow.movers[q, a]
     if i < 0 or flow.labels[i] == q:
         return
@@ -281,7 +278,7 @@ def _push(flow: _Flow, paths: _Paths, source: int, target: int) -> None:
 
 @inner_kernel
 def _is_tight(flow: _Flow, paths: _Paths, source: int, target: int) -> bool:
-    """Return whether another push along the path costs nothing more, as with equal points."""
+    """Return whether another push along the path has no extra cost, as with equal points."""
     r = target
     while r != source:
         q = paths.parents[r]
@@ -484,7 +481,7 @@ def _evaluate(X: Floats, sites: Floats, costs: Floats, targets: Integers) -> _St
 
 
 def _fill_empty(X: Floats, sites: Floats, costs: Floats, targets: Integers) -> Floats:
-    """Lower the costs of cells without points, for which derivatives say nothing."""
+    """Lower the costs of cells without points, for which derivatives give no information."""
     state = _evaluate(X, sites, costs, targets)
     empty = np.flatnonzero(np.bincount(state.best, minlength=len(targets)) == 0)
     if len(empty) == 0:

@@ -15,7 +15,7 @@ MOST_TREE_DIMENSIONS = 10
 """With more dimensions a search tree visits most of its points, and a scan is faster."""
 
 _CLOSE = 1 + 1e-9
-"""The tree rounds differently: what lies within this factor of its nearest is measured again."""
+"""The tree rounds differently, so points within this factor of its nearest are remeasured."""
 
 _QUERIES_AT_A_TIME = 4096
 

@@ -34,7 +34,7 @@ class Growth(NamedTuple):
 
 
 class Rank(NamedTuple):
-    """Row numbers by distance from the mean, farthest first; the first ``used[0]`` are done."""
+    """Row numbers by distance from the mean, farthest first; ``used[0]`` have been processed."""
 
     rows: Integers
     used: Integers
@@ -159,8 +159,7 @@ def make_variable_cells(
     scratch: Scratch,
     growth: Growth,
 ) -> int:
-    """Make up to ``cells`` cells and return the next free label (OUT: all arrays). O(n m k) per
-    cell."""
+    """Form up to ``cells`` cells and return the next free label (OUT). O(n m k) per cell."""
     for _ in range(cells):
         if points.left[0] < k:
             break

@@ -24,8 +24,10 @@ __all__ = ["Odds", "exchange_within_limit", "find_odds", "make_odds"]
 
 
 class Odds(NamedTuple):
-    """Failure of each cell of :class:`Blocks` with and without each member; weights are
-    participation."""
+    """Failure of each cell of :class:`Blocks`, with and without each member.
+
+    The weights of the blocks are participation probabilities.
+    """
 
     absent: Floats
     """(G, cap): f, the failure if the member in this slot does not take part."""

@@ -72,7 +72,7 @@ class Kind(ABC):
     """True if all values are numbers, whole or not."""
 
     matches_by_prefix: ClassVar[bool] = False
-    """True if the first characters of a name tell which names it is like."""
+    """True if names are more similar the longer their common prefix is."""
 
     ordered: ClassVar[bool] = False
     """True if values have an order, so that means, quantiles and correlations make sense."""
@@ -103,14 +103,14 @@ class Kind(ABC):
 
     @abstractmethod
     def fit(self, blank: EncodedColumn, column: Column, reading: Reading) -> EncodedColumn:
-        """Fit the dimensions of the column, whose other fields are those of ``blank``."""
+        """Fit the dimensions of the column; all other fields are copied from ``blank``."""
 
     @abstractmethod
     def place(self, fitted: EncodedColumn, reading: Reading, out: Floats) -> int:
         """Write the coordinates to ``out``; return how many records have an unknown category."""
 
     def read_again(self, fitted: EncodedColumn, values: Sequence[Values]) -> Reading:
-        """Read the column in a table of further records, times named in the fitted unit."""
+        """Read the column from a table of further records, with times in the fitted unit."""
         for part, item in zip(fitted.parts, values, strict=True):
             self._check_same_type(fitted, part, item)
         reading = self.read(fitted.parts, values)
@@ -131,7 +131,7 @@ class Kind(ABC):
         return replace(fitted, names=names, places=fitted.places[kept], counts=None)
 
     def problems(self, fitted: EncodedColumn) -> Iterator[str]:
-        """Yield what is inconsistent in a column read from a file, as clauses."""
+        """Yield the inconsistencies of a column read from a file, as clauses."""
         if len(fitted.parts) != self.n_parts:
             yield f"'parts' must have {self.n_parts} names for kind {self.name!r}"
         if fitted.storage not in self.storages:
@@ -158,7 +158,7 @@ class Kind(ABC):
             yield f"'names' is not valid for kind {self.name!r}"
 
     def _accepts_again(self, fitted: EncodedColumn, values: Values) -> bool:
-        """Whether further values are of a type like that of the fitted ones."""
+        """Return whether the type of further values is compatible with the fitted type."""
         if self.only_numbers:
             return values.is_number
         return TIME_FAMILY.get(values.storage) == TIME_FAMILY.get(fitted.storage)

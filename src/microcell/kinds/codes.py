@@ -36,7 +36,7 @@ from microcell.kinds.values import Representatives, Storage, Values
 __all__ = ["CodeKind", "shared_length"]
 
 _BASE = 10.0
-"""Factor on the distance of two codes for each further character, from the right, that differs."""
+"""Factor on the gap between neighbouring codes for each character less in their common prefix."""
 
 
 class CodeKind(CategoricalKind):
@@ -109,7 +109,7 @@ class CodeKind(CategoricalKind):
 
 
 class _CodePair(CategoryPair):
-    """Codes: numbers for models, as ranks among the original's sorted codes."""
+    """Codes, which enter models as ranks among the original's sorted codes."""
 
     @property
     def categories(self) -> Categories | None:
@@ -120,7 +120,7 @@ class _CodePair(CategoryPair):
         yield Quantity(self.column.name, True, before[rows], after)
 
     def histograms(self) -> Iterator[Histogram]:
-        """Compare codes by as many first characters as give at most 12 groups."""
+        """Compare codes by the longest prefix that gives at most 12 groups."""
         reading = self.reading
         seen = self._original_names()
         longest = max(map(len, seen), default=0)
@@ -164,7 +164,7 @@ def shared_length(one: str, other: str) -> int:
 
 
 def _places(names: Sequence[str]) -> Floats:
-    """Return a position for each sorted code, farther apart the earlier neighbours differ."""
+    """Return a position per sorted code; the earlier two neighbours differ, the wider the gap."""
     longest = max(map(len, names), default=0)
     places = np.zeros(len(names))
     place = 0.0
@@ -175,7 +175,7 @@ def _places(names: Sequence[str]) -> Floats:
 
 
 def _by_prefix(fitted: EncodedColumn, names: Sequence[str]) -> list[float]:
-    """Place each name at the known code with the longest common prefix, the first of equals."""
+    """Place each name at the known code with the longest common prefix, the first in a tie."""
     codes = [str(name) for name in fitted.names]
     if not codes:
         return [0.0] * len(names)

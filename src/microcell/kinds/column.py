@@ -147,5 +147,5 @@ class Column:
 
 
 def _category_name(item: object) -> str:
-    """Name a category, whole numbers without a decimal point: 1.0 and 1 are the same category."""
+    """Return the name of a category; whole numbers have no decimal point, so 1.0 equals 1."""
     return str(int(item)) if isinstance(item, float) and item.is_integer() else str(item)

@@ -95,7 +95,7 @@ class LocationKind(Kind):
 
 @dataclass(frozen=True, eq=False)
 class LocationPair(ColumnPair):
-    """Locations as points of the unit sphere: two number lines for models and histograms."""
+    """Locations as points on the unit sphere; models and histograms use two number lines."""
 
     latitude: Numbers
     longitude: Numbers

@@ -1,4 +1,4 @@
-"""Information loss of one column: what published values lose compared with the original ones."""
+"""Information loss of one column: how far published values differ from the original ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ __all__ = [
 ]
 
 _FARTHEST = 1e120
-"""Limit on published values, in spreads from the mean: squares of nonsense must stay finite."""
+"""Published values are clipped at this many spreads from the mean, so that squares stay finite."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """The amount ``lost``, and the ``whole`` that is lost if all records are published alike."""
+    """The amount ``lost``, and the ``whole`` that equal values for all records would lose."""
 
     lost: float
     whole: float
@@ -40,7 +40,7 @@ class Loss:
 
     @property
     def constant(self) -> bool:
-        """True if the column has nothing to lose and lost nothing."""
+        """True if the column is constant and unchanged."""
         return self.whole == 0 and self.lost == 0
 
 
@@ -96,7 +96,7 @@ def standardize(before: Floats, after: Floats, weights: Floats) -> tuple[Floats,
 
 
 def lose_squares(before: Floats, after: Floats, weights: Floats) -> Loss:
-    """Weighted squared differences, relative to those from the mean.
+    """Return the weighted squared differences, relative to those from the mean.
 
     Lost is sum w (x - y)^2 and whole is sum w (x - mean)^2. A row without an original value is left
     out; a published NaN counts as the mean.
@@ -116,7 +116,7 @@ def lose_squares(before: Floats, after: Floats, weights: Floats) -> Loss:
 
 
 def lose_chords(before: Floats, after: Floats, weights: Floats) -> Loss:
-    """Squared chords between points of the unit sphere, relative to the mean direction."""
+    """Return the squared chords on the unit sphere, relative to those from the mean direction."""
     present = ~np.isnan(before).any(axis=1) & (weights > 0)
     before, after, weights = before[present], after[present], weights[present]
     if not len(before):
@@ -129,7 +129,7 @@ def lose_chords(before: Floats, after: Floats, weights: Floats) -> Loss:
 
 
 def lose_changes(before: Integers, after: Integers, weights: Floats) -> Loss:
-    """Records whose category changed, relative to publishing the most frequent one for all.
+    """Count changed categories, relative to publishing the most frequent one for all records.
 
     Codes are -1 where missing. A record without an original category is left out; a missing
     published one counts as the most frequent category.
@@ -146,7 +146,7 @@ def lose_changes(before: Integers, after: Integers, weights: Floats) -> Loss:
 def lose_characters(
     before: Integers, after: Integers, weights: Floats, *, names: Sequence[str]
 ) -> Loss:
-    """Shares of characters masked or wrong, relative to publishing the table's common prefix.
+    """Add up the shares of masked or wrong characters, relative to the common prefix of all.
 
     "94***" keeps two of the five characters of "94110", and nothing of "93001". A missing published
     code keeps nothing.

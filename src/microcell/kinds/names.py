@@ -1,4 +1,4 @@
-"""What kinds with names (ordinal, nominal and code) share."""
+"""Shared code of the kinds whose values have names: ordinal, nominal and code."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -47,18 +47,18 @@ class NamedKind(Kind):
         return Reading(values[0], values[0].missing, codes, names)
 
     def _name_problems(self, fitted: EncodedColumn) -> Iterator[str]:
-        known = [name for name in fitted.names if name is not None]
-        if len(known) != len(fitted.places) or len(known) != len(fitted.names):
+        names = [name for name in fitted.names if name is not None]
+        if len(names) != len(fitted.places) or len(names) != len(fitted.names):
             yield "'places' must have a number for each of 'names'"
 
 
 class CategoricalKind(NamedKind):
-    """A kind whose published values keep, lose or shorten names."""
+    """A kind whose information loss is computed from the names of categories."""
 
     def lose(
         self, before: Integers, after: Integers, weights: Floats, *, names: Sequence[str]
     ) -> Loss:
-        """Return the loss of records with these codes of names before and after."""
+        """Return the loss, given each record's position in ``names`` before and after."""
         raise NotImplementedError
 
 
@@ -89,7 +89,7 @@ class CategoryPair(ColumnPair):
 
 
 def fit_places(named: EncodedColumn, places: Floats, ranks: Integers) -> EncodedColumn:
-    """Standardize the ascending ``places`` of the names, given the name of each record."""
+    """Standardize the ascending ``places`` of the names by how often each name occurs."""
     low, high = (places[ranks.min()], places[ranks.max()]) if len(ranks) else (0.0, 0.0)
     if low == high:
         return replace(named, places=np.zeros(len(places)))

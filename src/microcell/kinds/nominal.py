@@ -26,7 +26,7 @@ _ALWAYS_ALLOWED = 50
 """This many categories are always allowed; more may be at most half the number of records."""
 
 _BLOCK = 1 << 16
-"""Rows whose indicators are written at a time, to avoid a second matrix of them."""
+"""Number of rows whose indicators are written at a time, to avoid a second full matrix."""
 
 
 class NominalKind(CategoricalKind):
@@ -136,7 +136,7 @@ class NominalKind(CategoricalKind):
 
 
 def indicator_height(dimensions: int) -> float:
-    """Return the indicator of a category, such that two categories are at distance 1."""
+    """Return the height of an indicator that puts two categories at distance 1."""
     return 1.0 if dimensions == 1 else 1.0 / float(np.sqrt(2.0))
 
 
@@ -152,7 +152,7 @@ def _points_of_names(fitted: EncodedColumn) -> Floats:
 
 
 def _alternatives(storage: Storage) -> tuple[tuple[str, ...], str]:
-    """Return the kinds that suit a column of too many categories, and a hint."""
+    """Return the kinds that suit a column with too many categories, and a hint."""
     if storage in NUMBER_STORAGES:
         return ("numeric", "code", "ordinal"), ""
     if storage == "text":

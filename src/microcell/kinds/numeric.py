@@ -164,7 +164,7 @@ def _fit_real(blank: EncodedColumn, data: Floats, low: float, high: float) -> En
 
 
 def _moments(x: Floats, half: float) -> _Moments:
-    """Compute the moments in two passes within [-1, 1], where no square overflows. Changes x."""
+    """Compute the moments in two passes within [-1, 1], where no square overflows. Modifies x."""
     x /= half
     mean = float(x.mean())
     x -= mean

@@ -30,7 +30,7 @@ __all__ = ["OrdinalKind", "number_of", "read_ranks"]
 
 
 class OrdinalKind(NamedKind):
-    """Categories with an order: declared in the schema or the data, or that of numbers."""
+    """Categories ordered as declared in the schema or the data, or by their numbers."""
 
     name = "ordinal"
     representatives: ClassVar[tuple[str, ...]] = ("median",)
@@ -140,7 +140,7 @@ def read_ranks(column: Column, original: Values, released: Values) -> Numbers:
 
 
 def number_of(name: str) -> int | float | None:
-    """Return the number that a category's name stands for, times in nanoseconds; None if none.
+    """Return the number that a category's name stands for (times in nanoseconds), or None.
 
     Examples
     --------
@@ -170,11 +170,11 @@ def _between_neighbours(fitted: EncodedColumn, names: Sequence[str]) -> list[flo
         (number_of(str(name)), place)
         for name, place in zip(fitted.names, fitted.places.tolist(), strict=True)
     ]
-    known = sorted((number, place) for number, place in numbers if number is not None)
-    if not known:
+    ordered = sorted((number, place) for number, place in numbers if number is not None)
+    if not ordered:
         return _at_mean(fitted, names)
-    ends = [known[0][1], *(place for _, place in known), known[-1][1]]
-    keys = [number for number, _ in known]
+    ends = [ordered[0][1], *(place for _, place in ordered), ordered[-1][1]]
+    keys = [number for number, _ in ordered]
     # Each name is that of a number here, so number_of never returns None.
     following = [bisect_left(keys, number_of(name) or 0) for name in names]
     return [(ends[i] + ends[i + 1]) / 2 for i in following]

@@ -40,13 +40,13 @@ _INTERVALS = 20
 """Approximate number of intervals of a histogram."""
 
 HISTOGRAM_CATEGORIES = 12
-"""Categories shown in a histogram; the rarer ones are added up."""
+"""Number of categories shown in a histogram; rarer ones are combined."""
 
 _PROJECTED_CATEGORIES = 12
-"""Categories with an indicator in the projection of the records."""
+"""Number of categories that get an indicator in the projection of the records."""
 
 _LINKAGE_CATEGORIES = 50
-"""Categories with an indicator in record linkage; the rarer ones share a point."""
+"""Number of categories that get an indicator in record linkage; rarer ones share a point."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,7 @@ class ColumnPair(ABC):
         return None
 
     def quantities(self, rows: Integers) -> Iterator[Quantity]:
-        """Yield the number lines as which the matched records enter models."""
+        """Yield the matched records as the number lines that enter models."""
         yield from ()
 
     @abstractmethod
@@ -293,16 +293,20 @@ def _check_comparable(name: str, original: Values, released: Values) -> None:
 
 def _origin(original: Values, released: Values) -> int:
     """Return a whole number in the middle of the original, 0 unless it has integers or times."""
-    known = original.data[~original.missing]
-    if not len(known) or known.dtype.kind != "i" or not (original.is_number or original.is_time):
+    present = original.data[~original.missing]
+    if (
+        not len(present)
+        or present.dtype.kind != "i"
+        or not (original.is_number or original.is_time)
+    ):
         return 0
     bound = 2**62
-    columns = [known]
+    columns = [present]
     if released.data.dtype.kind == "i":
         columns.append(released.data[~released.missing])
     if any(len(data) and (int(data.max()) > bound or int(data.min()) < -bound) for data in columns):
         return 0
-    return (int(known.min()) + int(known.max())) // 2
+    return (int(present.min()) + int(present.max())) // 2
 
 
 def _shift(name: str, values: Values, origin: int, table: str) -> Floats:
@@ -330,7 +334,7 @@ def _shift(name: str, values: Values, origin: int, table: str) -> Floats:
 
 
 def _axis(values: Values) -> tuple[float, str | None]:
-    """Return what a count is worth, and in which unit: durations and times of day in seconds."""
+    """Return the size of one count and its unit; durations and times of day are in seconds."""
     if values.storage in ("duration", "time"):
         return NANOSECONDS[str(values.unit)] / 1e9, "seconds"
     return 1.0, values.unit if values.is_time else None

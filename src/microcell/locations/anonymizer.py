@@ -227,7 +227,7 @@ class Anonymizer:
         database
             Path of an SQLite file, or a URL such as ``postgresql://user@host/name``.
         k
-            Least number of devices per cell; by default that of the database. If it differs from
+            Minimum number of devices per cell; by default that of the database. If it differs from
             the previous one, cells are merged until all have k before anything is served.
         key
             Key that encrypts exact locations, from :func:`new_key`. None uses a random key that is
@@ -487,7 +487,7 @@ class Anonymizer:
         self._next_cell += len(replacement.ids)
 
     def _rebuild_if_due(self) -> None:
-        """Rebuild if that is due. A change that is written stays valid even if this fails."""
+        """Rebuild if due. Changes already written stay valid even if the rebuild fails."""
         if not self._is_rebuild_due():
             return
         if self._background:

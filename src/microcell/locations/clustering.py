@@ -216,7 +216,7 @@ def _publish(points: Floats, labels: Integers, sites: PowerCells) -> tuple[Clust
         [np.bincount(labels, weights=column, minlength=count) / sizes for column in points.T],
         axis=1,
     )
-    # Points that balance around the globe have no mean direction; the pole is nobody's place.
+    # Points spread evenly around the globe have no mean direction; use the pole, where nobody is.
     means[np.linalg.norm(means, axis=1) < 1e-9 * EARTH_RADIUS] = (0.0, 0.0, EARTH_RADIUS)
     squares = great_circle(points, means[labels]) ** 2
     radius = np.sqrt(np.bincount(labels, weights=squares, minlength=count) / sizes)

@@ -414,7 +414,7 @@ def _cell_numbers(snapshot: Snapshot) -> Integers:
 
 
 def _make_safe(store: Store, population: Population, state: State, k: int) -> State:
-    """Bring what is served to cells of at least k, write that, and return the new state."""
+    """Merge cells below k, or suspend service, before anything is served; return the state."""
     served = population.served
     current = replace(state, k=k)
     if served.clustering is None:

@@ -28,7 +28,7 @@ _MAX_CELLS = 1_000
 """Beyond this number of cells, a sample of regions stands for all."""
 
 _REGION_CELLS = 40
-"""Least number of cells in a region."""
+"""Minimum number of cells in a region."""
 
 _MAX_REGIONS = 100
 
@@ -150,7 +150,7 @@ def _distances(sample: _Sample, rows: Integers, seed: int) -> Floats:
     ).labels
     sizes = np.bincount(labels)
     means = np.stack([np.bincount(labels, weights=column) / sizes for column in points.T], axis=1)
-    # Devices that balance around the globe have no mean direction; any place is as good.
+    # Devices spread evenly around the globe have no mean direction; any place will do.
     means[np.linalg.norm(means, axis=1) < 1e-9] = points[0]
     factor = np.sqrt((1.0 - 1.0 / (sizes * sample.ratio)) / (1.0 - 1.0 / np.maximum(sizes, 2)))
     distances: Floats = great_circle(points, means[labels]) * factor[labels]

@@ -100,19 +100,19 @@ def _stratum_points(name: str, columns: ColumnPairs) -> ColumnPoints:
 # ------------------------------------------------------------------------------------- attacks
 
 MAX_RECORDS = 20_000
-"""Records linked at most; larger tables are sampled."""
+"""Maximum number of records to link; larger tables are sampled."""
 
 _MAX_COMPARISONS = 4e9
-"""Coordinates compared at most per reported share, where a tree cannot be used."""
+"""Maximum number of coordinates to compare per reported share, where a tree cannot be used."""
 
 _MIN_RECORDS = 500
-"""Records linked at least, if there are that many."""
+"""Minimum number of records to link, if there are that many."""
 
 _MAX_COLUMN_PAIRS = 45
-"""Pairs of columns tried at most."""
+"""Maximum number of column pairs to try."""
 
 _MAX_SUBSETS = 10
-"""Subsets of columns drawn at most."""
+"""Maximum number of column subsets to draw."""
 
 _RANK_WINDOW = 0.01
 """A value is disclosed if its rank is within this share of the records of the published one."""
@@ -126,7 +126,7 @@ Subset = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Estimate:
-    """Share of correct links among ``records`` out of ``total``, and the columns used if chosen."""
+    """Share of correct links, for ``records`` of ``total`` records, and any chosen columns."""
 
     share: float
     records: int
@@ -170,7 +170,7 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class _Attack:
-    """What an attacker works with: the points, the classes, and the records to link in order.
+    """Input of an attack: points, classes, and the records to link, in order.
 
     Class i is represented by record ``first[i]`` and has ``sizes[i]`` records. ``numbers`` holds
     for each column a number per class, equal where classes are published at the same place.
@@ -191,7 +191,7 @@ LinkBySubset = Callable[[Subset, int], Estimate]
 def link_records(
     points: LinkagePoints, classes: Integers, *, seed: int = 0, max_records: int = MAX_RECORDS
 ) -> Links:
-    """Estimate how many records an attacker re-identifies, and how close values stay.
+    """Estimate how many records an attacker re-identifies, and how close values remain.
 
     The attacker links each original record to the nearest published record, at random among equally
     near ones; the result is the expected share of correct links (distance-based record linkage,
@@ -270,7 +270,7 @@ def _check_classes(column: ColumnPoints, representatives: Integers) -> None:
 
 
 def _class_numbers(column: ColumnPoints, first: Integers) -> Floats:
-    """Return a number per class that is equal where the classes' places are."""
+    """Number the classes; classes that are published at the same place share a number."""
     if column.places.shape[1] == 1:
         return column.places[column.after[first]].ravel()
     used, place = np.unique(column.after[first], return_inverse=True)
@@ -302,7 +302,7 @@ def _link_by_subset(attack: _Attack, subset: Subset, n_subsets: int) -> Estimate
 
 
 def _affordable_records(points: int, dimensions: int, n_subsets: int = 1) -> int | None:
-    """Return how many records can be linked in the time available; None for all of them."""
+    """Return how many records can be linked in reasonable time; None for all of them."""
     if dimensions <= MOST_TREE_DIMENSIONS:
         return None
     return max(_MIN_RECORDS, int(_MAX_COMPARISONS / (points * dimensions * n_subsets)))
@@ -371,13 +371,13 @@ def _draw(names: Sequence[str], sizes: Sequence[int], rng: np.random.Generator) 
 def linked_originals(
     before: Floats, after: Floats, blocks: Sequence[slice], rows: Integers | None = None
 ) -> Floats:
-    """Return for each published record the probability that the nearest original is its own.
+    """Return, for each published record, the probability that its nearest original is its own.
 
     Their mean is the distance-based linkage disclosure (DLD). Both sides are standardized first,
     one-dimensional columns by their own mean and standard deviation: an outsider knows both tables,
     and publishing centroids draws records together. One of several equally near originals is picked
-    at random. The records of a class find at most one original of their own, so that the mean is at
-    most classes / n.
+    at random. At most one link per class is expected to be correct, so the mean is at most
+    classes / n.
 
     Parameters
     ----------
@@ -409,7 +409,7 @@ def linked_originals(
 def _standardize_lines(points: Floats, lines: Sequence[int]) -> Floats:
     out: Floats = points - points.mean(axis=0)
     for line in lines:
-        # Subtracting the mean of equal points may leave a rounding error, which is no deviation.
+        # Equal points minus their mean may leave a rounding error, which is not a deviation.
         constant = np.ptp(points[:, line]) == 0
         out[:, line] = 0.0 if constant else out[:, line] / np.sqrt(np.square(out[:, line]).mean())
     return out
@@ -449,7 +449,7 @@ def _share_in_window(column: ColumnPoints) -> float:
 
 
 def _middle_ranks(values: Floats, records: Integers) -> Floats:
-    """Return the middle of the ranks of the records at each value, given records per value."""
+    """Return the mid-rank of each value, given the number of records with that value."""
     order = np.argsort(values)
     ordered = values[order]
     begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))

@@ -117,7 +117,7 @@ def _group_rows(columns: Sequence[Values]) -> _Groups | None:
 
 
 def _bits(columns: Sequence[Values]) -> Iterator[Bits]:
-    """Yield 64 bits per row that differ where values do, and which values are missing if any are.
+    """Yield 64 bits per row that differ where values differ, and the mask of missing values.
 
     Equal values may have different bits, such as 0.0 and -0.0. Their rows are then in different
     groups, which get the same label later.

@@ -131,7 +131,7 @@ def count_values(classes: Integers, codes: Integers, *, ordered: bool) -> ClassC
 
 
 def tidy(value: float) -> float:
-    """Round away the noise of the last digits, and the sign of -0."""
+    """Round off floating-point noise and drop the sign of -0."""
     return round(float(value), _DECIMALS) + 0.0
 
 
@@ -194,7 +194,7 @@ class ConfidentialColumn:
 
     @property
     def prediction_loss(self) -> Loss:
-        """Error of predicting values from the class, against predicting them from the table.
+        """Error of predicting values from the class, relative to predicting them from the table.
 
         For numbers, dates and ranks, the squared differences from the class mean and from the
         overall mean. For categories, the records that differ from the most frequent value of their
@@ -253,7 +253,7 @@ def is_ordered(column: Column) -> bool:
 
 
 def _mean_loss(points: Floats, classes: Integers) -> Loss:
-    """Squared differences from the class mean, against those from the overall mean, which is 0."""
+    """Return squared differences from the class mean, and from the overall mean, which is 0."""
     counts = np.bincount(classes)
     means = np.bincount(classes, weights=points) / np.maximum(counts, 1)
     whole = float(np.square(points).sum())
@@ -262,7 +262,7 @@ def _mean_loss(points: Floats, classes: Integers) -> Loss:
 
 
 def _mode_loss(codes: Integers, classes: Integers) -> Loss:
-    """Records that differ from the most frequent value of their class, and of the table."""
+    """Count records that differ from the most frequent value of their class, and of the table."""
     present: Mask = codes > 0
     codes, classes = codes[present], classes[present]
     if not len(codes):
@@ -337,7 +337,7 @@ def recursive_diversity(counts: ClassCounts, c: float) -> Integers:
     """Return for each class the largest l with r_1 < c (r_l + ... + r_m), at least 1.
 
     r are the counts of the class in descending order. The right-hand side decreases with l, so the
-    largest l is the number of those that satisfy the inequality.
+    largest l equals the number of values of l that satisfy the inequality.
     """
     most = int(counts.counts.max())
     keys = counts.classes * (most + 1) + (most - counts.counts)
@@ -380,7 +380,7 @@ def diversity_average(evidence: "Evidence") -> float | None:
 
 
 def average_diversity(columns: Sequence[ConfidentialColumn]) -> float | None:
-    """Average over classes the fewest distinct values of any column; None without columns."""
+    """Average the fewest distinct values of any column over classes; None without columns."""
     if not columns:
         return None
     distinct = []

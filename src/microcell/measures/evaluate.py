@@ -1,4 +1,4 @@
-"""Computes declared measures from the evidence of an audit."""
+"""Compute declared measures from the evidence of an audit."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["as_measure", "evaluate", "evaluate_sizes", "summarize"]
 
 
 def evaluate(evidence: Evidence, definitions: Iterable[Definition]) -> dict[str, Measure]:
-    """Compute measures by name: overall values first, then those of single columns."""
+    """Compute measures by name: overall values first, then per-column values."""
     overall: list[Measure] = []
     by_column: list[Measure] = []
     for definition in definitions:
@@ -38,8 +38,8 @@ def evaluate_sizes(sizes: Integers, rows_original: int) -> dict[str, Measure]:
     Examples
     --------
     >>> import numpy as np
-    >>> found = evaluate_sizes(np.array([2, 2, 4]), rows_original=9)
-    >>> found["k"].value, found["prosecutor_average"].value, found["records_dropped"].value
+    >>> result = evaluate_sizes(np.array([2, 2, 4]), rows_original=9)
+    >>> result["k"].value, result["prosecutor_average"].value, result["records_dropped"].value
     (2, 0.375, 1)
     """
     evidence = ClassSizes(sizes, rows_original)
@@ -52,7 +52,7 @@ def evaluate_sizes(sizes: Integers, rows_original: int) -> dict[str, Measure]:
 
 
 def as_measure(definition: Definition, value: float | Value, *, column: str = "") -> Measure:
-    """Build the record of a measure, overall or of one column."""
+    """Build a :class:`Measure`, overall or for one column."""
     result = value if isinstance(value, Value) else Value(value)
     meaning = [definition.meaning, f"For {column} only." if column else "", result.detail]
     return Measure(
@@ -67,7 +67,7 @@ def as_measure(definition: Definition, value: float | Value, *, column: str = ""
 
 
 def summarize(definition: Definition, values: NDArray[Any]) -> float:
-    """Combine the values of classes into the measure of the table they form."""
+    """Combine per-class values into the measure of the whole table."""
     if definition.per_class == "sum":
         return int(values.sum())
     worst = values.max() if definition.lower_is_better else values.min()

@@ -1,4 +1,4 @@
-"""What the measures of one audit are computed from, each part computed once on first use."""
+"""The data behind the measures of one audit; each part is computed once, on first use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ __all__ = ["ClassSizes", "Evidence"]
 
 @dataclass(frozen=True, eq=False)
 class ClassSizes:
-    """The sizes of the classes, where nothing else is known of a release."""
+    """Class sizes only, when nothing else is known about a release."""
 
     class_sizes: Integers
     rows_original: int
@@ -35,7 +35,7 @@ class ClassSizes:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The two tables of an audit, and what is derived from them.
+    """The two tables of an audit, and the data derived from them.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Evidence:
     values_changed
         Number of values that should have been published unchanged but differ.
     population
-        Number of people from which the released records were sampled.
+        Size of the population that the released records were sampled from.
     target
         Column to be predicted from the others.
     contradictions

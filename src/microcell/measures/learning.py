@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["LearningScores", "learn_task"]
 
 MAX_RECORDS = 50_000
-"""Records used at most; larger tables are sampled."""
+"""Maximum number of records used; larger tables are sampled."""
 
 _THREADING_RECORDS = 10_000
 """Number of records from which several threads are faster than one."""
@@ -43,16 +43,16 @@ _TRAINING_SHARE = 0.7
 """Share of the records that models are trained on."""
 
 _MIN_RECORDS = 10
-"""Records with a target value at least."""
+"""Minimum number of records with a target value."""
 
 _MAX_NUMERIC_CLASSES = 10
 """Numbers with at most this many distinct values are learned as classes."""
 
 _MAX_CLASSES = 20
-"""Classes distinguished at most; rarer ones are merged."""
+"""Maximum number of target classes; rarer ones are merged."""
 
 _MAX_CATEGORIES = 250
-"""Categories of a feature distinguished at most (the model has 255 bins); rarer ones are merged."""
+"""Maximum number of categories per feature (the model has 255 bins); rarer ones are merged."""
 
 _ROLES: Mapping[str, str] = {
     "quasi": "a quasi-identifier",
@@ -247,7 +247,7 @@ def _check_target(original: Table, released: Table, schema: Schema, target: str)
 
 
 def _column(schema: Schema, target: str) -> Column:
-    """Return the declaration of a confidential column; one without a kind for a kept column."""
+    """Return the target's declaration; a kept column gets one without a kind."""
     return next((column for column in schema.confidential if column.name == target), Column(target))
 
 
@@ -317,7 +317,7 @@ def _read_features(pairs: ColumnPairs, rows: Integers, *, without: str) -> _Feat
 
 
 def _rescale(before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """Bring both sides near 1, so that the midpoint of two values does not overflow."""
+    """Scale both sides to around 1, so that the midpoint of two values does not overflow."""
     present = before[~np.isnan(before)]
     both = centre(present, np.concatenate((before, after)), np.ones(len(present)))
     return both.after[: len(before)], both.after[len(before) :]

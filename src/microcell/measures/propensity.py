@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 __all__ = ["propensity_error"]
 
 MAX_RECORDS = 20_000
-"""Records used at most from each table; larger tables are sampled."""
+"""Maximum number of records used from each table; larger tables are sampled."""
 
 _MAX_TERMS = 200
-"""Terms of the model at most, without the constant."""
+"""Maximum number of model terms, not counting the constant."""
 
 _MAX_CATEGORIES = 10
-"""Categories of a column that have an indicator of their own."""
+"""Number of categories of a column that get an indicator."""
 
 _MAX_DEVIATIONS = 100.0
 """Values are clipped at this distance from the mean, so that outliers do not mask the rest."""
@@ -49,16 +49,16 @@ _RIDGE = 1e-4
 """Penalty on half the squared coefficients, relative to the mean loss of the records."""
 
 _MAX_STEPS = 60
-"""Newton steps at most."""
+"""Maximum number of Newton steps."""
 
 _GRADIENT_TOLERANCE = 1e-9
 """The model has converged when no component of the gradient is larger."""
 
 _MIN_STEP = 1e-6
-"""A Newton step is halved down to this fraction."""
+"""Newton steps are halved at most down to this fraction."""
 
 _BLOCK = 2048
-"""Records whose products are added up at a time."""
+"""Number of records whose products are summed at a time."""
 
 _CURVATURE_FLOOR = 1e-12
 """Added to the curvature in every direction, including the constant's."""
@@ -148,7 +148,7 @@ def _missing_terms(quantity: Quantity, rows: Integers) -> _Terms:
 
 
 def _category_terms(column: NamedCategories, rows: Integers) -> _Terms:
-    """Indicators of the categories most frequent in both tables together, and of missing values."""
+    """Return indicators of the most frequent categories of both tables, and of missing values."""
     before, after = column.before[rows], column.after[rows]
     counts = np.bincount(np.concatenate((before, after)) + 1, minlength=len(column.names) + 1)[1:]
     # Equally frequent categories are sorted by name, not by their order in the tables.

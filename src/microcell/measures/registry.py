@@ -147,7 +147,7 @@ def measure(
     headline
         A short line; measures that have one open the report.
     detail
-        Returns a sentence about the class counts of a column, which follows the meaning.
+        Function that returns a sentence about a column's class counts, shown after the meaning.
     """
 
     def declare(function: Function) -> Function:

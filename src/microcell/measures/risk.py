@@ -19,7 +19,7 @@ __all__ = ["HasClassSizes", "check_population"]
 
 
 class HasClassSizes(Protocol):
-    """What the measures of this module need to know."""
+    """Interface that the measures of this module require."""
 
     @property
     def class_sizes(self) -> Integers:
@@ -31,11 +31,11 @@ class HasClassSizes(Protocol):
 
     @property
     def population(self) -> int | None:
-        """Number of people from which the release was sampled."""
+        """Size of the population that the release was sampled from."""
 
 
 def check_population(population: object, records: int) -> None:
-    """Raise OptionError if ``population`` is not a number of people of at least ``records``."""
+    """Raise OptionError unless ``population`` is a whole number of at least ``records``."""
     if population is None:
         return
     if isinstance(population, bool) or not isinstance(population, (int, np.integer)):

@@ -1,4 +1,4 @@
-"""Measures of an audit arranged by section, for reports."""
+"""Measures of an audit, arranged by section for reports."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

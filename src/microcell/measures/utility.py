@@ -164,10 +164,10 @@ def _moments(numbers: Floats, weights: Floats) -> tuple[float, float]:
 # ---------------------------------------------------------------------------------- correlations
 
 _BLOCK = 1 << 16
-"""Rows whose products are added up at a time."""
+"""Number of rows whose products are summed at a time."""
 
 _CANCELLED = 1e-3
-"""A variance below this share of the mean square has lost digits and is computed again."""
+"""A variance below this share of the mean square has lost digits and is recomputed."""
 
 
 def compare_correlations(quantities: Quantities) -> Correlations | None:
@@ -215,7 +215,7 @@ def _standardized(numbers: Floats, weights: Floats) -> Floats | None:
 
 
 def _correlate(columns: Sequence[Floats], weights: Floats) -> Floats:
-    """Correlate each two columns over the records that have both.
+    """Correlate each pair of columns over the records that have both values.
 
     With z standardized and m the indicator of a value, the sums of w z z, w z m, w z z m and w m m
     of all pairs are matrix products, added up over blocks of rows. Where a column hardly varies

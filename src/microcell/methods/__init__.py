@@ -103,7 +103,7 @@ def partition_within(
     refine: bool = False,
     **options: Any,
 ) -> Partition:
-    """Do the same as :func:`partition` within each stratum (0, 1, ...); cells are numbered through.
+    """Partition within each stratum (0, 1, ...); cells are numbered consecutively.
 
     Strata share the effort. The reported method and reason are those of the largest stratum.
     """
@@ -277,7 +277,7 @@ def _as_cell_numbers(labels: ArrayLike, n: int) -> Integers:
 
 
 def check_method(method: str, options: Mapping[str, Any]) -> None:
-    """Raise OptionError for an unknown method, or for options that it does not have."""
+    """Raise OptionError for an unknown method, or for options that it does not accept."""
     if not isinstance(method, str):
         raise OptionError(
             f"method must be the name of a method, not {type(method).__name__}.",

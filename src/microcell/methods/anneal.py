@@ -1,4 +1,4 @@
-"""Simulated annealing: random exchanges, at first also ones that raise the distortion."""
+"""Simulated annealing: random exchanges, initially including ones that raise the distortion."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -161,8 +161,8 @@ EACH, MOST = 2500, 64
 """Steps per record and k of each copy (larger cells take longer to settle), and the most copies."""
 
 FIRST = 0.1
-"""Maximum share of the budget for the default search that comes first, so that a long search never
-ends with more distortion than a short one.
+"""Maximum share of the budget for the initial default search, which ensures that a long search
+never ends with more distortion than a short one.
 """
 
 MANY, FEW = 0.4, 0.5
@@ -175,8 +175,8 @@ AGAIN, TURNS, EACH_TURN = 0.2, 3, 0.06
 """Restarts from the best: initial temperature, number, and share of the budget for each."""
 
 WARMEST = 2.5
-"""Initial temperature of the last copy relative to the first; copies that are too similar combine
-into nothing new.
+"""Initial temperature of the last copy relative to the first; copies that are too similar yield no
+new combinations.
 """
 
 FIRST_OF_TIME, COMBINING_OF_TIME, TURNS_OF_TIME = FIRST / 2, 1 / 6, 0.6
@@ -195,9 +195,10 @@ def search_copies(
     """Search for less distortion than ``best``, which becomes the result.
 
     A default search comes first. Then many copies are annealed briefly, and the best partition made
-    of any of their cells is sought. If that gives nothing, as with larger cells, two copies are
-    annealed for long. Then all restart from the best at a lower temperature, a few times, and their
-    cells enter the next combination; without a time limit this ends when it gives nothing.
+    of any of their cells is sought. If that brings no improvement, as with larger cells, two copies
+    are annealed for longer. Then all restart from the best at a lower temperature, a few times, and
+    their cells enter the next combination; without a time limit this ends when there is no further
+    improvement.
     """
     each = np.ones(len(X)) if weights is None else weights
     k, start = best.least, best.labels
@@ -237,8 +238,7 @@ def _anneal_copies(
 ) -> None:
     """Anneal the copies and pool their results, even if interrupted.
 
-    They do not keep the best they have seen: if that is where they started, nothing new would
-    result.
+    They do not keep the best state seen: if it were the initial one, nothing new would result.
     """
     try:
         cool_down(copies, budget, warm, cool, keep_best=False)
@@ -279,7 +279,7 @@ LARGE, MACROCELL = 60_000, 8_000
 """Larger tables start from MDAV in macrocells of this size; the search repairs their borders."""
 
 _LONG = 100_000
-"""Steps per record from which on a search is long."""
+"""Steps per record from which a search counts as long."""
 
 WHOLE = 1500
 """Up to this many cells a long search treats the table as a whole, in copies, not in regions."""

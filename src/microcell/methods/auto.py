@@ -30,7 +30,7 @@ __all__ = [
 EFFORTS = ("fast", "balanced", "best")
 
 MOST_AT_ONCE = 2000
-"""More cells than this are made within macrocells by default."""
+"""With more cells than this, macrocells are used by default."""
 
 WITHIN = 500
 """Approximate number of cells per macrocell."""
@@ -170,7 +170,7 @@ def _rival(X: Floats, k: int, total: int, chosen: str, starts: int) -> Choice | 
 
 
 def _seconds_of_rival(X: Floats, k: int) -> float:
-    """Return an upper estimate for a current machine."""
+    """Return an upper estimate of the rival's run time on a current machine."""
     return 5 + 7e-8 * _work(X, k)
 
 
@@ -207,7 +207,7 @@ def choose_method(
 def run_choice(
     points: Floats, k: int, choice: Choice, weights: Floats | None, seed: int
 ) -> tuple[Integers, Choice]:
-    """Run the choice and its rival; return the better labels and which of the two made them."""
+    """Run the choice and its rival; return the better labels and the choice that produced them."""
     deadline, rival = monotonic() + choice.seconds, choice.rival
     if rival is None:
         return _run(points, k, choice, weights, seed, deadline), choice

@@ -1,4 +1,4 @@
-"""Boxes for a survey on paper: recursive splits under a failure limit, at readable bounds."""
+"""Boxes for paper surveys: recursive splits under a failure limit, at readable bounds."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from microcell.model import EncodedColumn, Encoding, Floats, Integers
 __all__ = ["Cut", "Cutter", "make_boxes", "round_dates", "round_numbers", "round_wholes"]
 
 MOST = 400
-"""Maximum number of round values of one level to examine, those in the middle."""
+"""Maximum number of round values to examine per level; the middle ones are kept."""
 
 _MONTHS = (120, 60, 12, 6, 3, 1)
 _SECONDS = (86_400, 43_200, 21_600, 3_600, 1_800, 900, 60, 1)
@@ -350,7 +350,7 @@ def _is_open(column: EncodedColumn) -> bool:
 
 
 def _sets(sums: Floats, totals: Floats) -> Iterator[Any]:
-    """Yield sets of categories: the first along the principal direction, and each alone."""
+    """Yield sets of categories: the first ones along the principal direction, and single ones."""
     count = len(totals)
     means = sums / totals[:, np.newaxis]
     spread = np.einsum("ci,cj,c->ij", means, means, totals)
@@ -365,7 +365,7 @@ def _sets(sums: Floats, totals: Floats) -> Iterator[Any]:
 def _bounds(column: EncodedColumn, scan: _Scan, near: float) -> Iterator[list[float]]:
     """Yield lists of bounds, rounder ones first.
 
-    They lie where the gain is nearly the best, then in the very gap of the best cut.
+    They lie where the gain is nearly the best, then within the gap of the best cut.
     """
     if column.layout == "places":
         places = column.places
@@ -416,16 +416,16 @@ def make_boxes(
     most: int | None = None,
     seed: int = 0,
 ) -> BoxCells:
-    """Make boxes of candidates, each with P{0 < K < k} <= ``failure``.
+    """Group candidates into boxes, each with P{0 < K < k} <= ``failure``.
 
     K is the number of candidates of the box who take part. Starting from one box, the cut that
     lowers the expected distortion (weighted by participation) most is made repeatedly, among those
     that leave both sides within the limit, until there is none or there are ``most`` boxes. Numbers
     and dates are cut at the roundest bound that gains at least 95 % of the best cut of the box and
-    is no candidate's value; nominal columns are cut into the first categories along the direction
-    of largest variance, or a single category and the others. Locations are not cut. Bounds between
-    names lie between those that ``encoding.published(k)`` keeps: use that encoding to place ``X``
-    if people answer by the boxes.
+    is not the value of a candidate; nominal columns are cut into the first categories along the
+    direction of largest variance, or a single category and the others. Locations are not cut.
+    Bounds between names lie between those that ``encoding.published(k)`` keeps: use that encoding
+    to place ``X`` if people answer by the boxes.
 
     ``participation`` is one probability for all rows of ``X``, or one per row. The method is
     deterministic, so ``seed`` has no effect. Time O(n (m + k) columns) per level of the tree, plus
@@ -477,8 +477,7 @@ class _Box:
 
 
 def _cut_all(cutter: Cutter, rows: int, most: int | None) -> _Box:
-    """Return the tree of boxes, always making the cut of largest gain first; ties go to the
-    earliest."""
+    """Return the tree of boxes, making the cut of largest gain first; ties go to the earliest."""
     root = _Box(np.arange(rows))
     waiting: list[tuple[float, int, _Box, Cut]] = []
     n_boxes = 1

@@ -1,5 +1,4 @@
-"""Cells of candidates who may not take part: at least k of them do or nobody, with high
-probability."""
+"""Cells of survey candidates: with high probability at least k or none of them take part."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -124,7 +123,7 @@ _MARGIN = 1e-10
 """Relative accuracy of failures."""
 
 _NEAR = 20
-"""Number of near cells that are tried for a record that is left over."""
+"""Number of near cells to try for a leftover record."""
 
 
 def participating_cells(
@@ -142,7 +141,7 @@ def participating_cells(
     K is the number of candidates of the cell who take part. ``participation`` is one probability
     for all rows of ``X``, or one per row. If it is the same for all, MDAV makes cells of
     :func:`size_for_participation`. Otherwise cells grow as in MDAV, but each takes records in
-    ascending distance from its reference until it meets the limit, and records left over join the
+    ascending distance from its reference until it meets the limit, and leftover records join the
     nearest cell that still meets it. ``refine`` then lowers the expected distortion by local search
     within the limit. Means are weighted by participation. ``macrocells`` makes cells within parts
     of at most this many records, the default for tables of more than 50,000 rows. Time O(n^2 m /
@@ -171,7 +170,7 @@ def participating_cells(
         raise OptionError(
             "refine must be true or false.", code="option.wrong_type", option="refine"
         )
-    # The second try is for sums in another order that come out just above the limit.
+    # Retry below the limit, in case sums in another order come out just above it.
     for aim in (limit, limit * (1 - _MARGIN)):
         labels = _cells_of_equal(points, k, probabilities, aim, int(seed), refine, most)
         if labels is None:
@@ -310,7 +309,7 @@ def _check_macrocells(macrocells: object, k: int, rows: int) -> int:
 
 
 def too_few_candidates(candidates: int, k: int) -> TooFewRecordsError:
-    """Return the error for candidates who cannot make up a single cell."""
+    """Return the error for candidates too few to form a single cell."""
     return TooFewRecordsError(
         f"{counted(candidates, 'candidate')} together cannot form a cell of k = {k} within the "
         "failure limit. Raise the limit, lower k or add candidates.",
@@ -323,7 +322,7 @@ def too_few_candidates(candidates: int, k: int) -> TooFewRecordsError:
 def _cells_of_equal(
     X: Floats, k: int, probabilities: Floats, limit: float, seed: int, refine: bool, most: int
 ) -> Integers | None:
-    """Make cells for equal participation; return None if it varies or cells would be too large."""
+    """Form cells for equal participation; return None if it varies or cells would be too large."""
     if probabilities.min() < probabilities.max():
         return None
     all_in_one = count(len(X), k, float(probabilities[0]))
@@ -336,7 +335,7 @@ def _cells_of_equal(
 
 
 def _cells_of_uneven(X: Floats, k: int, probabilities: Floats, limit: float, most: int) -> Integers:
-    """Grow cells within macrocells; records left over join cells anywhere."""
+    """Grow cells within macrocells; leftover records join cells anywhere."""
     rows, labels, done = np.arange(len(X)), np.full(len(X), -1), 0
     for first, last in pairwise(bisect_rows(X, rows, k, most)):
         members = np.sort(rows[first:last])
@@ -350,7 +349,7 @@ def _cells_of_uneven(X: Floats, k: int, probabilities: Floats, limit: float, mos
 
 
 def _grow(X: Floats, k: int, probabilities: Floats, limit: float) -> Integers:
-    """Return labels of cells grown from references far from the mean; -1 for records left over."""
+    """Return labels of cells grown from references far from the mean; -1 for leftover records."""
     points, labels, state = lay_out(X), np.full(len(X), -1), np.array([0, FIRST])
     running, pace, stopped = make_running(X, probabilities), Pace(thread_count()), 0
     reach = min(len(X), 4 * k)
@@ -367,7 +366,7 @@ def _grow(X: Floats, k: int, probabilities: Floats, limit: float) -> Integers:
 
 
 class _Joiner:
-    """Let records left over join cells, nearest first, keeping every cell within its limit."""
+    """Adds leftover records to cells, nearest first, keeping every cell within its limit."""
 
     def __init__(
         self, X: Floats, k: int, probabilities: Floats, limit: float, labels: Integers
@@ -381,14 +380,14 @@ class _Joiner:
         self._members = np.split(order, np.cumsum(np.bincount(labels[kept]))[:-1])
 
     def labels(self) -> Integers:
-        """Return the labels, numbered through, after all records have joined."""
+        """Return the labels, numbered consecutively, after all records have joined."""
         near, distance = self._nearest()
         for i in np.argsort(distance, kind="stable"):
             self._join(self._rest[i], near[i])
         return np.unique(self._labels, return_inverse=True)[1]
 
     def _nearest(self) -> tuple[list[Integers], Floats]:
-        """Return the nearest cells of each record left over, and the smallest distance."""
+        """Return the nearest cells of each leftover record, and the smallest distance."""
         near, distance = [], np.empty(len(self._rest))
         for i, row in enumerate(self._rest):
             distances = squared_distances(self._means, self._X[row])
@@ -401,8 +400,7 @@ class _Joiner:
         return near, distance
 
     def _join(self, row: int, near: Integers) -> None:
-        """Add the record to the first near cell that still meets its limit, or merge cells if none
-        does."""
+        """Add the record to the first near cell that still meets its limit, or merge cells."""
         remaining = [cell for cell in near if len(self._members[cell])]
         for cell in remaining:
             joined = np.append(self._members[cell], row)

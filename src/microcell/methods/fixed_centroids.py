@@ -1,4 +1,4 @@
-"""PCL with fixed centroids: assign points to centres of limited capacity at least total cost."""
+"""PCL with fixed centroids: assign points to centres of limited capacity at minimum cost."""
 
 from dataclasses import dataclass
 from math import frexp
@@ -29,7 +29,7 @@ class Allocated:
 
 
 def allocate_points(X: ArrayLike, centres: ArrayLike, places: ArrayLike) -> Allocated:
-    """Assign points to centres so that the sum of squared distances is least.
+    """Assign points to centres, minimizing the sum of squared distances.
 
     No centre gets more points than it has places. This is a transportation problem, solved
     exactly; the costs are its dual variables (prices). One more place at a centre lowers the sum by

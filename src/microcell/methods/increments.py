@@ -1,6 +1,6 @@
 """Adding a batch of records to an existing partition.
 
-A batch joins the existing cells or makes cells of its own. Source: incremental microaggregation in
+A batch joins the existing cells or forms cells of its own. Source: incremental microaggregation in
 two steps, with cells split by MDAV on the way or at the end; refining the surrounding cells is an
 addition.
 """
@@ -46,13 +46,13 @@ _SECONDS = 0.25
 """Target duration of a kernel call, so that progress is shown and Ctrl-C works."""
 
 _ENTRIES_A_PIECE = 200_000_000
-"""Points are given to threads in pieces; each examines about this many entries of centroids."""
+"""Points are passed to threads in pieces that each examine about this many centroid entries."""
 
 _LEAST_PIECE = 64
 
 
 def join_nearest(X: Floats, labels: Integers, weights: Floats) -> Integers:
-    """Let further records join the cell with the nearest centroid, all at once; return all labels.
+    """Add further records to the cells with the nearest centroids, all at once; return all labels.
 
     Ties go to the lowest cell. Time O((G + q) log G) in few dimensions, otherwise O(G q m), for q
     records and G cells.
@@ -68,7 +68,7 @@ def join_nearest(X: Floats, labels: Integers, weights: Floats) -> Integers:
 
 
 def join_inertially(X: Floats, labels: Integers, weights: Floats) -> Integers:
-    """Let further records join, in order, the cell whose SSE rises least; return all labels.
+    """Add further records, in order, to the cell whose SSE rises least; return all labels.
 
     The rise is W w / (W + w) ||y - c||^2, which with equal weights is n / (n + 1) ||y - c||^2, and
     the centroid moves. Time O(G q m).
@@ -79,7 +79,7 @@ def join_inertially(X: Floats, labels: Integers, weights: Floats) -> Integers:
 
 
 def join_early(X: Floats, labels: Integers, weights: Floats, k: int, *, inertial: bool) -> Integers:
-    """Let further records join in order, splitting a cell by MDAV as soon as it has 2k records.
+    """Add further records in order, splitting a cell by MDAV as soon as it has 2k records.
 
     Cells that already have 2k are split first. Without ``inertial``, centroids stay where they are
     until their cell is split. Returns all labels. Time O(G q m).
@@ -102,7 +102,7 @@ class _Filling:
         self.labels = np.concatenate([labels, np.full(len(X) - self._base, -1)])
 
     def take_all(self, k: int | None = None) -> None:
-        """Let all records join; with ``k``, split a cell as soon as it has 2k."""
+        """Add all records to cells; with ``k``, split a cell as soon as it has 2k."""
         n, most = len(self._X), len(self._X) + 1 if k is None else 2 * k
         done, step, reported = self._base, 16, monotonic()
         while done < n:
@@ -147,8 +147,7 @@ def split_cells(X: Floats, labels: Integers, weights: Floats, k: int) -> Integer
 def neighbourhood(
     X: Floats, labels: Integers, weights: Floats, touched: Integers, count: int
 ) -> Integers:
-    """Return the touched cells and the ``count`` nearest of each, sorted. O(G m) time per touched
-    cell."""
+    """Return the touched cells and the ``count`` nearest of each, sorted. O(G m) per cell."""
     means = centroids(X, labels, weights)
     if len(touched) == 0 or count + 1 >= len(means):
         return np.arange(len(means)) if len(touched) else touched
@@ -167,7 +166,7 @@ def _split_by_mdav(X: Floats, k: int, weights: Floats) -> Integers:
 
 
 def _ignore(task: str, done: int, total: int) -> None:
-    """Ignore a progress report."""
+    """Discard a progress report."""
 
 
 def _in_parallel(

@@ -1,4 +1,4 @@
-"""Power cells of prescribed sizes from a start, in one diagram or within macrocells."""
+"""Power cells of prescribed sizes from an initial solution, in one diagram or in macrocells."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -91,7 +91,7 @@ def adjust_exactly(
 def adjust_by_newton(
     X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers
 ) -> int:
-    """Do the same, starting with Newton's method before the shortest paths."""
+    """Adjust as :func:`adjust_exactly` does, but run Newton's method first."""
     costs[:] = balance_costs(X, sites, costs, targets)
     return adjust_exactly(X, sites, costs, targets, labels)
 
@@ -177,13 +177,13 @@ SAMPLED_CELL = 50
 """Larger cells are shaken on a sample of about this many points per cell."""
 
 USUAL = 10.0
-"""A cell's spread counts for its steps up to this many times the median."""
+"""Maximum spread of a cell that its random steps depend on, as a multiple of the median."""
 
 LOOKS, FEWEST = 3e9, 10
-"""Limit of distances and arcs examined, which reduces the rounds, and the minimum of rounds."""
+"""Limit on the distances and arcs to examine, which may reduce the rounds; minimum of rounds."""
 
 CLOUD_CELL, CLOUD = 200, 2_000_000
-"""Noisy copies per cell, and their maximum number in all."""
+"""Noisy copies per cell, and their maximum total number."""
 
 CLOUD_ROUNDS, CLOUD_END = 24, 0.03
 """Number of rounds in which the noise of the cloud falls, and the share it falls to."""
@@ -248,7 +248,7 @@ def descend(
 ) -> Solution:
     """Descend from the sites, costs and labels of ``start``.
 
-    Sites move towards the centroids of their cells at the given speed, and at full speed in the
+    Sites move towards the centroids of their cells at the chosen speed, and at full speed at the
     end; ``fixed`` ones do not move.
     """
     adjust, speed = ADJUSTMENTS[settings.adjust], settings.speed
@@ -358,7 +358,7 @@ def _means(X: Floats, labels: Integers, weights: Floats, sites: Floats) -> Float
 def rescue(
     X: Floats, labels: Integers, sites: Floats, costs: Floats, targets: Integers
 ) -> tuple[Floats, Floats]:
-    """Move the sites of nearly empty cells to where the largest cell is.
+    """Move the sites of nearly empty cells into the largest cell.
 
     A cell with less than a tenth of its target gets a point near the centroid of the most oversized
     cell, and that cell's cost.
@@ -483,7 +483,7 @@ def _sites_of(
 ) -> tuple[Integers, Floats]:
     """Return the labels of a method, if they have the right sizes, and its centroids as sites.
 
-    Missing sites are completed by random points.
+    Missing sites are filled with random points.
     """
     X, targets, count = problem.X, problem.targets, len(problem.targets)
     drawn = X[rng.choice(len(X), size=count, replace=False)]
@@ -492,12 +492,13 @@ def _sites_of(
     k = max(2, int(targets.min()))
     if k > len(X):
         return labels, drawn
-    made = run_choice(X, k, choose_method(X, k, start, {}, len(X)), problem.weights, seed)[0]
-    sizes = np.bincount(made)
+    choice = choose_method(X, k, start, {}, len(X))
+    method_labels, _ = run_choice(X, k, choice, problem.weights, seed)
+    sizes = np.bincount(method_labels)
     if np.array_equal(sizes, targets):
-        labels = made
+        labels = method_labels
     largest = np.sort(np.argsort(-sizes, kind="stable")[:count])
-    sites = centroids(X, made, problem.weights)[largest]
+    sites = centroids(X, method_labels, problem.weights)[largest]
     return labels, np.ascontiguousarray(np.concatenate([sites, drawn[len(sites) :]]))
 
 
@@ -548,8 +549,7 @@ def _add_up(solved: Sequence[PowerSolution]) -> tuple[float, ...]:
 def _in_parallel(
     problem: Problem, work: Callable[[_T], _R], items: list[_T], what: str
 ) -> list[_R]:
-    """Run ``work`` for each item on all threads (kernels release the GIL); Ctrl-C stops all of
-    them."""
+    """Run ``work`` for each item on all threads (kernels release the GIL); Ctrl-C stops all."""
     if len(items) == 1:
         return [work(items[0])]
     with ThreadPoolExecutor(thread_count()) as pool:

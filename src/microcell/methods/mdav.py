@@ -37,8 +37,7 @@ class Turn:
 
 
 class Pace:
-    """Divide rounds into kernel calls of about a quarter of a second, on the faster number of
-    threads."""
+    """Divides rounds into kernel calls of about 0.25 s, on the faster number of threads."""
 
     def __init__(self, threads: int) -> None:
         self._speed = dict.fromkeys((1, threads), 0.0)
@@ -136,7 +135,7 @@ def _run_mdav(X: Floats, k: int, weights: Floats) -> Integers:
 def _finish(
     X: Floats, k: int, rest: Integers, label: int, labels: Integers, weights: Floats
 ) -> Integers:
-    """Divide the last records, fewer than 3k, between one or two cells."""
+    """Divide the last records, fewer than 3k, into one or two cells."""
     labels[rest] = label
     if len(rest) >= 2 * k:
         part, each = X[rest], weights[rest]

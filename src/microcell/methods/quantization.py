@@ -200,7 +200,7 @@ def pcl(
         Initial costs for a matrix of centroids, one per cell. Default: 0. Those of an earlier run
         on similar points save most of the time.
     fixed
-        Keep the given centroids: an allocation of points to places of given capacity.
+        Keep the centroids of ``start``: an allocation of points to places of limited capacity.
     adjust
         How costs are found: "exact", by shortest paths; "newton", by Newton's method and then
         exactly, for large cells; "noisy", on clouds of noisy copies first, for small cells.

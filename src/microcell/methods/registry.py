@@ -1,4 +1,4 @@
-"""The registry of methods: a name, a function and the facts that people choose by.
+"""The registry of methods: a name, a function and the facts that help users choose.
 
 A method is a function ``(X, k, *, weights, seed, **options) -> labels`` decorated with
 ``@partitioner(...)``; nothing else needs to know about it. Its options are its further keyword-only
@@ -23,7 +23,7 @@ Partitioner = Callable[..., Integers]
 
 @dataclass(frozen=True)
 class Method:
-    """A registered method and the facts that people choose by."""
+    """A registered method and the facts that help users choose."""
 
     name: str
     function: Partitioner
@@ -46,7 +46,7 @@ class Method:
         }
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise OptionError for an option that the method does not have."""
+        """Raise OptionError for an option that the method does not accept."""
         for name in options:
             if name not in self.options:
                 raise OptionError(

@@ -90,7 +90,7 @@ class Search:
         return int(self.labels.max()) + 1
 
     def exchange(self) -> int:
-        """Make the exchanges that help, once in every region; return their number. O(n m k)."""
+        """Make improving exchanges, once in every region; return their number. O(n m k)."""
         if self._rule:
             return self.anneal(10.0 * self._limits.least, 0.0, 0.0)
         return self._round(min(13_000, max(700, self.cells // 4)), self._exchange)
@@ -142,8 +142,7 @@ class Search:
         work: Callable[[Integers, Seeds], "RegionResult"],
         copies: Sequence[Integers] = (),
     ) -> int:
-        """Search every copy, or every region of at most ``most`` cells; return the number of
-        exchanges."""
+        """Search every copy, or every region of up to ``most`` cells; return the exchange count."""
         if len(copies) > 1:
             regions = list(copies)
         else:

@@ -38,8 +38,8 @@ def vmdav(X: Floats, k: int, *, weights: Floats | None, seed: int, gamma: Any = 
     ``gamma="best"`` tries 0, 0.1, ..., 2 and keeps the least distortion. ``weights`` apply to the
     mean. Time O(n^2 m), memory twice the matrix.
 
-    Squared distances, and nearest records rather than centroids at the end, are what reproduces the
-    published table.
+    Squared distances, and nearest records rather than centroids at the end, reproduce the
+    published results.
     """
     weights = np.ones(len(X)) if weights is None else weights
     if gamma == "best":

@@ -247,7 +247,8 @@ class ManifestFile(Section):
             entry = None
         where = "" if entry is None else f" (invalid entry: {entry})"
         raise TableError(
-            f"{name} is not a valid microcell manifest{where}. Use the file written with the release.",
+            f"{name} is not a valid microcell manifest{where}. Use the file written with "
+            "the release.",
             code="table.malformed",
             entry=entry,
         )
@@ -355,7 +356,9 @@ class Manifest(ManifestFile):
             {label: text for label, text in rows.items() if text},
             next_steps={
                 "manifest.as_dict()": "all entries as plain data",
-                "mc.audit(original, released, schema, manifest=manifest)": "check it against tables",
+                "mc.audit(original, released, schema, manifest=manifest)": (
+                    "check it against tables"
+                ),
             },
         )
 

@@ -1,4 +1,4 @@
-"""Enforces requirements on a release by merging cells.
+"""Enforce requirements on a release by merging cells.
 
 A cell that violates a requirement is merged with the neighbour that costs least. Except for
 ``delta_disclosure``, merging two cells never gives a worse value than the worse of the two. So the
@@ -75,12 +75,12 @@ class _Limit:
 
     @property
     def bound(self) -> str:
-        """The limit in words."""
+        """Description of the limit, for messages."""
         return f"{'at most' if self.definition.lower_is_better else 'at least'} {self.limit:.6g}"
 
     @property
     def where(self) -> str:
-        """The column in words."""
+        """Description of the column, for messages."""
         return "" if self.column is None else f" for {self.column.name}"
 
     def by_cell(self, sizes: Integers, counts: Mapping[str, ClassCounts]) -> NDArray[Any]:
@@ -91,7 +91,7 @@ class _Limit:
         return values
 
     def missed(self, values: NDArray[Any]) -> Mask:
-        """Return where values miss the limit, rounded as the audit rounds them."""
+        """Return a mask of the values that miss the limit, rounded as in the audit."""
         lower = self.definition.lower_is_better
         out: Mask = values > self.limit if lower else values < self.limit
         for place in np.flatnonzero(np.abs(values - self.limit) < _ROUNDING):
@@ -170,7 +170,7 @@ def _check_limit(name: str, limit: Any) -> float:
 
 
 def check_function(limits: Mapping[str, float], function: str | None) -> None:
-    """Raise OptionError if cells are wanted as a function but limits may cause merging."""
+    """Raise OptionError if cells are requested as a function but limits may cause merging."""
     enforced = [name for name in limits if _is_enforced(name)]
     if enforced and function is not None:
         raise OptionError(
@@ -406,7 +406,7 @@ class Enforced:
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """The current cells: the current cell of each initial one, and their sums, masses, strata."""
+    """State of merging: the current cell of each initial one, with sums, masses and strata."""
 
     cell_of: Integers
     sums: Floats
@@ -418,7 +418,7 @@ class _Cells:
 
     @cached_property
     def alone(self) -> Mask:
-        """The cells that are the only one of their stratum, so that they cannot be merged."""
+        """Mask of the cells that are alone in their stratum and so cannot be merged."""
         out: Mask = np.bincount(self.strata)[self.strata] == 1
         return out
 
@@ -430,7 +430,7 @@ def enforce(
     schema: Schema,
     publish: Callable[[Partition], Table],
 ) -> Enforced:
-    """Merge cells until the table that ``publish`` makes of them meets the requirements.
+    """Merge cells until the table that ``publish`` builds from them meets the requirements.
 
     Cells that publish the same values form one class of the table. If such a class misses a limit
     that its cells meet, which ``delta_disclosure`` allows, the cells are merged and merging
@@ -471,9 +471,9 @@ def merge_cells(
     In each round, every cell that misses a limit proposes to merge with the neighbour in its
     stratum that has the lowest Ward cost v w / (v + w) d^2 (v and w the numbers of records or the
     weights of the two cells, d the distance of their centroids); ties go to the next cell by
-    number. Merges are made in the order of their cost, ties by the lower cell, each cell at most
-    once per round. Limits on homogeneous classes and their records are met by merging the smallest
-    of these classes. Time O(n log n + b G m) per round at worst, with b of G cells missing a limit.
+    number. Merges are applied in order of cost, ties by the lower cell, each cell at most once per
+    round. Limits on homogeneous classes and their records are met by merging the smallest of these
+    classes. Time O(n log n + b G m) per round at worst, with b of G cells missing a limit.
 
     Parameters
     ----------
@@ -560,7 +560,7 @@ def _find_partners(layout: Layout, failing: Integers, partners: Integers, costs:
         part = slice(first, first + _CELLS_AT_A_TIME)
         find_cheapest(layout, failing[part], partners[part], costs[part])
 
-    find_block(0)  # in this thread, so that its listeners hear of a compilation
+    find_block(0)  # in this thread, so that its progress listeners are notified
     with ThreadPoolExecutor(thread_count()) as pool:
         list(pool.map(find_block, range(_CELLS_AT_A_TIME, len(failing), _CELLS_AT_A_TIME)))
 

@@ -84,7 +84,7 @@ def check_cells_option(cells: Any) -> str | None:
 
 
 def make_grouping(prepared: Prepared, request: Request, cells: str | None, blocks: Any) -> Grouping:
-    """Partition the records as requested: by blocks, as a function, or plainly."""
+    """Partition the records as requested: in blocks, as a cell function, or directly."""
     if blocks is not None:
         return partition_blocks(prepared, request, blocks)
     if cells is not None:
@@ -200,7 +200,7 @@ def _as_function(
 
 
 def aggregate_table(prepared: Prepared, grouping: Grouping) -> Table:
-    """Return the table to publish: the representatives of the cells in place of the records'."""
+    """Return the table to publish: cell representatives in place of the records' values."""
     progress.report("aggregating")
     schema = prepared.schema
     published = prepared.table

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["axis_labels", "draw_release", "make_panel"]
 
 _MARGIN = 0.05
-"""Room around the records, as a fraction of their range."""
+"""Margin around the records, as a fraction of their range."""
 
 
 def draw_release(release: "Release", format: str = "svg") -> bytes | None:

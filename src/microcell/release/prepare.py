@@ -84,7 +84,7 @@ class Prepared:
         return points
 
     def points(self, block: Sequence[int] | None = None) -> Floats:
-        """Return the points, restricted to some quasi-identifiers (by position) if given."""
+        """Return the points, optionally restricted to some quasi-identifiers (by position)."""
         if block is None:
             return self.encoded.matrix
         return np.ascontiguousarray(
@@ -130,7 +130,7 @@ def prepare(source: Any, schema: Schema | str | Path, *, k: int, missing: str) -
 
 
 def as_schema(schema: Any) -> Schema:
-    """Return the schema, reading it first if a path is given."""
+    """Return the schema, read from a file if it is a path."""
     if isinstance(schema, (str, Path)):
         return files.load_schema(schema)
     if not isinstance(schema, Schema):

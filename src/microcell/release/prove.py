@@ -39,7 +39,7 @@ def prove(
     k
         Minimum class size over all quasi-identifiers and strata.
     n_rows
-        Number of records to expect.
+        Expected number of records.
     limits
         Required measures; those that only an audit can measure are ignored.
     blocks
@@ -108,7 +108,7 @@ def _check_classes(published: Table, keys: tuple[str, ...], k: int, where: str) 
 
 
 def check_audited_limits(prepared: Prepared, published: Table, limits: Mapping[str, float]) -> None:
-    """Check the limits that cannot be met by merging cells, on an audit of the finished table.
+    """Check the limits that merging cells cannot meet, by auditing the finished table.
 
     Raises
     ------

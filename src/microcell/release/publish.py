@@ -158,7 +158,7 @@ class Release:
         Raises
         ------
         TableError
-            An output cannot be written, exists, or would replace an input.
+            An output cannot be written, already exists, or would replace an input.
         GuaranteeError
             The file as written does not have the guarantee; nothing is published.
         """

@@ -34,13 +34,13 @@ from microcell.schema.vocabulary import (
 __all__ = ["ColumnFacts", "Inspection", "draft_schema", "inspect", "normalize"]
 
 _SAMPLE_SIZE = 1000
-"""Categories of a text column that are examined."""
+"""Number of categories of a text column to examine."""
 
 _MAX_EXCEPTIONS = 5
-"""Distinct values that may deviate from the pattern of a text column."""
+"""Number of distinct values that may deviate from the pattern of a text column."""
 
 _MIN_ROWS = 10
-"""With fewer rows, it means nothing that all values are different."""
+"""With fewer rows, the fact that all values are distinct means nothing."""
 
 _MANY_CATEGORIES = 50
 _ISO_DATE_LENGTH = len("YYYY-MM-DD")
@@ -111,7 +111,7 @@ class Inspection:
 
 
 def inspect(table: Table) -> Inspection:
-    """Describe each column and draft its role and kind; in doubt, a quasi-identifier.
+    """Describe each column and draft its role and kind; if in doubt, as a quasi-identifier.
 
     Column names are understood in English, Spanish, German and French. Takes about 0.05 s per
     column with a million rows.
@@ -278,7 +278,7 @@ class _Profile:
         )
 
     def meaning(self, candidates: Iterable[str]) -> str | None:
-        """The first of these meanings that the column's name has."""
+        """Return the first of these meanings that the column's name has."""
         name = self.normalized_name
         return next((item for item in candidates if PATTERNS[item].search(name)), None)
 
@@ -322,7 +322,7 @@ _Rule = Callable[[_Profile], _Guess | None]
 
 
 def _apply(rules: Iterable[_Rule], profile: _Profile) -> _Guess:
-    """The guess of the first rule that applies."""
+    """Return the guess of the first rule that applies."""
     return next(guess for rule in rules if (guess := rule(profile)))
 
 
@@ -473,7 +473,7 @@ _KIND_RULES: tuple[_Rule, ...] = (
 
 
 def _notes(profile: _Profile) -> Iterator[str]:
-    """Advice about a column that was read as text."""
+    """Return advice about a column that was read as text."""
     separator = profile.thousands_separator
     if separator:
         decimal = ", decimal=','" if separator == "." else ""
@@ -527,7 +527,7 @@ def _facts(profile: _Profile, location: dict[str, Any] | None) -> ColumnFacts:
 
 
 def _find_locations(profiles: Iterable[_Profile]) -> dict[str, dict[str, Any]]:
-    """Location and axis of the columns that form pairs of latitude and longitude.
+    """Return the location and axis of columns that form pairs of latitude and longitude.
 
     The names of a pair differ only in the axis, and its values are degrees.
     """
@@ -559,7 +559,7 @@ def _draft_column(facts: ColumnFacts, columns: Iterable[ColumnFacts]) -> Column:
 
 
 def _with_one_weight(columns: list[ColumnFacts]) -> list[ColumnFacts]:
-    """Turn every weight after the first into a quasi-identifier, because a schema has one."""
+    """Turn weights after the first into quasi-identifiers, as a schema has only one weight."""
     weights = [facts.name for facts in columns if facts.role == "weight"]
     reason = (
         "A second sampling weight, but a schema can have only one; treated as a quasi-identifier "
@@ -574,7 +574,7 @@ def _with_one_weight(columns: list[ColumnFacts]) -> list[ColumnFacts]:
 
 
 def _hash_rows(columns: Iterable[Values], rows: int) -> NDArray[np.uint64]:
-    """A hash per row: equal rows have equal hashes; n rows collide with probability n² / 2⁶⁵."""
+    """Return a hash per row; different rows among n collide with probability n² / 2⁶⁵."""
     hashes = np.zeros(rows, dtype=np.uint64)
     for values in (values for values in columns if values.storage != "empty"):
         # Adding zero turns -0.0 into 0.0, which is equal to it.

@@ -395,7 +395,7 @@ _Model = TypeVar("_Model", bound=_FileModel)
 
 
 def _existing_path(content: Any, location: Sequence[int | str]) -> tuple[str, ...]:
-    """The part of the location that is in the file; pydantic appends names of union members."""
+    """Return the part of the location that is in the file, without pydantic's union members."""
     path: list[str] = []
     for part in location:
         if not isinstance(content, Mapping) or part not in content:
@@ -406,7 +406,7 @@ def _existing_path(content: Any, location: Sequence[int | str]) -> tuple[str, ..
 
 
 def _annotation(annotation: Any, path: Sequence[str]) -> Any:
-    """The annotation of the key at ``path``."""
+    """Return the annotation of the key at ``path``."""
     for part in path:
         is_union = get_origin(annotation) in (Union, UnionType)
         members = get_args(annotation) if is_union else (annotation,)
@@ -469,7 +469,7 @@ def _build(file: _File, record: Callable[..., _Record], **values: Any) -> _Recor
 
 
 def _limits(file: _File, table: Mapping[str, float | dict[str, float]]) -> dict[str, float]:
-    """Limits by measure; TOML parses a bare key such as ``t_closeness.disease`` as a table."""
+    """Return limits by measure; TOML parses keys such as ``t_closeness.disease`` as tables."""
     limits: dict[str, float] = {}
     for name, value in table.items():
         nested = value if isinstance(value, dict) else None

@@ -47,7 +47,8 @@ IDENTIFYING = {
     "an ID of a person or record": (
         "^ids?$, ^index$, ^row ?num*$, uuid, guid, identificador, kennung, matricul[ae], "
         "(person|patient|subject|respondent|participant|record|case|client|user|customer|member|"
-        "employee|student|household|paciente|persona|cliente|kunden?) ?(id|no|nr|num|number|key|numero|nummer)"
+        "employee|student|household|paciente|persona|cliente|kunden?) "
+        "?(id|no|nr|num|number|key|numero|nummer)"
     ),
 }
 WEIGHTS = {

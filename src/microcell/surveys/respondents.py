@@ -91,7 +91,7 @@ def answer(cells: Cells | str | Path, record: Mapping[str, Any] | str | Path) ->
 def _far_out(fitted: Encoding, point: Floats, centroids: Floats) -> tuple[str, ...]:
     """Return numeric and datetime columns far beyond all cell means.
 
-    The file does not state the extremes of the candidates, so the means have to do.
+    The file does not state the extremes of the candidates, so the means are used instead.
     """
     low = centroids.min(axis=0)
     high = centroids.max(axis=0)

@@ -164,7 +164,7 @@ class SurveySize:
     records: int | None = None
     """Number of candidates, if known."""
     cells: int | None = None
-    """Number of cells that these candidates make."""
+    """Number of cells that these candidates can form."""
     table_failure: float | None = None
     """Probability that at least one cell fails."""
 

@@ -135,7 +135,7 @@ def _blocks(text: _Bytes, marks: Marks) -> Iterator[_Block]:
 
 
 def _counts(block: _Block, pending: int) -> Integers:
-    """Fields of each record that ends in the block; ``pending`` ended in earlier blocks."""
+    """Return the fields per record that ends in the block; ``pending`` are from earlier blocks."""
     positions = np.flatnonzero(block.is_record)
     counts = np.diff(positions, prepend=-1)
     if counts.size:
@@ -165,7 +165,7 @@ def _check(
 
 
 def _first_stray(text: _Bytes, block: _Block, marks: Marks) -> list[int]:
-    """Position of the first quote within a field or carriage return within a line, if any."""
+    """Return the first position of a quote within a field or a carriage return within a line."""
     strays = (
         *_stray_quotes(text, block, marks)[:1].tolist(),
         *_stray_returns(text, block)[:1].tolist(),
@@ -188,7 +188,7 @@ def _stray_quotes(text: _Bytes, block: _Block, marks: Marks) -> Integers:
 
 
 def _stray_returns(text: _Bytes, block: _Block) -> Integers:
-    """Carriage returns outside quotes that are not followed by a line feed."""
+    """Return positions of carriage returns outside quotes without a line feed after them."""
     part = text[block.first : block.first + _BLOCK]
     returns = np.flatnonzero(part == _RETURN) + block.first
     if not returns.size:
@@ -241,7 +241,7 @@ def _row_name(row: int) -> str:
 
 _SAMPLE_ROWS = 500
 _FIELDS_PER_BATCH = 1 << 22
-"""Fields that are examined together, which bounds the memory for long tables."""
+"""Number of fields examined at a time, which bounds the memory for long tables."""
 
 _INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -303,7 +303,7 @@ def _convert(frame: pl.DataFrame, types: tuple[_ColumnType, ...]) -> pl.DataFram
 
 
 def _stripped_batches(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Batches of text columns, stripped of spaces, with null for blank values."""
+    """Yield batches of text columns, stripped of spaces, with null for blank values."""
     texts = frame.select(pl.col(pl.String))
     width = max(1, _FIELDS_PER_BATCH // max(1, texts.height))
     stripped = pl.all().str.strip_chars(" ")
@@ -312,7 +312,7 @@ def _stripped_batches(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _convert_batch(bare: pl.DataFrame, types: tuple[_ColumnType, ...]) -> Iterator[pl.Series]:
-    """The columns that can be converted by the first type whose pattern they match."""
+    """Return the columns that can be converted to the first type whose pattern they match."""
     unread = bare[:, _where(bare, pl.all().is_not_null().any())]
     for column_type in types:
         fitting = dict.fromkeys(_matching(unread, column_type.pattern))
@@ -334,7 +334,7 @@ def _matching(bare: pl.DataFrame, pattern: str) -> list[str]:
 
 
 def _where(frame: pl.DataFrame, test: pl.Expr) -> list[str]:
-    """Names of the columns for which the test, with one result per column, is true."""
+    """Return the names of the columns for which the test is true."""
     return [answer.name for answer in frame.select(test) if answer.item()] if frame.width else []
 
 
@@ -380,7 +380,7 @@ def _date(form: str) -> Callable[[pl.Expr], pl.Expr]:
 
 
 def _day_or_month_first(sign: str) -> _ColumnType:
-    """Dates with the day or the month first.
+    """Return the type of dates that have the day or the month first.
 
     The order is the one in which all values are valid dates; if both are, nothing is converted.
     """
@@ -426,7 +426,7 @@ _SAMPLE = 1 << 18
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """Options of the caller for a CSV file; None means detected automatically.
+    """Options for reading a CSV file; None means that an option is detected automatically.
 
     ``na`` lists the texts that mark a missing value.
     """
@@ -519,7 +519,7 @@ def _check_character(option: str, value: str | None, *, empty_allowed: bool) -> 
 
 
 def _decode(raw: bytes, encoding: str | None) -> _Decoded:
-    """The text in UTF-8 without a byte order mark, and its original encoding."""
+    """Return the text in UTF-8 without a byte order mark, and its original encoding."""
     marked = next((name for mark, name in _BOMS if raw.startswith(mark)), None)
     if encoding is not None:
         encoding = _encoding_name(encoding)
@@ -601,9 +601,9 @@ def _find_quote(data: bytes, quote: str | None) -> str:
 
 
 def _find_delimiter(data: bytes, *, quote: str, prefer: str) -> str:
-    """The delimiter with which most of the first records have as many fields as the header.
+    """Return the delimiter with which most of the first records have as many fields as the header.
 
-    That must be at least two fields.
+    The header must have at least two fields.
     """
     sample = data[:_SAMPLE]
     candidates = (prefer, *(delimiter for delimiter in _DELIMITERS if delimiter != prefer))

@@ -64,7 +64,7 @@ def _parts(name: str, values: Values) -> list[bytes]:
 
 
 def _data(values: Values) -> list[NDArray[np.generic]]:
-    """The data in a canonical form.
+    """Return the data in a canonical form.
 
     Zero where missing, little-endian, times as seconds and nanoseconds, dates as days.
     """

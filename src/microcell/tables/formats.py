@@ -1,4 +1,4 @@
-"""Limits of file formats, spreadsheets, and files of SPSS, Stata and SAS (by pyreadstat)."""
+"""Limits of file formats, spreadsheets, and files of SPSS, Stata and SAS (via pyreadstat)."""
 
 import re
 import sys
@@ -53,7 +53,7 @@ class _Naming:
         )
 
     def key(self, name: str) -> str:
-        """The name as the format compares names."""
+        """Return the form of a name in which the format compares names."""
         return name.lower() if self.ignores_case else name
 
 
@@ -293,7 +293,7 @@ def write_spreadsheet(frame: pl.DataFrame, path: Path) -> None:
 
 
 def _exceeds_floats(column: pl.Series) -> bool:
-    """True for whole numbers that the floats of a spreadsheet cannot store, such as long codes."""
+    """Return whether whole numbers, such as long codes, exceed the floats of a spreadsheet."""
     if not column.dtype.is_integer() or column.null_count() == len(column):
         return False
     return bool((column.cast(pl.Int128).abs() > _EXACT).any())
@@ -337,7 +337,7 @@ class StatFile:
 def read_statfile(path: Path, suffix: str) -> StatFile:
     """Read a file of a statistical package.
 
-    These have no missing text, so empty text is missing.
+    These formats have no missing text, so empty text counts as missing.
     """
     pyreadstat = require_pyreadstat(suffix)
     file_format = STAT_FORMATS[suffix]
@@ -395,7 +395,7 @@ def _damaged(path: Path, file_format: _Format) -> TableError:
 
 
 def _is_truncated(path: Path, rows: int) -> bool:
-    """True if a transport file ends early, which pyreadstat does not notice.
+    """Return whether a transport file ends early, which pyreadstat does not notice.
 
     Such a file consists of records of 80 bytes; the header of version 8 contains the number of
     rows.
@@ -428,10 +428,7 @@ def _value_labels(frame: pl.DataFrame, origin: Origin) -> dict[str, dict[Any, st
 
 
 def _storable(frame: pl.DataFrame) -> pl.DataFrame:
-    """Convert the types that these files lack.
-
-    Booleans, decimals, categories, time zones, durations.
-    """
+    """Convert booleans, decimals, categories, time zones and durations, which these files lack."""
     return as_plain_types(frame, keep=(pl.Datetime, pl.Time)).with_columns(
         pl.col(pl.Boolean).cast(pl.Int8),
         pl.col(pl.Decimal).cast(pl.Float64),

@@ -97,7 +97,7 @@ class DictFrame:
         return array_from(cells, column.dtype)
 
     def text(self, column: NDArray[Any], cells: pl.Series) -> NDArray[Any]:  # noqa: ARG002
-        """An array of strings; of objects if some are missing."""
+        """Return an array of strings, or of objects if some are missing."""
         return (
             object_array(cells.to_list())
             if cells.null_count()
@@ -244,7 +244,7 @@ class PandasFrame:
         return _pandas(column).array(cells.series.to_list(), dtype=column.dtype)
 
     def text(self, column: Any, cells: pl.Series) -> Any:
-        """Prefer the column's own text type, then that of its family (Arrow-backed, nullable)."""
+        """Convert cells to the column's own text type, or that of its family (Arrow, nullable)."""
         kind = _type_family(column.dtype)
         if kind == "arrow":
             return _from_arrow(column, text_arrow(column.dtype.pyarrow_dtype, cells))
@@ -269,7 +269,7 @@ class PandasFrame:
 
 
 def _type_family(dtype: Any) -> str:
-    """The family of a pandas type: numpy, arrow, zoned, categorical, text, masked or other."""
+    """Return the family of a type: numpy, arrow, zoned, categorical, text, masked or other."""
     if isinstance(dtype, np.dtype):
         return "numpy"
     return _FAMILIES.get(

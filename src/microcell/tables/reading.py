@@ -85,7 +85,7 @@ def _read_file(path: Path, options: CsvOptions) -> Table:
             suffix=suffix,
         )
     if suffix in STAT_FORMATS:
-        _read_bytes(path, limit=1)  # For its errors about files that cannot be read.
+        _read_bytes(path, limit=1)  # Raises if the file cannot be read.
         stat_file = read_statfile(path, suffix)
         return wrap(
             stat_file.frame,
@@ -188,7 +188,7 @@ def _read_frame(source: Any) -> Table:
 
 
 def _eager(source: Any) -> Any:
-    """The frame, if its type is kept in the release; otherwise a polars frame."""
+    """Return the frame if releases keep its type, otherwise as a polars frame."""
     source = nw.to_native(source, pass_through=True)
     if isinstance(source, pl.DataFrame) or nw.dependencies.is_pandas_dataframe(source):
         return source

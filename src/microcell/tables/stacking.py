@@ -59,8 +59,8 @@ def align(first: Table, further: Table) -> Table:
 def stack(parts: Sequence[Table]) -> Table:
     """Concatenate aligned tables, in the frame type of the first.
 
-    A column stays integer if it is in all parts. Ordered categories are those of the first part,
-    followed by new ones. A pandas index is kept.
+    A column stays integer if it is integer in all parts. Ordered categories are those of the first
+    part, followed by new ones. A pandas index is kept.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def _listing(names: Sequence[str]) -> str:
 
 
 def _numbers_as_text(first: Table, further: Table) -> dict[str, pl.Series]:
-    """Columns of a text file with whole numbers that are text in the first table."""
+    """Return the columns of a text file with whole numbers that are text in the first table."""
     return {
         name: further.native.get_column(name).cast(pl.String)
         for name in first.names
@@ -231,7 +231,7 @@ _UNITS = ("ms", "us", "ns")
 
 
 def _common_type(parts: Sequence[pl.Series]) -> pl.DataType:
-    """The type that can store the values of all parts unchanged."""
+    """Return the type that can store the values of all parts unchanged."""
     types = [part.dtype for part in parts]
     first = types[0]
     if all(kind == first for kind in types):

@@ -171,7 +171,7 @@ def _cells(frame: Frame, table: Table, name: str, representative: Representative
 def _origin(
     table: Table, names: Collection[str], representatives: Mapping[str, Representatives]
 ) -> Origin:
-    """The origin without labels of removed columns or of values that no longer occur."""
+    """Return the origin without labels of removed columns or values that no longer occur."""
     origin: Origin = table.origin
     return replace(
         origin,

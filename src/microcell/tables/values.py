@@ -144,7 +144,7 @@ class Extract:
 
 
 def gather_index(rows: Integers, missing: Mask) -> pl.Series:
-    """Row numbers for a gather, null where ``missing`` is true."""
+    """Return row numbers for ``gather``, null where ``missing`` is true."""
     frame = pl.DataFrame({"row": rows, "missing": missing})
     return frame.select(pl.when(~pl.col("missing")).then(pl.col("row"))).to_series()
 
@@ -366,7 +366,7 @@ def _as_array(name: Any, column: Any) -> NDArray[Any]:
 
 
 def _array_of_items(items: list[Any]) -> NDArray[Any]:
-    """An array of the items' type, or of objects where NumPy would convert the items."""
+    """Return an array of the items' type, or of objects if NumPy would convert the items."""
     families = {_family(kind) for kind in set(map(type, items))}
     plain = len(families) == 1 and families <= {"boolean", "integer", "float", "text"}
     array = np.array(items) if plain or families == {"integer", "float"} else object_array(items)
@@ -514,7 +514,7 @@ def _integers(extract: Extract, missing: Mask, storage: Storage) -> Values:
 
 
 def _floats(extract: Extract, missing: Mask, storage: Storage) -> Values:
-    """Floats, or text if floats cannot tell the numbers apart: different values must not merge."""
+    """Return floats, or text if different numbers would become equal floats."""
     floats = extract.series.cast(pl.Float64)
     if not extract.series.dtype.is_float() and floats.n_unique() != extract.series.n_unique():
         return _texts(extract, missing, "text")

@@ -160,7 +160,7 @@ def _write(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin) -> None
 
 
 def _dialect_for(origin: Origin, suffix: str) -> Dialect:
-    """The dialect that the table was read in, if from this suffix; otherwise the default."""
+    """Return the dialect of the file read, if it had this suffix, otherwise the default."""
     return (
         origin.dialect
         if origin.dialect is not None and origin.suffix == suffix

@@ -234,7 +234,7 @@ class Middleware:
         except Exception as error:  # noqa: BLE001
             _log_failure(error)
             if not response.status:
-                detail = "The service failed. Its log tells the operator where."
+                detail = "The service failed. Its log says where."
                 await _respond(response, 500, detail)
         finally:
             self._record(scope, response.status, perf_counter() - started)

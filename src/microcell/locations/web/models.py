@@ -231,7 +231,7 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def failed(_: Request, __: Exception) -> JSONResponse:
-        return _respond(500, "The service failed. Its log tells the operator where.")
+        return _respond(500, "The service failed. Its log says where.")
 
 
 def _respond(
