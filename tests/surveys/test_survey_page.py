@@ -267,7 +267,7 @@ def test_filling_in_the_page(browser, design):
     survey, path = design
     browser.open(path.as_uri(), width=390)
     assert browser.run("document.title") == "Health <2030>"
-    assert "This page has not been altered" in browser.run(
+    assert "The cells on this page match their digest" in browser.run(
         "document.getElementById('integrity').textContent"
     )
     assert survey.cells.digest in browser.run("document.getElementById('integrity').textContent")

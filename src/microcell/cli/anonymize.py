@@ -326,7 +326,8 @@ def _check_engine(run: Mapping[str, Any], engine_options: Mapping[str, Any]) -> 
         if run[name]:
             flag = name.replace("_", "-")
             raise OptionError(
-                f"--{flag} is not supported with --engine {engine_options['engine']}. Leave it out.",
+                f"--{flag} is not supported with --engine {engine_options['engine']}. "
+                "Leave it out.",
                 code="option.unsupported",
                 option=name,
             )

@@ -176,7 +176,8 @@ def _check_engine(engine_options: Mapping[str, Any], options: Mapping[str, Any])
     for name, value in options.items() if engine_options else ():
         if value is not None:
             raise OptionError(
-                f"--{name} is not supported with --engine {engine_options['engine']}. Leave it out.",
+                f"--{name} is not supported with --engine {engine_options['engine']}. "
+                "Leave it out.",
                 code="option.unsupported",
                 option=name,
             )

@@ -91,7 +91,7 @@ def _print(code: str, message: str, details: dict[str, Any], *, json: bool) -> N
 
 
 def _system_message(error: OSError) -> str:
-    """The operating system's message, without text of a library that may quote the table."""
+    """Return the system's message, without text of a library that may quote the table."""
     reason = error.strerror or type(error).__name__
     path = f": {error.filename}" if error.filename else ""
     return f"{reason}{path}. No output was changed."
@@ -198,6 +198,6 @@ def _parameter_name(param: Any) -> str:
 
 
 def _either(choices: list[str]) -> str:
-    """The choices in a phrase: "a, b or c"."""
+    """Return the choices as a phrase: "a, b or c"."""
     *first, last = choices
     return f"{', '.join(first)} or {last}" if first else last

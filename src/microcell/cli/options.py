@@ -484,7 +484,7 @@ def check_files(output: Path | None, figure: Path | None, *, sources: Sequence[P
 
 
 def method_notes(results: "Iterable[Trial | Point]") -> Iterator[tuple[str, str]]:
-    """Which method "auto" chose and why a method was skipped, each once."""
+    """Yield which method "auto" chose and why a method was skipped, each note once."""
     notes = {
         (
             item.method,

@@ -413,7 +413,7 @@ def dependence(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure the cost of preserving associations with confidential columns. Nothing is released."""
+    """Measure the cost of preserving associations with confidential columns. Releases nothing."""
     messages = Messages(quiet)
     sizes, weights = parse_sizes(k), None if lambdas is None else _parse_lambdas(lambdas)
     check_files(output, figure, sources=(table, schema))

@@ -30,7 +30,7 @@ EARTH_RADIUS = 6371.0088
 
 _SHAKES = 20
 _SHAKE_LIMIT = 2_000_000
-"""The search is shaken only if points times cells stay below this number."""
+"""Sites are perturbed only if the number of points times cells is below this limit."""
 
 # The last Lloyd iterations gain little and take as long as the first ones.
 _COLD_START: dict[str, Any] = {"iterations": 25, "tolerance": 5e-4}

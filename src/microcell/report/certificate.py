@@ -22,17 +22,17 @@ from microcell.report.wording import guarantee
 __all__ = ["compose"]
 
 _FONT = "DejaVu Sans"
-"""It comes with matplotlib, so the page looks the same everywhere."""
+"""Font of the certificate; it comes with matplotlib, so the page looks the same everywhere."""
 _MARGIN = 54.0
 _SIGNATURE_TOP = 740.0
-"""Points from the top; the rest of the page is for the signature."""
+"""Start of the signature area, in points from the top of the page."""
 _GREY = (86, 96, 114)
 _INK = (51, 51, 51)
 _EPOCH = datetime(1980, 1, 1, tzinfo=UTC)
 
 _LARGE_TYPE = (1.0, 0.94, 0.88, 0.82, 0.76, 0.7)
 _NAMED_COLUMNS = 3
-"""Columns named in the guarantee if not all of them fit."""
+"""Number of columns named in the guarantee if not all of them fit."""
 _CLAIM = (
     "Established by comparing the published table with the original. Results that depend on "
     "original values are rounded to two significant digits."
@@ -41,7 +41,7 @@ _CLAIM = (
 
 @dataclass(frozen=True)
 class _Fit:
-    """How large the type is, and how much text there may be."""
+    """Type size, and limits on the amount of text."""
 
     scale: float
     rows: int
@@ -61,7 +61,7 @@ _FITS = (
     _Fit(0.7, rows=6, characters=150),
     _Fit(0.7, rows=3, characters=70),
 )
-"""Tried in this order until everything fits on the page."""
+"""Settings that are tried in this order until everything fits on the page."""
 
 
 def compose(contents: Contents) -> bytes:
@@ -76,7 +76,7 @@ def compose(contents: Contents) -> bytes:
 
 
 def _creation_date(manifest: Any) -> datetime:
-    """The date in the manifest, so that the same release always gives the same bytes."""
+    """Return the date in the manifest, so that the same release always gives the same bytes."""
     try:
         created = datetime.fromisoformat((manifest or {})["created"])
     except (KeyError, TypeError, ValueError):
@@ -126,7 +126,7 @@ def _write_verdict(page: "_Page", verdict: Verdict) -> None:
 
 
 def _guarantee(audit: Audit, fit: _Fit) -> str:
-    """The guarantee; if it is too long, with the number of columns instead of all their names."""
+    """Return the guarantee; if too long, with the number of columns instead of all names."""
     sentence = guarantee(audit)
     n_others = len(audit.keys) - _NAMED_COLUMNS
     if len(sentence) <= fit.characters or n_others < 2:

@@ -57,7 +57,7 @@ _UNDECLARED = "Explained in the internal report."
 
 
 def trim_audit(audit: Audit) -> Audit:
-    """Return what the public may know of an audit.
+    """Return the parts of an audit that may be public.
 
     Measures that depend only on the published table stay exact; others are rounded to two
     significant digits and three decimals. Notes and figures of original values are removed.
@@ -85,7 +85,7 @@ def trim_audit(audit: Audit) -> Audit:
 
 
 def trim_manifest(manifest: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return what the public may know of a manifest.
+    """Return the entries of a manifest that may be public.
 
     The random seed, the digest of the original and the columns that were removed stay internal.
 

@@ -120,7 +120,7 @@ def provenance(manifest: Entries | None) -> tuple[Fact, ...]:
 
 
 def _requested_k(manifest: Entries) -> str:
-    """The requested k; with blocks, the manifest's own k is that of all blocks combined."""
+    """Return the requested k; with blocks, the manifest's own k is that of all blocks combined."""
     return _text(_section(manifest, "blocks").get("k", manifest.get("k")))
 
 

@@ -341,7 +341,10 @@ def _add_operator_routes(
         "/what-if", response_model=WhatIf, responses=error_responses(401, 409, 422), **restricted
     )
     def what_if(k: Annotated[int, Query(ge=2, le=1_000_000)]) -> Any:
-        """Show how far devices would be from their locations under another k. One request runs at a time."""
+        """Show how far devices would be from their locations under another k.
+
+        Only one request is computed at a time.
+        """
         if not busy.acquire(blocking=False):
             detail = "Another what-if computation is running. Try again later."
             raise HTTPException(429, detail, {"Retry-After": "2"})

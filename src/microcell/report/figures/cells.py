@@ -36,11 +36,11 @@ class Panel:
 
     title: str
     points: Floats
-    """(n, 2)."""
+    """Coordinates of the records, (n, 2)."""
     labels: Integers
-    """(n,): the cell of each record."""
+    """Cell of each record, (n,)."""
     centroids: Floats
-    """(Q, 2)."""
+    """Coordinates of the centroids, (Q, 2)."""
     polygons: Polygons | None
     """Outline of each cell, or None to draw no outlines."""
     subtitle: str = ""
@@ -235,7 +235,7 @@ def _find_neighbours(shapes: list[Floats], share: float) -> list[list[int]]:
 
 
 def _gap(first: Floats, second: Floats) -> float:
-    """Largest distance of the second polygon from an edge of the first, on its outer side.
+    """Return the largest distance from an edge of the first polygon outwards to the second.
 
     Negative if no edge of the first separates the two.
     """

@@ -144,10 +144,10 @@ const Microcell = (() => {
     return p.slice(1).reduce((sum, part) => sum + part, 0);
   };
 
-  // Problems of the file, one sentence each; none if it is unaltered and keeps its promise.
+  // Problems of the file, one sentence each; none if it is unaltered and meets its failure limit.
   const check = file => {
     const problems = [], { sizes, centroids } = file.cells, survey = file.survey;
-    if (!file.intact) problems.push("This page was altered or damaged after it was made.");
+    if (!file.intact) problems.push("This page was altered or damaged after it was created.");
     if (sizes.length !== file.count || centroids.length !== file.count) problems.push("The number of cells is not as stated.");
     if (sizes.some(size => size < file.k)) problems.push(`A cell has fewer than ${file.k} candidates.`);
     if (!survey) return problems;

@@ -62,9 +62,9 @@
     const { survey } = file, smallest = file.cells.sizes.reduce((a, b) => Math.min(a, b));
     const promise = survey
       ? `In each cell, either nobody or at least ${survey.k} people take part, except with probability ${survey.failure} at most. This page has recomputed that probability.`
-      : `Every cell was made from at least ${file.k} people.`;
+      : `Every cell was formed from at least ${file.k} people.`;
     box.append(
-      make("p", {}, make("strong", {}, "This page has not been altered. "), `It has ${file.count} ${file.count === 1 ? "cell" : "cells"}; the smallest has ${smallest} people. ${promise}`),
+      make("p", {}, make("strong", {}, "The cells on this page match their digest. "), `${file.count === 1 ? "There is 1 cell" : `There are ${file.count} cells`}; the smallest has ${smallest} people. ${promise}`),
       make("p", { className: "digest" }, "SHA-256 ", make("code", {}, file.digest)));
   };
 
@@ -74,7 +74,7 @@
     find("published").replaceChildren(...entries.map(([name, values]) =>
       make("div", {}, make("dt", {}, name), make("dd", {}, String(values[answer.cell] ?? "missing")))));
     find("unfamiliar").textContent = answer.unfamiliar.length
-      ? `The survey does not know your answer for ${answer.unfamiliar.join(", ")}, or it is unusual. The nearest cell was chosen.` : "";
+      ? `Your answer for ${answer.unfamiliar.join(", ")} is unusual or not known to the survey. The nearest cell was chosen.` : "";
     const copy = { cell: answer.cell, design: file.sha256 };
     for (const [name, values] of entries) copy[name] = values[answer.cell];
     find("copy").value = JSON.stringify(copy);
