@@ -326,8 +326,7 @@ def _add_operator_routes(
         status = anonymizer.status()
         if status.devices < status.k:
             raise TooFewRecordsError(
-                f"{count(status.devices, 'device')} cannot form a cell of k = {status.k}. Wait "
-                "for more devices.",
+                f"{count(status.devices, 'device')} cannot form a cell of k = {status.k}.",
                 code="guarantee.too_few_records",
                 records=status.devices,
                 k=status.k,
