@@ -307,13 +307,13 @@ NO_X = {"w": [1.0], "places": [9]}
             DataError,
             {"code": "data.invalid", "column": "x"},
         ),
-        ({"x": []}, CENTRES, {}, DataError, {"code": "data.invalid"}),
+        ({"x": []}, CENTRES, {}, DataError, {"code": "data.empty"}),
         (
             PEOPLE,
             {"x": np.array([]), "places": np.array([])},
             {},
             DataError,
-            {"code": "data.invalid"},
+            {"code": "data.empty"},
         ),
         (*town(), {}, OptionError, {"code": "option.conflict", "option": "columns"}),
         (
@@ -339,14 +339,14 @@ NO_X = {"w": [1.0], "places": [9]}
             {"a": [0], "o": [0]},
             {"location": ["a", "o"]},
             DataError,
-            {"code": "data.invalid", "column": "a", "row": 1},
+            {"code": "data.out_of_range", "column": "a", "row": 1},
         ),
         (
             {"a": [9], "o": [0]},
             {"a": [0], "o": [181]},
             {"location": ["a", "o"]},
             DataError,
-            {"code": "data.invalid", "column": "o", "row": 1},
+            {"code": "data.out_of_range", "column": "o", "row": 1},
         ),
     ],
 )

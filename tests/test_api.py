@@ -1068,7 +1068,7 @@ def test_a_pickled_release_has_no_original_records(csv_file, tmp_path):
     assert SECRET.encode() not in pickled
     again = pickle.loads(pickled)
     again.publish(tmp_path / "out.csv")
-    with raises(mc.errors.OptionError, "option.invalid", option="original"):
+    with raises(mc.errors.OptionError, "option.missing", option="original"):
         again.publish(tmp_path / "out.csv", report=tmp_path / "out.html")
 
 

@@ -194,9 +194,8 @@ def test_missing_values_are_rejected_or_placed_at_the_mean(release):
         pl.when(pl.int_range(pl.len()) < 4).then(None).otherwise(pl.col("age")).alias("age"),
         pl.when(pl.int_range(pl.len()) < 2).then(None).otherwise(pl.col("sex")).alias("sex"),
     )
-    with raises(mc.errors.DataError, "data.missing_values", columns=["age", "sex"]) as caught:
+    with raises(mc.errors.DataError, "data.missing_values", columns=["age", "sex"]):
         mc.assign(release.cells, frame)
-    assert "'age' (4), 'sex' (2)" in str(caught.value)
     done = mc.assign(release.cells, frame, missing="impute")
     assert done.table.null_count().sum_horizontal().item() == 0
     np.testing.assert_array_equal(done.labels[4:], release.partition.labels[4:])
@@ -228,7 +227,7 @@ def test_tables_that_do_not_match_are_rejected(release):
     assert "Did you mean 'bmis' by 'bmi'?" in str(caught.value)
     with raises(mc.errors.SchemaError, "schema.wrong_kind", column="age", row=1):
         mc.assign(release.cells, {**table, "age": table["name"]})
-    with raises(mc.errors.DataError, "data.invalid"):
+    with raises(mc.errors.DataError, "data.empty"):
         mc.assign(release.cells, {name: column[:0] for name, column in table.items()})
     with raises(mc.errors.TableError, "table.bad_names", column="cell"):
         mc.assign(release.cells, {**table, "cell": np.arange(20)}, keep=["cell"])

@@ -138,7 +138,7 @@ def test_locations_are_points_of_the_sphere():
     [([91.0, 0.0], [0.0, 0.0], "lat", 1), ([0, 0], [0, 181], "lon", 2)],
 )
 def test_impossible_degrees_are_rejected(lat, lon, column, row):
-    with raises(DataError, "data.invalid", column=column, row=row, count=1):
+    with raises(DataError, "data.out_of_range", column=column, row=row, count=1):
         location(lat, lon)
 
 

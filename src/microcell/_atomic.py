@@ -84,7 +84,7 @@ def check_target(target: Path, *, sources: Iterable[Path] = ()) -> None:
         )
     if target.is_dir():
         raise TableError(
-            f"{target} is a folder. Give the name of a file.",
+            f"{target} is a folder. Choose the name of a file instead.",
             code="table.unwritable",
             path=str(target),
         )

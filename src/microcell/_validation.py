@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from microcell._display import count
 from microcell.errors import DataError, OptionError
 from microcell.model import Floats
 
@@ -81,6 +82,7 @@ def as_points(X: ArrayLike) -> Floats:
             f"Points must be a matrix of records by columns, not an array with {points.ndim} "
             "dimensions.",
             code="data.invalid",
+            dimensions=points.ndim,
         )
     _check_finite(points, "Points")
     largest = float(np.abs(points).max(initial=0.0))
@@ -195,12 +197,14 @@ def read_points(X: Any, dimensions: int) -> Floats:
             f"dimension{'' if points.ndim == 1 else 's'}. For a single record use "
             "X.reshape(1, -1).",
             code="data.invalid",
+            dimensions=points.ndim,
         )
     if points.shape[1] != dimensions:
         raise DataError(
-            f"X has {points.shape[1]} columns, but the cells have {columns}. Encode the records "
-            "in the same way as the cells.",
+            f"X has {count(points.shape[1], 'column')}, but the cells have {columns}. Encode the "
+            "records in the same way as the cells.",
             code="data.invalid",
+            columns=points.shape[1],
         )
     _check_finite(points, "X")
     return np.ascontiguousarray(np.clip(points, -FARTHEST, FARTHEST))

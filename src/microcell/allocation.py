@@ -256,7 +256,7 @@ def _find_space(
     for column, low, high in zip(chosen, X.min(axis=0), X.max(axis=0), strict=True):
         if low == high:
             raise DataError(
-                f"Column {column!r} is the same for all points and cannot be standardized. "
+                f"Column {column!r} has the same value in all points and cannot be standardized. "
                 "Leave it out of columns.",
                 code="data.invalid",
                 column=column,
@@ -268,7 +268,7 @@ def _find_space(
 def _on_earth(people: Table, sites: Table, names: tuple[str, ...]) -> _Space:
     if len(names) != 2:
         raise OptionError(
-            f"location must name two columns, latitude and longitude, not {len(names)}.",
+            f"location must name exactly two columns, latitude and longitude, not {len(names)}.",
             code="option.invalid",
             option="location",
         )
@@ -279,12 +279,13 @@ def _on_earth(people: Table, sites: Table, names: tuple[str, ...]) -> _Space:
             outside = np.flatnonzero(np.abs(values) > limit)
             if len(outside):
                 raise DataError(
-                    f"Column {name!r} of the {noun} must be in degrees within ±{limit:g}: row "
-                    f"{outside[0] + 1} is not (first of {len(outside)}). Name latitude first, then "
-                    "longitude.",
-                    code="data.invalid",
+                    f"Column {name!r} of the {noun} must contain degrees within ±{limit:g}, but "
+                    f"{count(len(outside), 'row')} {'does' if len(outside) == 1 else 'do'} not, "
+                    f"the first in row {outside[0] + 1}. Name latitude first, then longitude.",
+                    code="data.out_of_range",
                     column=name,
                     row=int(outside[0]) + 1,
+                    count=len(outside),
                 )
         vectors.append(EARTH_RADIUS * unit_vectors(degrees[:, 0], degrees[:, 1]))
     return _Space(names, vectors[0], vectors[1], "km")
@@ -305,8 +306,8 @@ def _shared_columns(people: Table, sites: Table, exclude: Sequence[str | None]) 
         )
     if {name.lower() for name in shared} >= _GEOGRAPHIC:
         raise OptionError(
-            "Both tables have latitude and longitude. Pass location to measure in kilometres, or "
-            "name the columns to use.",
+            "Both tables have columns named latitude and longitude. Pass location to measure in "
+            "kilometres, or name the columns to use.",
             code="option.conflict",
             option="columns",
         )
@@ -330,11 +331,16 @@ def _check_names(value: str | Iterable[str], option: str) -> tuple[str, ...]:
 def _check_tables(people: Table, sites: Table) -> None:
     for table, noun in ((people, "points"), (sites, "centres")):
         if table.rows == 0:
-            raise DataError(f"The table of {noun} has no rows.", code="data.invalid", table=noun)
+            raise DataError(
+                f"The table of {noun} has no rows. Pass at least one row.",
+                code="data.empty",
+                table=noun,
+            )
     for name in _ADDED:
         if name in people.columns:
             raise OptionError(
-                f"The points already have a column {name!r}, which the result adds. Rename it.",
+                f"The points already have a column {name!r}, which the result would add. Rename "
+                "it.",
                 code="option.conflict",
                 column=name,
             )
@@ -359,7 +365,8 @@ def _read_names(sites: Table, name: str | None) -> NDArray[Any]:
     if len(first) < len(codes):
         row = int(np.setdiff1d(np.arange(len(codes)), first)[0]) + 1
         raise DataError(
-            f"Column {name!r} of the centres repeats a name in row {row}. Names must be unique.",
+            f"Column {name!r} of the centres repeats an earlier name in row {row}. Give every "
+            "centre its own name.",
             code="data.bad_key",
             column=name,
             row=row,
@@ -374,7 +381,8 @@ def _read_columns(table: Table, noun: str, names: Iterable[str]) -> Floats:
         values = _find_column(table, noun, name)
         if not values.is_number:
             raise DataError(
-                f"Column {name!r} of the {noun} has {values.storage} values, not numbers.",
+                f"Column {name!r} of the {noun} contains {values.storage} values, but coordinates "
+                "must be numbers. Choose other columns or convert it.",
                 code="data.not_a_number",
                 column=name,
             )
@@ -383,7 +391,8 @@ def _read_columns(table: Table, noun: str, names: Iterable[str]) -> Floats:
         if len(infinite):
             row = int(infinite[0]) + 1
             raise DataError(
-                f"Column {name!r} of the {noun} is infinite in row {row}. Correct or remove it.",
+                f"Column {name!r} of the {noun} contains an infinite number in row {row}. Correct "
+                "it or remove the row.",
                 code="data.not_finite",
                 column=name,
                 row=row,
@@ -396,17 +405,21 @@ def _find_column(table: Table, noun: str, name: str) -> Values:
     """Return a column without missing values."""
     if name not in table.columns:
         raise OptionError(
-            f"The table of {noun} has no column {name!r}.", code="option.unknown", column=name
+            f"The table of {noun} has no column {name!r}. Check the name.",
+            code="option.unknown",
+            column=name,
+            table=noun,
         )
     values = table.columns[name]
     missing = np.flatnonzero(values.missing)
     if len(missing):
         row = int(missing[0]) + 1
         raise DataError(
-            f"Column {name!r} of the {noun} has missing values: {len(missing)}, the first in row "
-            f"{row}. Fill them in or remove these rows.",
+            f"Column {name!r} of the {noun} has {count(len(missing), 'missing value')}, the first "
+            f"in row {row}. Complete or remove such rows.",
             code="data.missing_values",
             column=name,
             row=row,
+            count=len(missing),
         )
     return values

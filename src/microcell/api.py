@@ -351,7 +351,10 @@ def assign(
     progress.report("reading")
     table = tables.read(source)
     if table.rows == 0:
-        raise DataError("The table has no records.", code="data.invalid")
+        raise DataError(
+            "The table has no records to assign. Pass at least one.",
+            code="data.empty",
+        )
     placed = encoding.place(table, function.encoding)
     if missing == "error":
         parts = [part for column in function.encoding.columns for part in column.parts]
@@ -402,7 +405,7 @@ def _check_options(
         other = "dependence" if dependence > 0 else "blocks"
         raise OptionError(
             f"cells cannot be combined with {other}: the cells must depend on all "
-            "quasi-identifiers and on nothing else. Leave out one of the two.",
+            "quasi-identifiers and on nothing else. Omit one of the two.",
             code="option.conflict",
             option="cells",
             other=other,

@@ -135,7 +135,8 @@ def sampling_weights(table: Table, schema: Schema) -> Floats | None:
         row = int(wrong[0]) + 1
         raise DataError(
             f"Weight column {schema.weight!r} must contain positive numbers, but {len(wrong)} "
-            f"{'rows do' if len(wrong) > 1 else 'row does'} not, first row {row}.",
+            f"{'rows do' if len(wrong) > 1 else 'row does'} not, first in row {row}. Correct or "
+            "remove them.",
             code="data.bad_weight",
             column=schema.weight,
             row=row,
@@ -154,8 +155,8 @@ def _check_columns(table: Table, encoding: Encoding) -> None:
             for match in get_close_matches(part, table.names, n=1)
         )
         raise SchemaError(
-            f"The table has no column {', '.join(map(repr, absent))}, which the encoding uses."
-            f"{hints} Pass records with the same quasi-identifiers.",
+            f"The table has no column{'s' * (len(absent) > 1)} {', '.join(map(repr, absent))}, "
+            f"which the encoding uses.{hints} Pass records with the same quasi-identifiers.",
             code="schema.unknown_column",
             columns=tuple(absent),
         )

@@ -59,8 +59,10 @@ CODES: Mapping[str, str] = {
     "table.format_limit": "The file format cannot hold this table without changing it.",
     # Values.
     "data.invalid": "The table contains values that cannot be used.",
+    "data.empty": "The table has no records.",
     "data.missing_values": "Values are missing where they are required.",
     "data.not_finite": "A column contains infinity, NaN or numbers too large to compute with.",
+    "data.out_of_range": "Numbers of a column are outside its range: degrees or probabilities.",
     "data.not_a_number": "A column contains values that are not numbers.",
     "data.unknown_category": "A column contains a category that is not declared or not known.",
     "data.bad_weight": "Sampling weights are missing, negative or all zero.",

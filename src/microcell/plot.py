@@ -82,6 +82,7 @@ def cells(
         raise OptionError(
             "There is no method to draw. Choose one or more of auto, "
             f"{', '.join(partitioning.METHODS)}.",
+            code="option.invalid",
             option="methods",
         )
     prepare.check_handling(missing, seed)
@@ -132,8 +133,9 @@ def comparison(trials: "Iterable[Trial]", *, format: str = "svg") -> bytes:
     shown = [trial for trial in trials if not trial.skipped]
     if not shown:
         raise OptionError(
-            "There is nothing to draw, because none of the methods could be used on the table. "
-            "Compare other methods.",
+            "There is nothing to draw, because none of the methods supports the table. Compare "
+            "other methods.",
+            code="option.invalid",
             option="trials",
         )
     return figures.draw_comparison(shown, format)

@@ -148,7 +148,7 @@ def _check_sizes(k: int | Iterable[int]) -> tuple[int, ...]:
         partitioning.check_k(size)
     if not sizes:
         raise OptionError(
-            "k must be an integer of at least 2, or a list of them; the list is empty.",
+            "k must be an integer of at least 2, or a list of them, but the list is empty.",
             code="option.invalid",
             option="k",
         )
@@ -161,7 +161,7 @@ def _check_methods(methods: str | Iterable[str]) -> tuple[str, ...]:
         partitioning.check_method(name, {})
     if not names:
         raise OptionError(
-            f"methods is empty; choose from auto, {', '.join(partitioning.METHODS)}.",
+            f"methods is empty. Choose from auto, {', '.join(partitioning.METHODS)}.",
             code="option.invalid",
             option="methods",
         )
@@ -561,10 +561,12 @@ def _as_point(prepared: prepare.Prepared, attempt: _Attempt, *, names: Sequence[
     audit.check(dict.fromkeys(names, 0.0))  # raises at the first point if a measure is unknown
     if audit["k"] < request.k:
         raise GuaranteeError(
-            f"The table made for k = {request.k} has a class of only {audit['k']} records. Nothing "
-            "was released; please report this as a bug.",
+            f"The table made for k = {request.k} has a class of only "
+            f"{count(int(audit['k']), 'record')}. Nothing was released. This is a bug in "
+            "microcell; please report it.",
             code="guarantee.failed",
             k=request.k,
+            smallest=int(audit["k"]),
         )
     return Point(
         request.method,

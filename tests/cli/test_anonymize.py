@@ -215,7 +215,7 @@ INVALID = [
     ((*BASE, "-k", 5), 2, "-o"),
     ((*BASE, "-o", "out.csv"), 2, "-k"),
     (("anonymize", "people.csv", "-k", 5, "-o", "out.csv"), 2, "-s"),
-    (("anonymize", "-s", "schema.toml", "-k", 5, "-o", "out.csv"), 2, "[option.invalid]"),
+    (("anonymize", "-s", "schema.toml", "-k", 5, "-o", "out.csv"), 2, "[option.missing]"),
     ((*BASE, "-k", 1, "-o", "out.csv"), 2, "[option."),
     ((*BASE, "-k", "two", "-o", "out.csv"), 2, "-k"),
     ((*BASE, "-k", 201, "-o", "out.csv"), 1, "[guarantee.too_few_records]"),

@@ -196,11 +196,11 @@ def test_csv_dialect_is_kept(parts, run):
 INVALID = [
     (("add", "nowhere", "one.csv"), 2, "no session in 'nowhere'"),
     (("status", "nowhere"), 2, "no session"),
-    (("finish", "st", "-o", "st/out.csv"), 2, "is in the folder of the session"),
+    (("finish", "st", "-o", "st/out.csv"), 2, "is in the session's folder"),
     (
         ("finish", "st", "-o", "out.csv", "--report", "st/out.html"),
         2,
-        "is in the folder of the session",
+        "is in the session's folder",
     ),
     (("finish", "st", "-o", "out.pdf"), 2, "cannot be written as '.pdf'"),
     (("add", "st", "schema.toml"), 2, "unknown kind of file"),
@@ -345,7 +345,7 @@ def test_timeline_figure(folder, run):
 
 INVALID_PLANS = [
     (("--collection", "soon", "--whole", "2h"), "--collection must be a time such as"),
-    (("--collection", "10h"), "Give either whole"),
+    (("--collection", "10h"), "Pass either whole"),
     (("--whole", "2h"), "collection is required"),
     (
         ("--collection", "10h", "--whole", "2h", "--records", "0"),
@@ -365,10 +365,10 @@ INVALID_PLANS = [
         ("--collection", "10h", "--whole", "2h", "--figure", "timeline.txt"),
         "--figure must be a file name ending in",
     ),
-    (("people.csv", "--collection", "10h"), "A source requires a schema and k"),
+    (("people.csv", "--collection", "10h"), "source requires a schema and k"),
     (
         ("people.csv", "-s", "schema.toml", "-k", "5", "--collection", "10h", "--whole", "2h"),
-        "Give either whole",
+        "Pass either whole",
     ),
 ]
 

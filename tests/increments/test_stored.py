@@ -412,7 +412,7 @@ def test_full_disk_leaves_the_session_unchanged(stored, people, monkeypatch, nam
         raised = error
     if raised:
         assert raised.code == "table.unwritable"
-        assert "No space left on device. The session is unchanged." in str(raised)
+        assert "No space left on device. The session is unchanged" in str(raised)
         assert stored.status() == before
     else:
         # Syncing the folder itself may fail: not every system supports it.

@@ -194,7 +194,7 @@ def test_invalid_latitudes_are_rejected_without_showing_them(service, latitude):
     ):
         with pytest.raises(DataError) as caught:
             action()
-        assert caught.value.code in ("data.not_a_number", "data.invalid")
+        assert caught.value.code in ("data.not_a_number", "data.out_of_range")
         assert caught.value.details["column"] == "latitude"
         assert "41.123" not in str(caught.value)
         assert "90.001" not in str(caught.value)
@@ -202,7 +202,7 @@ def test_invalid_latitudes_are_rejected_without_showing_them(service, latitude):
 
 
 def test_all_places_are_checked_before_any_sign_up(service):
-    with raises(DataError, "data.invalid", column="longitude", row=2):
+    with raises(DataError, "data.out_of_range", column="longitude", row=2):
         service.sign_up_many([1.0, 2.0, 3.0], [180.0, 180.1, np.nan])
     with raises(DataError, "data.invalid"):
         service.sign_up_many([1.0, 2.0, 3.0], [1.0, 2.0])
@@ -310,7 +310,7 @@ def test_the_largest_k_is_accepted():
 
 
 def test_a_new_database_requires_k():
-    with raises(OptionError, "option.invalid", option="k"):
+    with raises(OptionError, "option.missing", option="k"):
         Anonymizer.open("sqlite://", None, key=None)
 
 

@@ -106,13 +106,13 @@ def test_invalid_outputs_are_rejected_immediately(anonymizer, tmp_path, name):
         (
             {"latitude": [41.0, 91.987654, 41.0, -90.5]},
             DataError,
-            "data.invalid",
+            "data.out_of_range",
             2,
         ),
         (
             {"longitude": [2.0, 2.0, 180.987654, 2.0]},
             DataError,
-            "data.invalid",
+            "data.out_of_range",
             3,
         ),
         ({"latitude": [41.0, None, 41.0, 41.0]}, DataError, "data.missing_values", 2),
@@ -146,7 +146,7 @@ def test_many_invalid_rows_are_counted(anonymizer, tmp_path):
 
 
 def test_empty_table_and_one_column_for_both_coordinates(anonymizer, tmp_path):
-    with raises(DataError, "data.invalid", rows=0):
+    with raises(DataError, "data.empty", rows=0):
         import_people(anonymizer, {"latitude": [], "longitude": []}, tmp_path / "a.csv")
     with raises(SchemaError, "schema.duplicate_role"):
         import_people(anonymizer, people(), tmp_path / "a.csv", longitude="latitude")

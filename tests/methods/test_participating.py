@@ -400,7 +400,7 @@ def test_invalid_participation_is_rejected(participation):
 def test_invalid_participation_is_reported_with_its_row():
     X, q = survey(30, 2)
     q[4] = np.nan
-    with raises(DataError, "data.invalid", row=5):
+    with raises(DataError, "data.out_of_range", row=5):
         participating_cells(X, 3, q, 0.1)
 
 
@@ -432,5 +432,5 @@ def test_other_invalid_arguments_are_rejected():
             participating_cells(wrong, 3, q, 0.1)
     with raises(OptionError, "option.invalid", option="labels"):
         expected_distortion(X, [0] * 29, q)
-    with raises(DataError, "data.invalid"):
+    with raises(DataError, "data.empty"):
         expected_distortion(np.empty((0, 2)), [], 0.5)

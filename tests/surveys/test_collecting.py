@@ -172,7 +172,7 @@ def test_only_the_first_invalid_rows_are_listed(cells):
         mc.surveys.collect(cells, {"cell": [9] * 15})
     assert str(caught.value) == (
         "Column 'cell' is not a cell number from 0 to 3 in rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 "
-        "and 5 more. Nothing was released."
+        "and 5 more. Correct or remove them; nothing was released."
     )
 
 

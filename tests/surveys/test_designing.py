@@ -287,7 +287,7 @@ def test_too_few_candidates(options, people):
 def test_invalid_probabilities_are_named_by_row(wrong, people):
     probabilities = people["probability"].copy()
     probabilities[[6, 9]] = wrong
-    with raises(DataError, "data.invalid", column="probability", row=7):
+    with raises(DataError, "data.out_of_range", column="probability", row=7):
         mc.surveys.design(
             {**people, "probability": probabilities}, SCHEMA, K, "probability", FAILURE
         )

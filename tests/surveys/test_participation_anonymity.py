@@ -331,7 +331,7 @@ def test_invalid_common_participation(participation):
 
 @pytest.mark.parametrize("invalid", [0.0, -0.25, 1.25, np.nan, np.inf])
 def test_invalid_participation_is_named_by_row(invalid):
-    with raises(DataError, "data.invalid", row=3) as caught:
+    with raises(DataError, "data.out_of_range", row=3) as caught:
         effective_anonymity(3, [0.5, 0.5, invalid, 0.5, invalid], 0.1)
     assert "0.25" not in str(caught.value)
 
@@ -340,7 +340,7 @@ def test_invalid_participation_is_named_by_row(invalid):
     "participation", [[], [[0.5]], ["a"], [True, False], [None], [[0.5], [0.5, 0.25]]]
 )
 def test_participation_that_is_not_a_list_of_numbers(participation):
-    code = "data.not_a_number" if participation else "data.invalid"
+    code = "data.not_a_number" if participation else "data.empty"
     with raises(DataError, code, option="participation"):
         effective_anonymity(3, participation, 0.1)
 

@@ -89,7 +89,7 @@ def align(
     """
     if pairs is not None and key is not None:
         raise OptionError(
-            "Rows are matched by pairs or by a key column. Pass only one of them.",
+            "Rows are matched either by pairs or by a key column. Pass only one of the two.",
             code="option.conflict",
             option="key",
         )
@@ -214,8 +214,8 @@ def _rows_by_key(original: Table, released: Table, key: str) -> Integers:
         )
     if len(np.unique(rows)) != len(rows):
         raise DataError(
-            f"Key column {key!r}: different values of the released table are equal as the original "
-            "stores them. Store the column alike in both tables, or choose another key.",
+            f"Key column {key!r}: different values in the released table become equal in the "
+            "original's data type. Use the same type in both tables, or choose another key.",
             code="data.bad_key",
             column=key,
             table="released",

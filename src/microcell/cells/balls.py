@@ -6,6 +6,7 @@ from hashlib import blake2b
 import numpy as np
 
 from microcell import progress
+from microcell._display import count
 from microcell._validation import NUMBERS_FROM_0, POINTS, RADII, read_points
 from microcell.cells.base import Cells
 from microcell.errors import DataError
@@ -48,9 +49,9 @@ class BallCells(Cells, kind="balls", holds_records=False):
         balls = len(self.radii)
         if self.references.shape != (balls, self.dimensions) or len(self.cells) != balls:
             raise DataError(
-                f"Each ball needs a radius, a cell and a reference of {self.dimensions} dimensions;"
-                f" there are {balls} radii, {len(self.cells)} cells and references of shape "
-                f"{self.references.shape}.",
+                "references, radii and cells must have one entry per ball, and each reference "
+                f"{count(self.dimensions, 'dimension')}; references has the shape "
+                f"{self.references.shape}, radii {balls} and cells {len(self.cells)} entries.",
                 code="data.invalid",
                 entry="references",
             )

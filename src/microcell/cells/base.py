@@ -188,17 +188,18 @@ class Cells(ABC):
     def _check_sizes(self) -> None:
         if len(self.sizes) == 0 or self.centroids.shape[0] != len(self.sizes):
             raise DataError(
-                f"Cells need one centroid and one size each, and at least one cell; there are "
-                f"{len(self.centroids)} centroids and {len(self.sizes)} sizes.",
+                "There must be at least one cell, with one centroid and one size each, not "
+                f"{count(len(self.centroids), 'centroid')} and {count(len(self.sizes), 'size')}.",
                 code="data.invalid",
                 entry="sizes",
             )
         if self.sizes.min() < self.k:
             raise GuaranteeError(
-                f"The smallest cell has {self.sizes.min()} records, fewer than k = {self.k}. "
-                "Make the cells again, or pass the k that they were made for.",
+                f"The smallest cell has {count(int(self.sizes.min()), 'record')}, fewer than k = "
+                f"{self.k}. Make the cells again, or pass the k that they were made for.",
                 code="guarantee.failed",
                 k=self.k,
+                smallest=int(self.sizes.min()),
             )
 
     def _check_encoding(self) -> None:
@@ -207,15 +208,16 @@ class Cells(ABC):
             return
         if encoding.dimensions != self.dimensions:
             raise DataError(
-                f"The encoding has {encoding.dimensions} dimensions but the centroids have "
-                f"{self.dimensions}. Pass the encoding that the points were made with.",
+                f"The encoding has {count(encoding.dimensions, 'dimension')}, but the centroids "
+                f"have {self.dimensions}. Pass the encoding that the points were made with.",
                 code="data.invalid",
                 entry="encoding",
             )
         if encoding.published_for is not None and encoding.published_for < self.k:
             raise GuaranteeError(
-                f"The encoding names categories of {encoding.published_for} records, fewer than "
-                f"k = {self.k}. Pass the encoding that the points were made with.",
+                "The encoding names categories shared by as few as "
+                f"{count(encoding.published_for, 'record')}, fewer than k = {self.k}. Pass the "
+                "encoding that the points were made with.",
                 code="guarantee.failed",
                 k=self.k,
             )
@@ -339,6 +341,7 @@ def _invalid_cells(path: Path, reason: str = "", **details: Any) -> TableError:
     return TableError(
         f"{path} does not contain valid cells.{reason} Ask its author for a new copy.",
         code="table.malformed",
+        path=str(path),
         **details,
     )
 
@@ -408,8 +411,9 @@ def _check_format(content: Any, path: Path) -> None:
 def _restore(content: Mapping[str, Any]) -> Cells:
     if content["kind"] not in KINDS:
         raise TableError(
-            f"The kind of cells is unknown; this version knows {', '.join(sorted(KINDS))}.",
+            f"The kind of cells is unknown; this version supports {', '.join(sorted(KINDS))}.",
             code="table.malformed",
+            entry="kind",
         )
     encoding = content["encoding"]
     cells = KINDS[content["kind"]].from_contents(
@@ -420,11 +424,16 @@ def _restore(content: Mapping[str, Any]) -> Cells:
         survey=content.get("survey"),
     )
     if (cells.survey is None) != (content["version"] == 1):
-        raise TableError("The survey cells file has no survey section.", code="table.malformed")
+        raise TableError(
+            "The survey cells file has no survey section.",
+            code="table.malformed",
+            entry="survey",
+        )
     stated = (content["count"], content["dimensions"], content["holds_original_records"])
     if stated != (len(cells), cells.dimensions, cells.holds_records):
         raise TableError(
             "The count, dimensions or confidentiality stated in the file do not match its cells.",
             code="table.malformed",
+            entry="count",
         )
     return cells

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from microcell._display import count as counted
 from microcell._validation import COSTS, FARTHEST, NUMBERS_FROM_0
 from microcell.cells.base import Cells
 from microcell.errors import DataError
@@ -79,7 +80,8 @@ class BoxCells(Cells, kind="boxes", holds_records=False):
         super().__post_init__()
         if self.encoding is None:
             raise DataError(
-                "Box cells need an encoding, because bounds are in the units of its columns.",
+                "Box cells need an encoding, because their bounds are in the units of its "
+                "columns. Pass encoding.",
                 code="data.invalid",
                 entry="encoding",
             )
@@ -237,8 +239,8 @@ def _check_tree(cells: BoxCells) -> None:
     lengths = {len(cells.bounds), len(cells.categories), len(cells.lower), len(cells.upper)}
     if lengths != {count} or count != len(cells) - 1:
         raise DataError(
-            f"{len(cells)} boxes need {len(cells) - 1} questions, each with an entry in columns, "
-            "bounds, categories, lower and upper.",
+            "columns, bounds, categories, lower and upper must have one entry per question: "
+            f"{len(cells) - 1} for {counted(len(cells), 'box', 'boxes')}.",
             code="data.invalid",
             entry="columns",
         )
@@ -247,8 +249,8 @@ def _check_tree(cells: BoxCells) -> None:
     expected = np.arange(1, count + len(cells)) if count else np.empty(0, dtype=np.int64)
     if not np.array_equal(np.sort(children), expected) or (children <= parents).any():
         raise DataError(
-            "lower and upper must contain every box once, and every question but the first once, "
-            "under an earlier question.",
+            "lower and upper must contain every box once, and every question except the first "
+            "once, below an earlier question.",
             code="data.invalid",
             entry="lower",
         )

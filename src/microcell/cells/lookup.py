@@ -38,7 +38,7 @@ class LookupCells(Cells, kind="lookup", holds_records=True):
             )
         if not np.array_equal(np.bincount(self.labels, minlength=len(self)), self.sizes):
             raise DataError(
-                "labels must contain each cell as often as its size.",
+                "labels must contain each cell number as often as the cell's size.",
                 code="data.invalid",
                 entry="labels",
             )

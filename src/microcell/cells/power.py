@@ -40,7 +40,8 @@ class PowerCells(Cells, kind="power", holds_records=False):
         super().__post_init__()
         if len(self.costs) != len(self):
             raise DataError(
-                f"costs must have one number per cell ({len(self)}), not {len(self.costs)}.",
+                f"costs must have one number per cell ({len(self)} in total), not "
+                f"{len(self.costs)}.",
                 code="data.invalid",
                 entry="costs",
             )
@@ -67,7 +68,8 @@ class PowerCells(Cells, kind="power", holds_records=False):
         """
         if len(parts) != len(chooser):
             raise DataError(
-                f"There must be one part per macrocell ({len(chooser)}), not {len(parts)}.",
+                f"parts must have one entry per macrocell ({len(chooser)} in total), not "
+                f"{len(parts)}.",
                 code="data.invalid",
                 entry="chooser",
             )

@@ -261,12 +261,12 @@ def _make_job(
         if run[name] is None and not (dry_run and name == "output"):
             raise OptionError(
                 f"{hint}, or set {name} in the run file (--config).",
-                code="option.invalid",
+                code="option.missing",
                 option=name,
             )
     if cells_kind is not None and run["cells"] is None:
         raise OptionError(
-            "--cells-kind needs --cells, the file to write the cells to.",
+            "--cells-kind requires --cells, the file to write the cells to.",
             code="option.conflict",
             option="cells_kind",
         )
@@ -336,7 +336,8 @@ def _check_engine(run: Mapping[str, Any], engine_options: Mapping[str, Any]) -> 
         isinstance(path, list) or path.is_dir() or (has_magic(str(path)) and not path.exists())
     ):
         raise OptionError(
-            "A folder, a pattern or several files need --engine dask. Add it or give one file.",
+            "A folder, a pattern or several files require --engine dask. Add it, or pass a "
+            "single file.",
             code="option.conflict",
             option="input",
         )

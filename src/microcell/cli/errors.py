@@ -160,7 +160,10 @@ def _raise_reworded(error: Any) -> NoReturn:
     if message.startswith("Got unexpected extra argument"):
         extra = message.partition("(")[2].rstrip(")")
         raise OptionError(f"Unexpected argument: {extra}.", code="option.unknown", option=extra)
-    raise OptionError(f"{message}.")
+    raise OptionError(
+        f"{message}.",
+        code="option.invalid",
+    )
 
 
 def _raise_bad_value(param: Any, name: str, message: str) -> NoReturn:

@@ -241,15 +241,20 @@ def _read_times(path: Path) -> Any:
     table = mc.read(path)
     if len(table.names) != 1:
         raise TableError(
-            f"{path} has {len(table.names)} columns. A file of arrivals must have exactly one.",
+            f"{path} has {len(table.names)} columns. A file of arrival times must have exactly "
+            "one.",
             code="table.malformed",
+            path=str(path),
+            columns=list(table.names),
         )
     values = table.columns[table.names[0]]
     if values.missing.any() or not (values.is_number or values.storage == "datetime"):
         raise TableError(
             f"{path} must contain a time in every row: seconds since the start of the collection, "
-            "or date and time.",
+            "or a date and time.",
             code="table.malformed",
+            path=str(path),
+            column=table.names[0],
         )
     if values.is_number:
         return values.reals()

@@ -326,7 +326,7 @@ def _read_key(messages: Messages, *, demo: bool) -> bytes | None:
         raise OptionError(
             f"{KEY_VARIABLE} is not set, but exact locations must be encrypted. Create a key with "
             "`microcell locations key`, or use --demo to try the service without one.",
-            code="option.invalid",
+            code="option.missing",
             option=KEY_VARIABLE,
         )
     messages.info("demo: the key is discarded at the end, so no device can be looked up afterwards")
@@ -348,9 +348,9 @@ def _service(
         with _open(messages, database, k, seed=seed) as anonymizer:
             if anonymizer.status().devices:
                 raise OptionError(
-                    "The database already contains devices. Simulate on an empty database, so that "
-                    "simulated and real devices are not mixed.",
-                    code="option.invalid",
+                    "The database already contains devices. Simulate on an empty database, so "
+                    "that simulated and real devices do not mix.",
+                    code="option.conflict",
                     option="database",
                 )
             yield anonymizer

@@ -328,11 +328,16 @@ def parse_settings(texts: Sequence[str]) -> Mapping[str, Any]:
         name = name.strip()
         if not (name and equals):
             raise OptionError(
-                "--set must have the form NAME=VALUE, for example gamma=0.2.", option="--set"
+                "--set must have the form NAME=VALUE, for example gamma=0.2.",
+                code="option.invalid",
+                option="--set",
             )
         if name in settings:
             raise OptionError(
-                f"--set is given twice for {name!r}.", code="option.conflict", option="--set"
+                f"--set is given twice for {name!r}. Remove one of them.",
+                code="option.conflict",
+                option="--set",
+                name=name,
             )
         settings[name] = _parse_scalar(value.strip())
     return settings
@@ -369,9 +374,10 @@ def parse_requirements(texts: Iterable[str]) -> tuple[Requirement, ...]:
     for name in names:
         if names.count(name) > 1:
             raise OptionError(
-                f"--require sets two limits for {name!r}.",
+                f"--require sets two limits for {name!r}. Remove one of them.",
                 code="option.conflict",
                 option="--require",
+                measure=name,
             )
     return tuple(requirements)
 
@@ -393,6 +399,7 @@ def _parse_requirement(text: str) -> Requirement:
         raise OptionError(
             f"--require {text!r} is not valid: write a measure, one of = >= <= and a number, "
             "such as k=5 or distortion<=0.1.",
+            code="option.invalid",
             option="--require",
         )
     return Requirement(match["name"].strip(), match["operator"], limit)
@@ -415,6 +422,7 @@ def check_directions(
             raise OptionError(
                 f"--require {item.measure}{item.operator}{item.limit:g}: {better} values of "
                 f"{item.measure} are better, so write {item.measure}{operator}{item.limit:g}.",
+                code="option.invalid",
                 option="--require",
                 measure=item.measure,
             )

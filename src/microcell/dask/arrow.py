@@ -104,7 +104,7 @@ def _check_columns(schema: Any, name: str, other: Any, other_name: str) -> None:
     missing = [column for column in schema.names if column not in other.names]
     if missing:
         raise SchemaError(
-            f"File {other_name!r} lacks column {missing[0]!r}, which {name!r} has. All files of a "
+            f"File {other_name!r} has no column {missing[0]!r}, but {name!r} does. All files of a "
             "data set must have the same columns.",
             code="table.mismatch",
             column=missing[0],
@@ -129,7 +129,7 @@ def _common_type(one: Any, other: Any, column: str, name: str, text_files: bool)
             return text
         raise SchemaError(
             f"Column {column!r} has type {other} in file {name!r} but {one} in earlier files. "
-            "Convert it to one type.",
+            "Convert it to one type in all files.",
             code="table.mismatch",
             column=column,
             file=name,
@@ -174,8 +174,8 @@ def _open(path: Path) -> Any:
 
 def _damaged(path: Path) -> TableError:
     return TableError(
-        f"{path.name!r} is not a valid Parquet file: it is empty, truncated, damaged or in another "
-        "format.",
+        f"{path.name!r} is not a valid Parquet file: it is empty, truncated, damaged or in "
+        "another format. Get a new copy, or remove it from the data set.",
         code="table.malformed",
         path=str(path),
     )

@@ -12,6 +12,7 @@ from types import FrameType, TracebackType
 from typing import Any, Protocol
 
 from microcell import __version__, progress
+from microcell._display import count
 from microcell.dask.arrow import arrow
 from microcell.errors import MicrocellError, OptionError, TableError
 from microcell.kernels._jit import one_thread
@@ -134,10 +135,11 @@ class DaskEngine:
         finally:
             probe.unlink(missing_ok=True)
         raise OptionError(
-            f"The workers cannot run microcell ({failed}). Install the same versions of Python and "
-            "its packages on the workers and here.",
+            f"The workers cannot run microcell ({failed}). Install the same versions of Python "
+            "and its packages on all workers and on this machine.",
             code="service.unavailable",
             option="scheduler",
+            cause=failed,
         )
 
     def _start_workers(self, distributed: Any) -> Any:
@@ -191,8 +193,10 @@ class DaskEngine:
         else:
             return
         raise TableError(
-            f"The Dask dataframe cannot be computed and written to disk ({failed}).",
+            f"The Dask dataframe cannot be computed and written to disk ({failed}). Compute it "
+            "without microcell to find the cause, and check the free disk space.",
             code="table.unwritable",
+            cause=failed,
         )
 
     def close(self) -> None:
@@ -322,18 +326,19 @@ def _check_replies(replies: Sequence[tuple[str, str]], token: str, folder: Path)
     versions = sorted({version for version, _ in replies} - {__version__})
     if versions:
         raise OptionError(
-            f"Workers have microcell {', '.join(versions)}, but this program has {__version__}. "
-            "Install the same version.",
+            f"The workers run microcell {', '.join(versions)}, but this program runs "
+            f"{__version__}. Install the same version everywhere.",
             code="option.conflict",
             option="scheduler",
         )
     blind = sum(content != token for _, content in replies)
     if blind:
         raise OptionError(
-            f"{blind} of {len(replies)} workers cannot read {folder.parent}. Use an output and a "
-            "scratch directory that all machines share under the same path.",
+            f"{blind} of {count(len(replies), 'worker')} cannot read {folder.parent}. Use output "
+            "and scratch directories that all machines share under the same path.",
             code="table.unreadable",
             path=str(folder.parent),
+            workers=blind,
         )
 
 

@@ -123,13 +123,15 @@ def check_confidential(schema: Schema, fitted: Encoding | None = None) -> None:
     """Raise OptionError if no confidential column varies, as there is no dependence to preserve."""
     if not schema.confidential:
         raise OptionError(
-            "dependence needs confidential columns, but the schema declares none.",
+            "dependence needs confidential columns, but the schema declares none. Declare some "
+            "or set dependence to 0.",
             code="option.conflict",
             option="dependence",
         )
     if fitted is not None and fitted.dimensions == 0:
         raise OptionError(
-            "All confidential columns are constant, so there is no dependence to preserve. Use 0.",
+            "dependence needs a confidential column that varies, but all of them are constant. "
+            "Set dependence to 0.",
             code="option.invalid",
             option="dependence",
         )

@@ -132,11 +132,16 @@ def check_output(output: Path, replace: bool, sources: Sequence[Path] = ()) -> N
     """Raise TableError if the output cannot be created or replaced, or is an input."""
     if not output.parent.is_dir():
         raise _output_error(
-            output, "table.unwritable", f"The parent directory of {output} does not exist."
+            output,
+            "table.unwritable",
+            f"The parent directory of {output} does not exist. Create it, or choose another "
+            "output.",
         )
     if not os.access(output.parent, os.W_OK):
         raise _output_error(
-            output, "table.unwritable", f"The parent directory of {output} is not writable."
+            output,
+            "table.unwritable",
+            f"The parent directory of {output} is not writable. Choose another output.",
         )
     if any(output.resolve() in (file.resolve(), *file.resolve().parents) for file in sources):
         raise _output_error(
@@ -155,7 +160,8 @@ def check_output(output: Path, replace: bool, sources: Sequence[Path] = ()) -> N
         raise _output_error(
             output,
             "table.exists",
-            f"{output} exists but is not a release of a data set, so it is not replaced.",
+            f"{output} exists but is not a release of a data set, so it is not replaced. Choose "
+            "another output.",
         )
     foreign = sorted(
         path.name for path in output.iterdir() if not _RELEASE_FILE.fullmatch(path.name)

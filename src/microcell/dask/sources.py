@@ -95,6 +95,7 @@ def find_files(source: Any) -> tuple[Path, ...]:
         raise TableError(
             f"The data set mixes file formats ({', '.join(suffixes)}). Use files of one format.",
             code="table.mismatch",
+            formats=list(suffixes),
         )
     _check_duplicates(files)
     return tuple(files)
@@ -179,7 +180,7 @@ def _files_of(path: Path) -> list[Path]:
     for entry, _ in visible:
         if entry.is_symlink() and entry.is_dir():
             raise TableError(
-                f"{str(entry)!r} is a link to a directory, which is not followed. Give its files "
+                f"{str(entry)!r} is a link to a directory, which is not followed. List its files "
                 "explicitly.",
                 code="table.unreadable",
                 path=str(entry),
@@ -252,7 +253,7 @@ def inspect_file(path: Path) -> FileInfo:
     duplicates = [name for name in schema.names if schema.names.count(name) > 1]
     if duplicates:
         raise TableError(
-            f"{path.name!r} has two columns named {duplicates[0]!r}. Rename one of them.",
+            f"{path.name!r} has more than one column named {duplicates[0]!r}. Rename all but one.",
             code="table.bad_names",
             column=duplicates[0],
             file=path.name,

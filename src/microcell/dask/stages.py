@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from microcell import methods, progress, tables
+from microcell._display import count
 from microcell.dask.arrow import Spill, arrow, unify
 from microcell.dask.cluster import Engine
 from microcell.dask.first_pass import (
@@ -354,8 +355,8 @@ def _make_routings(
 def _check_count(rows: int, k: int) -> None:
     if rows < k:
         raise TooFewRecordsError(
-            f"{rows} records cannot form a cell of k = {k}. Lower k or add records. Nothing was "
-            "released.",
+            f"{count(rows, 'record')} cannot form a cell of k = {k}. Lower k or add records. "
+            "Nothing was released.",
             code="guarantee.too_few_records",
             records=rows,
             k=k,
@@ -367,12 +368,14 @@ def _check_strata(summary: Summary, job: Job) -> None:
     if small:
         columns = ", ".join(map(repr, job.schema.strata))
         raise TooFewRecordsError(
-            f"{len(small)} of {len(summary.strata)} strata (by {columns}) have fewer than "
-            f"k = {job.k} records; the smallest has {min(small)}. Merge strata, lower k, or make "
-            "the column a quasi-identifier, so that cells may span its values.",
+            f"{len(small)} of {count(len(summary.strata), 'stratum', 'strata')} (by {columns}) "
+            f"{'has' if len(small) == 1 else 'have'} fewer than k = {job.k} records; the smallest "
+            f"has {min(small)}. Merge strata, lower k, or make the column a quasi-identifier, so "
+            "that cells may span its values.",
             code="guarantee.stratum_too_small",
             strata=len(small),
             k=job.k,
+            smallest=int(min(small)),
         )
 
 
@@ -436,16 +439,16 @@ def count_classes(engine: Engine, job: Job, published: Sequence[PublishedFile], 
     counted = sum(size * classes for size, classes in sizes.items())
     if counted != rows or sum(file.rows for file in files) != rows:
         raise GuaranteeError(
-            f"The release has {counted} records instead of {rows}. Nothing was released; please "
-            "report this as a defect.",
+            f"The release has {count(counted, 'record')} instead of {rows:,}. Nothing was "
+            "released. This is a bug in microcell; please report it.",
             code="guarantee.failed",
             records=counted,
         )
     smallest = min(sizes)
     if smallest < job.k:
         raise GuaranteeError(
-            f"The finished data set has a class of {smallest} records, fewer than k = {job.k}. "
-            "Nothing was released; please report this as a defect.",
+            f"The finished data set has a class of {count(smallest, 'record')}, fewer than k = "
+            f"{job.k}. Nothing was released. This is a bug in microcell; please report it.",
             code="guarantee.failed",
             k=job.k,
             class_size=smallest,

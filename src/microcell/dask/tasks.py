@@ -192,8 +192,8 @@ def check_file(job_path: Path, buckets: int, name: str) -> CheckedFile:
     unexpected = set(table.names) ^ {*job.schema.keys, *job.schema.unchanged}
     if unexpected:
         raise GuaranteeError(
-            f"The finished file lacks or adds the columns {sorted(unexpected)}. Nothing was "
-            "released; please report this as a defect.",
+            f"The columns of the finished file do not match the schema: {sorted(unexpected)}. "
+            "Nothing was released. This is a bug in microcell; please report it.",
             code="guarantee.failed",
             columns=sorted(unexpected),
         )

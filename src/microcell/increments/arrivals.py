@@ -101,8 +101,7 @@ def as_arrivals(arrivals: Any, collection: float | None) -> Arrivals:
     if isinstance(arrivals, Arrivals):
         if collection is not None:
             raise OptionError(
-                "These arrivals already include the duration of the collection: leave out "
-                "collection.",
+                "These arrivals already include the duration of the collection. Omit collection.",
                 code="option.conflict",
                 option="collection",
             )
@@ -111,7 +110,7 @@ def as_arrivals(arrivals: Any, collection: float | None) -> Arrivals:
         if collection is None:
             raise OptionError(
                 "collection is required: the number of seconds from the first record to the last.",
-                code="option.invalid",
+                code="option.missing",
                 option="collection",
             )
         return Arrivals(arrivals, collection)
@@ -119,8 +118,7 @@ def as_arrivals(arrivals: Any, collection: float | None) -> Arrivals:
     last = float(times[-1])
     if collection is not None and collection < last:
         raise OptionError(
-            "A record arrives after the end of the collection. Give a longer collection, or leave "
-            "it out.",
+            "A record arrives after the end of the collection. Increase collection, or omit it.",
             code="option.out_of_range",
             option="collection",
         )

@@ -281,8 +281,8 @@ def plan(
     else:
         if schema is None or k is None:
             raise OptionError(
-                "A source requires a schema and k, to partition samples of it.",
-                code="option.conflict",
+                "source requires a schema and k, because samples of it are partitioned. Pass both.",
+                code="option.missing",
                 option="source",
             )
         job = Job(k, method or "mdav", options or {}, strategy, inertial, seed)
@@ -587,7 +587,7 @@ def _measuring_seconds(costs: Costs, size: int) -> float:
 def _check_basis(whole: Any, power: Any, source: Any) -> None:
     if (whole is None) == (source is None):
         raise OptionError(
-            "Give either whole (the seconds that partitioning all records takes) or source (a "
+            "Pass either whole (the seconds that partitioning all records takes) or source (a "
             "table to measure on).",
             code="option.conflict",
             option="whole",

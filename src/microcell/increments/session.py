@@ -490,7 +490,10 @@ def add_part(
     progress.report("reading")
     batch = tables.align(state.original, tables.read(source))
     if batch.rows == 0:
-        raise DataError("The batch has no records.", code="data.invalid")
+        raise DataError(
+            "The batch has no records. Add a batch with at least one.",
+            code="data.empty",
+        )
     digest = tables.digest(batch)
     if not allow_duplicate:
         _check_duplicate(state, digest)
@@ -562,11 +565,13 @@ def _read_weights(part: Table, rows: Integers, schema: Schema) -> Floats | None:
     if len(invalid):
         row = int(invalid[0]) + 1
         raise DataError(
-            f"Weight column {schema.weight!r} must contain positive numbers, but {len(invalid)} "
-            f"rows of the batch do not; the first is row {row}.",
+            f"Weight column {schema.weight!r} must contain positive numbers, but "
+            f"{count(len(invalid), 'row')} of the batch {'does' if len(invalid) == 1 else 'do'} "
+            f"not, first in row {row}. Correct or remove them.",
             code="data.bad_weight",
             column=schema.weight,
             row=row,
+            count=len(invalid),
         )
     return weights
 
@@ -605,7 +610,9 @@ def _check_request(request: Request, missing: str) -> None:
 def _check_enough(n_records: int, k: int) -> None:
     if n_records < k:
         raise TooFewRecordsError(
-            f"The base has {n_records} records, but needs at least k = {k}. Wait for more records.",
+            f"The base has {count(n_records, 'record')}, but needs at least k = {k}. Wait for "
+            "more records, or lower k.",
+            code="guarantee.too_few_records",
             k=k,
             records=n_records,
         )
@@ -621,12 +628,13 @@ def _check_orders(batch: Table, schema: Schema) -> None:
         if len(unknown):
             row = int(unknown[0]) + 1
             raise SchemaError(
-                f"Column {column.name!r}: {len(unknown)} rows of the batch have a category that "
-                f"is not in its order; the first is row {row}. Correct them, or start again with "
-                "a complete order.",
+                f"Column {column.name!r}: {count(len(unknown), 'row')} of the batch "
+                f"{'has' if len(unknown) == 1 else 'have'} a category that is not in its order, "
+                f"first in row {row}. Correct them, or start again with a complete order.",
                 code="schema.category_order",
                 column=column.name,
                 row=row,
+                count=len(unknown),
             )
 
 
@@ -724,10 +732,12 @@ def _check_waiting(state: State, strata: Integers) -> None:
     sizes = np.bincount(strata)
     names = ", ".join(map(repr, state.schema.strata))
     raise TooFewRecordsError(
-        f"{len(waiting)} of {len(sizes)} strata (by {names}) have fewer than k = "
-        f"{state.request.k} records; the smallest has {sizes[waiting].min()}. Add more records of "
-        "these strata, or start again with merged strata or a lower k. Nothing was released.",
+        f"{len(waiting)} of {count(len(sizes), 'stratum', 'strata')} (by {names}) "
+        f"{'has' if len(waiting) == 1 else 'have'} fewer than k = {state.request.k} records; the "
+        f"smallest has {sizes[waiting].min()}. Add records of these strata, or start again with "
+        "merged strata or a lower k. Nothing was released.",
         code="guarantee.stratum_too_small",
         k=state.request.k,
         strata=len(waiting),
+        smallest=int(sizes[waiting].min()),
     )

@@ -285,9 +285,10 @@ class StoredSession:
         for output in outputs:
             if output is not None and self.folder.resolve() in Path(output).resolve().parents:
                 raise TableError(
-                    f"{output} is in the folder of the session, which contains original data. "
-                    "Choose another folder.",
+                    f"{output} is in the session's folder, which contains original data. Choose "
+                    "another folder.",
                     code="table.unwritable",
+                    path=str(output),
                 )
 
 
@@ -301,8 +302,9 @@ def create_folder(folder: Path) -> bool:
     """
     if not folder.parent.is_dir():
         raise TableError(
-            f"The folder {str(folder.parent)!r} does not exist. Create it, or choose another.",
+            f"The folder {str(folder.parent)!r} does not exist. Create it, or choose another one.",
             code="table.not_found",
+            path=str(folder.parent),
         )
     is_new = not folder.exists()
     with _write_errors(folder):
@@ -312,6 +314,7 @@ def create_folder(folder: Path) -> bool:
             raise TableError(
                 f"The folder {str(folder)!r} is not empty. Choose a new folder.",
                 code="table.exists",
+                path=str(folder),
             )
         if STATE_FILE in names:
             raise _exists_error(folder)
@@ -385,7 +388,9 @@ def read_state_file(folder: Path) -> dict[str, Any]:
         raise _missing_error(folder) from None
     except OSError as error:
         raise TableError(
-            f"Cannot read {str(path)!r}: {error.strerror}.", code="table.unreadable"
+            f"Cannot read {str(path)!r}: {error.strerror or 'unknown reason'}.",
+            code="table.unreadable",
+            path=str(path),
         ) from None
     except (ValueError, RecursionError):
         content = None
@@ -397,6 +402,7 @@ def read_state_file(folder: Path) -> dict[str, Any]:
             f"{content.get('version')!s:.12}, but this microcell reads version {VERSION}. "
             "Continue with the microcell version that started it.",
             code="table.unknown_format",
+            path=str(folder),
         )
     if content.pop("sha256", None) != _digest(content):
         raise _damaged_error(folder)
@@ -434,8 +440,10 @@ def _write_errors(folder: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or "the system refused"
         raise TableError(
-            f"Cannot write in {str(folder)!r}: {reason}. The session is unchanged.",
+            f"Cannot write in {str(folder)!r}: {reason}. The session is unchanged; free disk "
+            "space or correct the permissions, then try again.",
             code="table.unwritable",
+            path=str(folder),
         ) from None
 
 
@@ -450,12 +458,13 @@ def _acquire(handle: int, folder: Path) -> None:
             f"Another process{_lock_holder(handle)} is using the session in {str(folder)!r}. Wait "
             "until it has finished.",
             code="table.locked",
+            path=str(folder),
         ) from None
 
 
 def _lock_holder(handle: int) -> str:
     with suppress(OSError, ValueError):
-        return f" ({int(os.read(handle, 20))})"
+        return f" (PID {int(os.read(handle, 20))})"
     return ""
 
 
@@ -478,6 +487,7 @@ def _missing_error(folder: Path) -> TableError:
     return TableError(
         f"There is no session in {str(folder)!r}. Create one with 'microcell increment start'.",
         code="table.not_found",
+        path=str(folder),
     )
 
 
@@ -486,6 +496,7 @@ def _exists_error(folder: Path) -> TableError:
         f"The folder {str(folder)!r} already contains a session. Add to it, or choose another "
         "folder.",
         code="table.exists",
+        path=str(folder),
     )
 
 
@@ -494,6 +505,7 @@ def _damaged_error(folder: Path) -> TableError:
         f"The session in {str(folder)!r} is damaged or was altered. Start again from the original "
         "tables.",
         code="table.malformed",
+        path=str(folder),
     )
 
 
@@ -559,7 +571,8 @@ def _check_options(options: Mapping[str, Any]) -> None:
             is_plain = False
         if not is_plain:
             raise OptionError(
-                f"Option {name!r} must be a number, text or boolean, to be stored on disk.",
+                f"Option {name!r} must be a number, text or boolean, because the session stores "
+                "it on disk.",
                 code="option.wrong_type",
                 option=name,
             )

@@ -89,10 +89,12 @@ def calibrate(
     """
     if records < 4 * min_size:
         raise OptionError(
-            f"{records} records are too few to measure how the time grows: at least "
-            f"{4 * min_size} are needed. Give the time of the whole job instead.",
+            f"At least {4 * min_size} records are needed to measure how the time grows, but there "
+            f"{'is' if records == 1 else 'are'} only {records}. Pass the time of the whole job "
+            "instead.",
             code="option.out_of_range",
             option="records",
+            minimum=4 * min_size,
         )
     if not 0 < seconds < np.inf:
         raise OptionError(
@@ -137,6 +139,7 @@ def fit_curve(sizes: Sequence[int], times: Sequence[float]) -> TimeCurve:
         raise OptionError(
             "A time curve needs at least three sizes and one time per size, all greater than 0.",
             code="option.invalid",
+            option="sizes",
         )
     n = np.asarray(sizes, dtype=np.float64)
     t = np.asarray(times, dtype=np.float64)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import progress
+from microcell._display import count
 from microcell._validation import as_points, as_weights, check_k, varying
 from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels.arrays import sum_of_squares, total_sum_of_squares
@@ -197,7 +198,9 @@ def _check_share(share: Any, n: int, k: int) -> float:
         )
     if n - round(float(share) * n) < k:
         raise TooFewRecordsError(
-            f"With nu = {share} the base has fewer than k = {k} of {n} records. Lower nu or k.",
+            f"With nu = {share}, the base has fewer than k = {k} of {count(n, 'record')}. Lower "
+            "nu or k.",
+            code="guarantee.too_few_records",
             k=k,
             records=n,
         )

@@ -169,7 +169,7 @@ class Kind(ABC):
         row = int(np.argmin(values.missing)) + 1
         raise SchemaError(
             f"Column {part!r} was fitted as {self.name} on {fitted.storage} values, but contains "
-            f"{values.storage} values here, first in row {row}. Convert them.",
+            f"{values.storage} values here, first in row {row}. Convert them to the same type.",
             code="schema.wrong_kind",
             column=part,
             row=row,

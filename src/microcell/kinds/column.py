@@ -113,16 +113,18 @@ class Column:
             return
         if self.kind is not None and not KINDS[self.kind].takes_order:
             raise SchemaError(
-                f"Column {self.name!r}: only ordinal columns have an order, not {self.kind} ones.",
+                f"Column {self.name!r}: order is only valid for ordinal columns, not for "
+                f"{self.kind} ones. Remove it, or set kind = 'ordinal'.",
                 code="schema.invalid",
                 column=self.name,
                 field="order",
             )
         if len(set(self.order)) != len(self.order):
             raise SchemaError(
-                f"Column {self.name!r}: its order contains a category twice.",
+                f"Column {self.name!r}: order contains a category twice. Remove one of them.",
                 code="schema.category_order",
                 column=self.name,
+                field="order",
             )
 
     def _check_location(self) -> None:
@@ -130,8 +132,8 @@ class Column:
         takes_two = self.kind is not None and KINDS[self.kind].n_parts == 2
         if takes_two and n_given != 2:
             raise SchemaError(
-                f"Column {self.name!r}: a location needs latitude and longitude, "
-                "the names of two columns.",
+                f"Column {self.name!r}: a location needs the names of two columns. Set latitude "
+                "and longitude.",
                 code="schema.invalid",
                 column=self.name,
                 field="latitude",

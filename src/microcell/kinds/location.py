@@ -144,9 +144,10 @@ def _check_degrees(name: str, values: Values, axis: str, limit: float) -> None:
     if len(outside):
         row = int(outside[0]) + 1
         raise DataError(
-            f"Column {name!r} is not a {axis} in degrees: {len(outside)} "
-            f"{'rows are' if len(outside) > 1 else 'row is'} outside ±{limit:g}, first row {row}.",
-            code="data.invalid",
+            f"Column {name!r} must contain a {axis} in degrees within ±{limit:g}, but "
+            f"{len(outside)} {'rows do' if len(outside) > 1 else 'row does'} not, first in row "
+            f"{row}. Correct them, or check that latitude and longitude are not swapped.",
+            code="data.out_of_range",
             column=name,
             row=row,
             count=len(outside),

@@ -63,8 +63,9 @@ class OrdinalKind(NamedKind):
         if len(unknown):
             row = int(unknown[0]) + 1
             raise SchemaError(
-                f"Column {column.name!r} contains a category that is not in its order, "
-                f"first in row {row} ({len(unknown)} in total). Add it to the order.",
+                f"Column {column.name!r} contains a category that is not in its order, first in "
+                f"row {row} ({len(unknown)} {'row' if len(unknown) == 1 else 'rows'} in total). "
+                "Add it to the order.",
                 code="schema.category_order",
                 column=column.name,
                 row=row,
@@ -129,7 +130,7 @@ def read_ranks(column: Column, original: Values, released: Values) -> Numbers:
         row = int(np.argmax(unknown)) + 1
         raise DataError(
             f"Column {column.name!r} of the original table contains a category that is not in its "
-            f"order, first in row {row}. Add it to the order.",
+            f"order, first in row {row}. Add it to the order in the schema.",
             code="data.unknown_category",
             column=column.name,
             row=row,

@@ -83,8 +83,9 @@ def as_degrees(latitudes: ArrayLike, longitudes: ArrayLike) -> Floats:
     rows = [_check_degrees("latitude", latitudes, 90), _check_degrees("longitude", longitudes, 180)]
     if len(rows[0]) != len(rows[1]):
         raise DataError(
-            f"There are {len(rows[0])} latitudes but {len(rows[1])} longitudes.",
+            f"There must be one longitude per latitude, not {len(rows[1])} for {len(rows[0])}.",
             code="data.invalid",
+            column="longitude",
         )
     return np.stack(rows)
 
@@ -106,7 +107,7 @@ def _check_degrees(name: str, degrees: ArrayLike, limit: int) -> Floats:
         where = f" Row {wrong[0] + 1} is the first of {len(wrong)} outside that range."
         raise DataError(
             f"{name} must be between -{limit} and {limit}.{where if len(numbers) > 1 else ''}",
-            code="data.invalid",
+            code="data.out_of_range",
             column=name,
             row=int(wrong[0]) + 1,
         )
@@ -579,7 +580,10 @@ class Anonymizer:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ServiceError("The service is closed.", code="service.unavailable")
+            raise ServiceError(
+                "The service is closed. Open it again before use.",
+                code="service.unavailable",
+            )
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

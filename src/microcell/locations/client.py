@@ -67,7 +67,7 @@ class Client:
     ) -> None:
         if not url.startswith(("http://", "https://")):
             raise OptionError(
-                "The URL of the service must start with http:// or https://.",
+                "The URL of the service must start with http:// or https://. Correct it.",
                 code="option.invalid",
                 option="url",
             )
@@ -171,6 +171,7 @@ class Client:
                     f"The service cannot be reached ({type(error).__name__}). Check its URL and "
                     "that it is running.",
                     code="service.unavailable",
+                    cause=type(error).__name__,
                 ) from None
             wait = _retry_after(response)
             if wait is None or retries_left == 0 or wait > MAX_WAIT:
@@ -198,7 +199,7 @@ def _place_json(latitude: float, longitude: float) -> dict[str, float]:
     if not (-90 <= place["latitude"] <= 90 and -180 <= place["longitude"] <= 180):
         raise DataError(
             "latitude must be between -90 and 90, and longitude between -180 and 180.",
-            code="data.invalid",
+            code="data.out_of_range",
         )
     return place
 
@@ -243,7 +244,7 @@ def _read(response: httpx.Response) -> dict[str, Any]:
             body = None
         if not isinstance(body, dict):
             raise ServiceError(
-                "The response is not JSON. Is this the URL of a location anonymizer?",
+                "The response is not JSON. Check that this is the URL of a location anonymizer.",
                 code="service.unavailable",
             )
         return body

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from microcell._display import count as counted
 from microcell.cells import PowerCells
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.kernels.arrays import unit_vectors
@@ -105,11 +106,23 @@ class Clustering:
     def __post_init__(self) -> None:
         cells = len(self.places)
         if self.sites.dimensions != 3 or self.cell_of.shape != (len(self.sites),):
-            raise DataError("A clustering needs three coordinates and a cell for each site.")
+            raise DataError(
+                "A clustering needs three coordinates and a cell for each site.",
+                code="data.invalid",
+                entry="sites",
+            )
         if self.places.shape != (cells, 2) or self.radius.shape != (cells,):
-            raise DataError("A clustering needs a place and a radius for each cell.")
+            raise DataError(
+                "A clustering needs a place and a radius for each cell.",
+                code="data.invalid",
+                entry="radii",
+            )
         if not np.array_equal(np.unique(self.cell_of), np.arange(cells)):
-            raise DataError("Cells must be numbered from 0, and each must have a site.")
+            raise DataError(
+                "Cells must be numbered from 0, and each must have a site.",
+                code="data.invalid",
+                entry="cells",
+            )
 
     def __len__(self) -> int:
         return len(self.places)
@@ -148,7 +161,8 @@ def cluster(
     """
     if len(points) < k:
         raise TooFewRecordsError(
-            f"{len(points)} devices cannot form a cell of k = {k}. Lower k or wait for more.",
+            f"{counted(len(points), 'device')} cannot form a cell of k = {k}. Lower k or wait for "
+            "more devices.",
             code="guarantee.too_few_records",
             records=len(points),
             k=k,
@@ -223,7 +237,11 @@ def merge(clustering: Clustering, cell: int, sizes: Integers) -> tuple[Clusterin
     """
     count = len(clustering)
     if count < 2:
-        raise OptionError("A single cell has no neighbour to merge with.", code="option.invalid")
+        raise OptionError(
+            "A single cell has no neighbour to merge with. At least two cells are needed.",
+            code="option.invalid",
+            option="clustering",
+        )
     points = to_points(*clustering.places.T)
     distances = great_circle(points, np.broadcast_to(points[cell], points.shape))
     distances[cell] = np.inf

@@ -140,7 +140,11 @@ def read_places(table: Table, latitude: str, longitude: str) -> tuple[Floats, Fl
             column=latitude,
         )
     if table.rows == 0:
-        raise DataError("The table has no rows, so there is nobody to sign up.", rows=0)
+        raise DataError(
+            "The table has no rows, so there is no device to sign up. Pass at least one row.",
+            code="data.empty",
+            rows=0,
+        )
     return (
         _read_degrees(table, latitude, _MAX_LATITUDE),
         _read_degrees(table, longitude, _MAX_LONGITUDE),
@@ -158,7 +162,7 @@ def _read_degrees(table: Table, column: str, limit: float) -> Floats:
     values = table.columns[column]
     if not values.is_number:
         raise DataError(
-            f"Column {column!r} does not contain numbers. It must hold degrees such as 41.39; "
+            f"Column {column!r} does not contain numbers. It must contain degrees such as 41.39; "
             "set the decimal separator with --decimal.",
             code="data.not_a_number",
             column=column,
@@ -169,7 +173,7 @@ def _read_degrees(table: Table, column: str, limit: float) -> Floats:
         ~(np.abs(degrees) <= limit),
         column,
         f"has values outside -{limit:g} to {limit:g} degrees",
-        "data.invalid",
+        "data.out_of_range",
     )
     return degrees
 
@@ -181,10 +185,11 @@ def _check_rows(wrong: Mask, column: str, problem: str, code: str) -> None:
         more = f" and {len(rows) - _MAX_ROWS_NAMED:,} more" if len(rows) > _MAX_ROWS_NAMED else ""
         raise DataError(
             f"Column {column!r} {problem} in row{'s' if len(rows) > 1 else ''} {listed}{more}. "
-            "Nobody was signed up.",
+            "Correct or remove them; no device was signed up.",
             code=code,
             column=column,
             row=rows[0],
+            count=len(rows),
         )
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from microcell._display import count as counted
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.kernels.bisect import bisect_rows
 from microcell.locations.clustering import great_circle
@@ -102,7 +103,7 @@ def _check(points: Floats, k: int) -> Floats:
         raise DataError("Points must be rows of three finite numbers.", code="data.not_finite")
     if len(points) < k:
         raise TooFewRecordsError(
-            f"{len(points)} devices cannot form a cell of k = {k}. Choose a lower k.",
+            f"{counted(len(points), 'device')} cannot form a cell of k = {k}. Choose a lower k.",
             code="guarantee.too_few_records",
             records=len(points),
             k=k,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from microcell import progress
-from microcell._display import record_repr
+from microcell._display import count, record_repr
 from microcell.errors import GuaranteeError, OptionError, ServiceError
 from microcell.locations.anonymizer import Anonymizer
 from microcell.locations.clustering import EARTH_RADIUS, great_circle, to_degrees, to_points
@@ -134,7 +134,7 @@ def simulate(
     Raises
     ------
     GuaranteeError
-        Fewer than k devices received the same location, which would be a defect.
+        Fewer than k devices received the same location, which would be a bug.
     """
     for name, value, valid, limits in (
         ("devices", devices, devices >= 1, "at least 1"),
@@ -228,10 +228,11 @@ class _City:
         smallest_shared = None if shared is None else int(shared.min())
         if smallest_shared is not None and smallest_shared < k:
             raise GuaranteeError(
-                f"A location is shared by {smallest_shared} devices, fewer than k = {k}. "
-                "Please report this as a defect.",
+                f"A location is shared by {count(smallest_shared, 'device')}, fewer than k = {k}. "
+                "This is a bug in microcell; please report it.",
                 code="guarantee.failed",
                 k=k,
+                devices=smallest_shared,
             )
         own = great_circle(points[served], to_points(*locations.T)) if len(locations) else None
         progress.report("comparing with MDAV")

@@ -219,7 +219,7 @@ class Store:
             if row is not None and row["layout"] != LAYOUT:
                 raise TableError(
                     f"The database has layout {row['layout']}, but this version of microcell "
-                    f"reads layout {LAYOUT}.",
+                    f"reads layout {LAYOUT}. Use the version of microcell that created it.",
                     code="table.unknown_format",
                     layout=row["layout"],
                 )
@@ -254,8 +254,8 @@ class Store:
             k = self._run(sa.select(_STATE.c.k)).scalar_one_or_none()
         if k is None:
             raise OptionError(
-                f"The database {self._name} is new, so k is required.",
-                code="option.invalid",
+                f"The database {self._name} is new, so k is required. Pass k.",
+                code="option.missing",
                 option="k",
             )
         return int(k)

@@ -71,8 +71,8 @@ class Worker:
             self._running.discard(process)
         if process.returncode != 0:
             raise ServiceError(
-                f"The worker process exited with status {process.returncode}; "
-                "it may have run out of memory.",
+                f"The worker process exited with status {process.returncode}; it may have run out "
+                "of memory. Free memory and try again.",
                 code="service.unavailable",
                 status=process.returncode,
             )

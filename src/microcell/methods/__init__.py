@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from microcell._display import count
 from microcell._validation import as_points, as_reals, as_weights, check_k, varying
 from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels._jit import predicate
@@ -114,7 +115,7 @@ def partition_within(
     smallest = min(map(len, parts))
     if smallest < k:
         raise TooFewRecordsError(
-            f"{smallest} records are too few for a cell of k = {k}. Lower k or add records; "
+            f"{count(smallest, 'record')} cannot form a cell of k = {k}. Lower k or add records; "
             "nothing was released.",
             code="guarantee.too_few_records",
             k=int(k),
@@ -206,7 +207,7 @@ def _as_rule(
     )
     if values.ndim != 2 or len(values) != len(labels) or values.shape[1] == 0:
         raise OptionError(
-            f"traits must be a matrix with a row per record ({len(labels)}).",
+            f"traits must be a matrix with one row per record ({len(labels)} in total).",
             code="option.invalid",
             option="traits",
         )
@@ -214,15 +215,18 @@ def _as_rule(
         rule = Rule(values, predicate(allowed))
     except Exception as error:
         raise OptionError(
-            f"numba cannot compile the function allowed: {type(error).__name__}.",
+            f"numba cannot compile the function allowed ({type(error).__name__}). Use only NumPy "
+            "and plain Python that numba supports.",
             code="option.invalid",
             option="allowed",
+            cause=type(error).__name__,
         ) from error
     broken = sum(not allowed(values[labels == cell]) for cell in np.unique(labels))
     if broken:
         raise OptionError(
-            f"{broken} of the initial cells violate the rule. Refinement can preserve a rule but "
-            "not establish it.",
+            f"{broken} of the initial cells {'violates' if broken == 1 else 'violate'} the rule. "
+            "Refinement can preserve a rule but not establish it, so start from cells that "
+            "follow it.",
             code="option.invalid",
             option="allowed",
             cells=broken,

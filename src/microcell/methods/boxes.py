@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import progress
+from microcell._display import count as counted
 from microcell._validation import as_weights, check_failure, check_k, read_points
 from microcell.cells import BoxCells
 from microcell.cells.boxes import EXACT, THRESHOLD_LAYOUTS, coordinate_of, positions_of
@@ -451,8 +452,9 @@ def make_boxes(
         raise too_few_candidates(len(points), int(k))
     if encoding.published_for is not None and encoding.published_for < k:
         raise GuaranteeError(
-            f"The encoding names categories of {encoding.published_for} records, fewer than "
-            f"k = {k}. Pass the fitted encoding, or publish it for this k.",
+            "The encoding names categories shared by as few as "
+            f"{counted(encoding.published_for, 'record')}, fewer than k = {k}. Pass the fitted "
+            "encoding, or publish it for this k.",
             code="guarantee.failed",
             k=int(k),
         )
@@ -529,7 +531,8 @@ def _as_cells(
     failures = failures_of_cells(labels[order], probabilities[order], k)
     if not np.array_equal(cells.assign(X), labels) or (failures > limit).any():
         raise GuaranteeError(
-            "The boxes would exceed the failure limit. Please report this as a bug.",
+            "The boxes would exceed the failure limit. This is a bug in microcell; please report "
+            "it.",
             code="guarantee.failed",
             k=k,
         )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import progress
+from microcell._display import count as counted
 from microcell._validation import (
     MIN_PROBABILITY,
     as_points,
@@ -180,9 +181,11 @@ def participating_cells(
         if failing == 0 and np.bincount(labels).min() >= k:
             return labels
     raise GuaranteeError(
-        f"{failing} cells would exceed the failure limit. Please report this as a bug.",
+        f"{counted(failing, 'cell')} would exceed the failure limit. This is a bug in microcell; "
+        "please report it.",
         code="guarantee.failed",
         k=k,
+        cells=failing,
     )
 
 
@@ -202,7 +205,8 @@ def size_for_participation(k: int, participation: float, failure: float) -> int:
     probability = float(check_participation(participation, 1)[0])
     if probability < MIN_PROBABILITY:
         raise OptionError(
-            f"participation must be at least {MIN_PROBABILITY:g} for a finite size.",
+            f"participation must be at least {MIN_PROBABILITY:g}, because a cell would need "
+            "infinitely many candidates otherwise.",
             code="option.out_of_range",
             option="participation",
         )
@@ -236,7 +240,11 @@ def expected_distortion(X: ArrayLike, labels: ArrayLike, participation: float | 
     """
     points = as_points(X)
     if points.size == 0:
-        raise DataError("Points must have at least one record and one column.", code="data.invalid")
+        raise DataError(
+            f"Points must have at least one record and one column, not the shape {points.shape}.",
+            code="data.empty",
+            option="X",
+        )
     probabilities, cells = check_participation(participation, len(points)), np.asarray(labels)
     if cells.dtype.kind not in "iu" or cells.shape != (len(points),) or cells.min() < 0:
         raise OptionError(
@@ -278,9 +286,11 @@ def check_participation(participation: object, rows: int) -> Floats:
     if wrong.any():
         row = int(wrong.argmax()) + 1
         raise DataError(
-            f"participation must be above 0 and at most 1: row {row} is not.",
-            code="data.invalid",
+            f"participation must be above 0 and at most 1, but row {row} is not. Leave out "
+            "candidates who cannot take part.",
+            code="data.out_of_range",
             row=row,
+            option="participation",
         )
     return np.full(rows, float(out)) if out.ndim == 0 else np.ascontiguousarray(out)
 
@@ -301,7 +311,7 @@ def _check_macrocells(macrocells: object, k: int, rows: int) -> int:
 def too_few_candidates(candidates: int, k: int) -> TooFewRecordsError:
     """Return the error for candidates too few to form a single cell."""
     return TooFewRecordsError(
-        f"All {candidates} candidates together are too few for a cell of k = {k} within the "
+        f"{counted(candidates, 'candidate')} together cannot form a cell of k = {k} within the "
         "failure limit. Raise the limit, lower k or add candidates.",
         code="guarantee.too_few_records",
         k=k,

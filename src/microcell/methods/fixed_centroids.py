@@ -6,6 +6,7 @@ from math import frexp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from microcell._display import count as counted
 from microcell._validation import as_reals
 from microcell.errors import DataError, OptionError
 from microcell.methods.lloyd import MANY_CELLS, adjust_exactly
@@ -57,9 +58,10 @@ def allocate_points(X: ArrayLike, centres: ArrayLike, places: ArrayLike) -> Allo
     points, sites = _check_coordinates(X, "point"), _check_coordinates(centres, "centre")
     if points.shape[1] != sites.shape[1]:
         raise DataError(
-            f"Points have {points.shape[1]} columns but centres have {sites.shape[1]}. "
+            f"Points have {counted(points.shape[1], 'column')}, but centres have {sites.shape[1]}. "
             "Use the same columns for both.",
             code="table.mismatch",
+            columns=points.shape[1],
         )
     if len(sites) > MANY_CELLS:
         raise OptionError(
@@ -87,10 +89,12 @@ def _check_coordinates(values: ArrayLike, noun: str) -> Floats:
     if len(wrong):
         row, column = (wrong[0] + 1).tolist()
         raise DataError(
-            f"Coordinates of {noun}s must be finite and at most {_LARGEST:g} in size: row {row}, "
-            f"column {column} is not (first of {len(wrong)}). Correct or remove them.",
+            f"Coordinates of {noun}s must be finite and at most {_LARGEST:g} in size, but row "
+            f"{row}, column {column} is not (first of {len(wrong)}). Correct or remove them.",
             code="data.not_finite",
             row=row,
+            column=column,
+            count=len(wrong),
         )
     return matrix
 
@@ -107,17 +111,19 @@ def _check_places(places: ArrayLike, n: int, count: int) -> Integers:
     wrong = np.flatnonzero(~((values >= 1) & (values == np.floor(values)) & (values <= 2**53)))
     if len(wrong):
         raise DataError(
-            f"places must be integers of at least 1: row {wrong[0] + 1} is not (first of "
+            f"places must be integers of at least 1, but row {wrong[0] + 1} is not (first of "
             f"{len(wrong)}). Leave out centres without places.",
             code="data.invalid",
             row=int(wrong[0]) + 1,
+            option="places",
+            count=len(wrong),
         )
     limits = np.minimum(values, n).astype(np.int64)
     total = int(limits.sum())
     if total < n:
         raise DataError(
-            f"{n:,} points do not fit into {total:,} places; {n - total:,} more are needed. "
-            "Add places or centres.",
+            f"{counted(n, 'point')} cannot fit into {counted(total, 'place')}. Add at least "
+            f"{counted(n - total, 'place')}.",
             code="data.invalid",
             missing=n - total,
         )

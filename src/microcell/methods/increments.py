@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import progress
+from microcell._display import count
 from microcell._validation import as_points, as_reals, as_weights, check_k, varying
 from microcell.errors import DataError, OptionError
 from microcell.kernels._jit import thread_count
@@ -339,15 +340,19 @@ def check_strategy(
     if strategy != "separate" and (method is not None or options):
         option = "method" if method is not None else next(iter(options))
         raise OptionError(
-            f"Strategy {strategy!r} makes no new cells and does not support {option!r}.",
+            f"Strategy {strategy!r} makes no new cells, so it does not support {option!r}. Omit "
+            "the option.",
             code="option.unsupported",
             option=option,
+            strategy=strategy,
         )
     if rounds is not None and strategy != "refined":
         raise OptionError(
-            f"Strategy {strategy!r} does not refine and does not support 'rounds'.",
+            f"Strategy {strategy!r} does not refine, so it does not support 'rounds'. Omit the "
+            "option.",
             code="option.unsupported",
             option="rounds",
+            strategy=strategy,
         )
     if rounds is not None and (
         isinstance(rounds, bool) or not isinstance(rounds, (int, np.integer)) or rounds < 1
@@ -432,8 +437,10 @@ def _check_parts(base: ArrayLike, batch: ArrayLike) -> tuple[Floats, Floats]:
         new = new.reshape(0, base_points.shape[1])
     if base_points.shape[1] != new.shape[1]:
         raise DataError(
-            f"The base has {base_points.shape[1]} columns but the batch has {new.shape[1]}.",
+            f"The base has {count(base_points.shape[1], 'column')}, but the batch has "
+            f"{new.shape[1]}. Use the same columns for both.",
             code="table.mismatch",
+            columns=new.shape[1],
         )
     return base_points, new
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import progress
-from microcell._display import record_repr
+from microcell._display import count, record_repr
 from microcell._validation import as_points, as_reals, as_weights, check_k
 from microcell.cells import PowerCells
 from microcell.errors import DataError, OptionError, TooFewRecordsError
@@ -64,7 +64,7 @@ def as_targets(n: int, k: Any, sizes: Any, probabilities: Any) -> Integers:
         check_k(k)
         if n < k:
             raise TooFewRecordsError(
-                f"{n} records are too few for a cell of k = {k}. Lower k or add records.",
+                f"{count(n, 'record')} cannot form a cell of k = {k}. Lower k or add records.",
                 code="guarantee.too_few_records",
                 k=int(k),
                 records=n,
@@ -78,13 +78,22 @@ def _from_sizes(n: int, sizes: Any) -> Integers:
     if not values or not all(_is_whole(value) for value in values):
         raise _invalid("sizes", "must be integers, one per cell, such as [40, 40, 20].")
     if any(abs(int(value)) > 2**62 for value in values):
-        raise _invalid("sizes", f"must add up to the number of points ({n}); one is far larger.")
+        raise _invalid(
+            "sizes",
+            f"must add up to the number of points ({n}), but one of them is far larger.",
+        )
     out = np.array([int(value) for value in values], dtype=np.int64)
     if (out < 1).any():
         place = int(np.argmax(out < 1))
-        raise _invalid("sizes", f"must be at least 1; that of cell {place} is {out[place]}.")
+        raise _invalid(
+            "sizes",
+            f"must be at least 1, but the size of cell {place} is {out[place]}.",
+        )
     if len(out) > n:
-        raise _invalid("sizes", f"has more cells ({len(out)}) than there are points ({n}).")
+        raise _invalid(
+            "sizes",
+            f"must have at most one cell per point ({n} in total), not {len(out)} cells.",
+        )
     if out.sum() != n:
         raise _invalid("sizes", f"must add up to the number of points ({n}), not {out.sum()}.")
     return out
@@ -261,10 +270,11 @@ def power_cells(
         )
     if len(initial) > MOST_POWER_CELLS:
         raise OptionError(
-            f"Power cells are limited to {MOST_POWER_CELLS:,} cells at once; there are "
-            f"{len(initial):,}. Use method='pcl', which makes cells within macrocells.",
+            f"At most {MOST_POWER_CELLS:,} power cells can be made at once, not {len(initial):,}. "
+            "Use method='pcl', which makes cells within macrocells.",
             code="option.out_of_range",
             option="labels",
+            cells=len(initial),
         )
     each = as_weights(weights, len(points))
     problem = Problem(points, initial.sizes.copy(), np.ones(len(points)) if each is None else each)
@@ -344,11 +354,17 @@ def _check_points(X: ArrayLike) -> Floats:
     largest = float(np.abs(np.asarray(X, dtype=np.float64)).max(initial=0.0))
     if float(np.abs(points).max(initial=0.0)) != largest:  # as_points has rescaled them
         raise DataError(
-            "The largest coordinate must be between 1e-100 and 1e100. Use another unit.",
+            "The largest coordinate must be between 1e-100 and 1e100. Convert the points to "
+            "another unit.",
             code="data.not_finite",
+            option="X",
         )
     if len(points) == 0:
-        raise DataError("There are no points.", code="data.invalid")
+        raise DataError(
+            "There are no points. Pass at least one.",
+            code="data.empty",
+            option="X",
+        )
     return points
 
 

@@ -276,7 +276,8 @@ class Audit:
         if name not in self.measures:
             notes = "".join(f" {note}" for note in self.notes)
             raise OptionError(
-                f"This audit has no measure {name!r}. It has {', '.join(self.measures)}.{notes}",
+                f"This audit has no measure {name!r}. Choose one of "
+                f"{', '.join(self.measures)}.{notes}",
                 code="option.unknown",
                 measure=name,
             )

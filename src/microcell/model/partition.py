@@ -107,11 +107,13 @@ class Partition:
         n_small = int((sizes < self.k).sum())
         if n_small:
             raise GuaranteeError(
-                f"{n_small} of {len(sizes)} cells {'has' if n_small == 1 else 'have'} fewer than "
-                f"k = {self.k} records (the smallest has {sizes.min()}).",
+                f"{n_small} of {count(len(sizes), 'cell')} {'has' if n_small == 1 else 'have'} "
+                f"fewer than k = {self.k} records; the smallest has {sizes.min()}. Nothing can be "
+                "published from this partition.",
                 code="guarantee.failed",
                 k=self.k,
                 smallest=int(sizes.min()),
+                cells=n_small,
             )
         labels.flags.writeable = False
         sizes.flags.writeable = False

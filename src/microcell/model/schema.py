@@ -70,7 +70,9 @@ class Schema:
         _check_confidential(self.confidential)
         if self.weight is not None and not isinstance(self.weight, str):
             raise SchemaError(
-                "weight must be the name of one column.", code="schema.invalid", field="weight"
+                "weight must be the name of one column, as text.",
+                code="schema.invalid",
+                field="weight",
             )
         if self.rest not in ("error", "keep", "drop"):
             raise SchemaError(
@@ -123,7 +125,7 @@ class Schema:
                     else f"has two roles: {role_of[name]} and {role}"
                 )
                 raise SchemaError(
-                    f"Column {name!r} {problem}. Keep one.",
+                    f"Column {name!r} {problem}. Keep only one of them.",
                     code="schema.duplicate_role",
                     column=name,
                 )
@@ -131,7 +133,8 @@ class Schema:
         for column in self.quasi:
             if len(column.parts) > 1 and column.name in role_of:
                 raise SchemaError(
-                    f"The location {column.name!r} has the name of a column. Rename it.",
+                    f"The location {column.name!r} has the same name as a column. Rename the "
+                    "location.",
                     code="schema.duplicate_role",
                     column=column.name,
                 )

@@ -143,7 +143,7 @@ def _check_name(name: Any) -> str:
         similar = get_close_matches(str(name).partition(".")[0], requirable(), n=1)
         hint = f" Did you mean {similar[0]!r}?" if similar else ""
         raise OptionError(
-            f"There is no measure {name!r} to require.{hint} Choose from: "
+            f"{name!r} is not a measure that can be required.{hint} Choose one of "
             f"{', '.join(requirable())}.",
             code="option.unknown",
             option="require",
@@ -243,7 +243,7 @@ def _check_column(name: str, schema: Schema) -> None:
     if dot and column not in [item.name for item in columns]:
         role = "confidential column" if confidential else "quasi-identifier"
         raise OptionError(
-            f"Cannot require {name}: the schema has no {role} {column!r}.",
+            f"{name} cannot be required: the schema has no {role} {column!r}. Check the name.",
             code="option.unknown",
             option="require",
             measure=name,

@@ -161,14 +161,14 @@ def _check_cells_fit(prepared: Prepared, request: Request, kind: str) -> None:
         )
     if "cell" in prepared.schema.keys:
         raise OptionError(
-            "A quasi-identifier is named 'cell', like the column that assign adds. Rename it.",
+            "A quasi-identifier is named 'cell', which is the column that assign adds. Rename it.",
             code="option.conflict",
             option="cells",
             column="cell",
         )
     if dimensions == 0:
         raise OptionError(
-            "cells needs a quasi-identifier that varies, but all of them are constant.",
+            "cells needs a quasi-identifier that varies, but all of them are constant. Omit cells.",
             code="option.conflict",
             option="cells",
         )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from microcell import auditing, encoding, progress, tables
+from microcell._display import count
 from microcell.errors import OptionError, SchemaError, TooFewRecordsError
 from microcell.model import Encoded, Floats, Integers, Schema, Table
 from microcell.schema import files, resolve
@@ -136,6 +137,7 @@ def as_schema(schema: Any) -> Schema:
         raise SchemaError(
             f"schema must be a Schema or the path of a schema file, not {type(schema).__name__}.",
             code="schema.invalid",
+            option="schema",
         )
     return schema
 
@@ -157,8 +159,8 @@ def take_rows(table: Table, rows: Integers) -> Table:
 def _check_enough(table: Table, k: int) -> None:
     if table.rows < k:
         raise TooFewRecordsError(
-            f"The table has {table.rows} records, fewer than k = {k}. Lower k or add records; "
-            "nothing was released.",
+            f"The table has {count(table.rows, 'record')}, fewer than k = {k}. Lower k or add "
+            "records; nothing was released.",
             code="guarantee.too_few_records",
             k=k,
             records=table.rows,
@@ -170,9 +172,10 @@ def _check_strata(strata: Integers, schema: Schema, k: int) -> None:
     small = sizes[sizes < k]
     if len(small):
         raise TooFewRecordsError(
-            f"{len(small)} of {len(sizes)} strata (by {', '.join(map(repr, schema.strata))}) have "
-            f"fewer than k = {k} records; the smallest has {small.min()}. Merge strata, lower k, "
-            "or declare the column a quasi-identifier so that cells can span its values.",
+            f"{len(small)} of {count(len(sizes), 'stratum', 'strata')} (by "
+            f"{', '.join(map(repr, schema.strata))}) {'has' if len(small) == 1 else 'have'} fewer "
+            f"than k = {k} records; the smallest has {small.min()}. Merge strata, lower k, or "
+            "declare the column a quasi-identifier so that cells can span its values.",
             code="guarantee.stratum_too_small",
             k=k,
             strata=len(small),

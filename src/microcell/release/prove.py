@@ -6,6 +6,7 @@ from itertools import chain
 import numpy as np
 
 from microcell import auditing
+from microcell._display import count
 from microcell.errors import GuaranteeError, RequirementError
 from microcell.measures.pairs import ColumnPairs
 from microcell.model import Integers, Schema, Table
@@ -15,7 +16,7 @@ from microcell.release.prepare import Prepared
 
 __all__ = ["check_audited_limits", "measure_information_loss", "prove"]
 
-_DEFECT = "Nothing was released; please report this as a defect."
+_BUG = "Nothing was released. This is a bug in microcell; please report it."
 
 
 def prove(
@@ -79,13 +80,14 @@ def _check_shape(published: Table, schema: Schema, n_rows: int) -> None:
     if unexpected:
         raise GuaranteeError(
             f"The columns of the finished table do not match the schema: {sorted(unexpected)}. "
-            f"{_DEFECT}",
+            f"{_BUG}",
             code="guarantee.failed",
             columns=sorted(unexpected),
         )
     if published.rows != n_rows:
         raise GuaranteeError(
-            f"The finished table has {published.rows} records instead of {n_rows}. {_DEFECT}",
+            f"The finished table has {count(published.rows, 'record')} instead of {n_rows:,}. "
+            f"{_BUG}",
             code="guarantee.failed",
             records=published.rows,
         )
@@ -96,8 +98,8 @@ def _check_classes(published: Table, keys: tuple[str, ...], k: int, where: str) 
     smallest = int(sizes.min(initial=published.rows))
     if smallest < k:
         raise GuaranteeError(
-            f"The finished table has a class of {smallest} records{where}, fewer than k = {k}. "
-            f"{_DEFECT}",
+            f"The finished table has a class of {count(smallest, 'record')}{where}, fewer than k "
+            f"= {k}. {_BUG}",
             code="guarantee.failed",
             k=k,
             smallest=smallest,

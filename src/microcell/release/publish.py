@@ -110,7 +110,7 @@ class Release:
             raise OptionError(
                 "This release no longer has its original table. Use mc.audit(original, "
                 "released, schema) with both tables.",
-                code="option.invalid",
+                code="option.missing",
                 option="original",
             )
         return auditing.audit(self.original, self.published, self.schema)
@@ -296,13 +296,13 @@ def check_distinct(
         check_target(path, sources=taken)
         if path.resolve() in seen:
             raise TableError(
-                f"{path} is named for two outputs. Choose a different file for each.",
+                f"{path} is the name of two outputs. Choose a different file for each.",
                 code="table.exists",
                 path=str(path),
             )
         if path.exists() and not overwrite:
             raise TableError(
-                f"{path} exists already. Choose another name or allow overwriting.",
+                f"{path} already exists. Choose another name or allow overwriting.",
                 code="table.exists",
                 path=str(path),
             )

@@ -260,8 +260,8 @@ def schema_to_toml(schema: Schema, *, comments: Mapping[str, str] | None = None)
         text.encode()
     except UnicodeEncodeError:
         raise SchemaError(
-            "A column name or category contains half of a surrogate pair, which a text file cannot "
-            "contain. Rename it.",
+            "A column name or category contains an unpaired surrogate, which is not valid "
+            "Unicode text. Rename it.",
             code="table.bad_names",
         ) from None
     return text.removesuffix("\n") + "\n"
@@ -515,11 +515,13 @@ def _read_text(path: str | Path) -> str:
         return Path(path).read_bytes().decode("utf-8-sig")  # Some editors add a signature.
     except FileNotFoundError:
         raise TableError(
-            f"File {str(path)!r} does not exist.", code="table.not_found", path=str(path)
+            f"File {str(path)!r} does not exist. Check the path.",
+            code="table.not_found",
+            path=str(path),
         ) from None
     except OSError as error:
         raise TableError(
-            f"Cannot read {str(path)!r}: {error.strerror}.",
+            f"Cannot read {str(path)!r}: {error.strerror or 'unknown reason'}.",
             code="table.unreadable",
             path=str(path),
         ) from None

@@ -37,8 +37,9 @@ def resolve(schema: Schema, table: Table) -> Schema:
     rest = tuple(name for name in table.names if name not in named)
     if rest and schema.rest == "error":
         raise SchemaError(
-            f"No role for column{'s' * (len(rest) > 1)} {_listing(rest)}. List each under quasi, "
-            "confidential, identifiers, keep or drop, or set rest = 'keep' or 'drop'.",
+            f"Column{'s' * (len(rest) > 1)} {_listing(rest)} {'have' if len(rest) > 1 else 'has'} "
+            "no role. List each under quasi, confidential, identifiers, keep or drop, or set "
+            "rest = 'keep' or 'drop'.",
             code="schema.invalid",
             columns=rest,
         )
@@ -127,24 +128,26 @@ def _named_blocks(
     for name in names:
         if name not in position:
             raise OptionError(
-                f"blocks contains {name!r}, which is not a quasi-identifier. "
-                f"They are {_listing(tuple(position))}.",
+                f"blocks contains {name!r}, which is not a quasi-identifier. Choose from "
+                f"{_listing(tuple(position))}.",
                 code="option.unknown",
                 option="blocks",
+                column=name,
             )
         if names.count(name) > 1:
             raise OptionError(
-                f"blocks contains {name!r} twice. A quasi-identifier belongs to one block.",
+                f"blocks contains {name!r} twice. List each quasi-identifier in only one block.",
                 code="option.invalid",
                 option="blocks",
+                column=name,
             )
     left_out = tuple(name for name in position if name not in names)
     if left_out:
         raise OptionError(
-            f"blocks does not contain {_listing(left_out)}. "
-            "Every quasi-identifier must belong to a block.",
+            f"blocks does not contain {_listing(left_out)}. Add every quasi-identifier to a block.",
             code="option.invalid",
             option="blocks",
+            columns=tuple(left_out),
         )
     if not all(blocks):
         raise OptionError("A block is empty. Remove it.", code="option.invalid", option="blocks")

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from microcell import methods, progress
+from microcell._display import count
 from microcell.cells import BallCells, Cells, LookupCells, PowerCells, ball_cells, lookup_cells
 from microcell.errors import TooFewRecordsError
 from microcell.kernels._jit import one_thread, thread_count
@@ -379,9 +380,10 @@ def _drop_failing(task: CellsTask, shape: Shape) -> Shape:
             return shape
         if shape.count == 1:
             raise TooFewRecordsError(
-                f"All {len(labels)} candidates together are too few for a single cell with "
-                f"k = {task.k} within the failure limit. Accept a higher failure probability, "
-                "lower k, or add candidates.",
+                f"{count(len(labels), 'candidate')} together cannot form a single cell with k = "
+                f"{task.k} within the failure limit. Accept a higher failure probability, lower "
+                "k, or add candidates.",
+                code="guarantee.too_few_records",
                 k=task.k,
                 records=len(labels),
             )

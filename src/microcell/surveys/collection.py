@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from microcell import auditing, progress, tables
-from microcell._display import html_card, short_repr
+from microcell._display import count, html_card, short_repr
 from microcell.cells import Cells
 from microcell.errors import (
     DataError,
@@ -209,6 +209,7 @@ def collect(
         raise TooFewRecordsError(
             f"No cell has k = {k} answers, so nothing would be left to publish. Merge cells "
             "(below='merge'), or wait for more answers.",
+            code="guarantee.too_few_records",
             k=k,
         )
     rows = rows[_row_order(table, survey.cells.digest, len(rows))]
@@ -249,16 +250,21 @@ def check_answers(
     unknown = [name for name in (*drop, *own_columns) if name not in table.columns]
     if unknown:
         raise SchemaError(
-            f"The answers have no column {', '.join(map(repr, unknown))}. Check the name.",
+            f"The answers have no column{'s' * (len(unknown) > 1)} "
+            f"{', '.join(map(repr, unknown))}. Check the spelling in drop.",
             code="schema.unknown_column",
             columns=tuple(unknown),
+            option="drop",
         )
     published = [name for name in drop if name in survey.representatives]
     if published:
         raise OptionError(
-            f"{', '.join(map(repr, published))} cannot be dropped: every cell publishes it.",
+            f"{', '.join(map(repr, published))} cannot be dropped, because every cell publishes "
+            f"{'it' if len(published) == 1 else 'them'}. Remove "
+            f"{'it' if len(published) == 1 else 'them'} from drop.",
             code="option.conflict",
             option="drop",
+            columns=tuple(published),
         )
     if id is not None:
         _check_unique(id, table.columns[id])
@@ -282,8 +288,9 @@ def _check_unique(name: str, values: Values) -> None:
 def _check_design(survey: SurveyCells, values: Values) -> None:
     if values.storage != "text":
         raise DataError(
-            f"Column {DESIGN!r} must contain the digest of the design as text. If the column has "
-            "another meaning, rename it.",
+            f"Column {DESIGN!r} must contain the digest of the design as text. Rename the column "
+            "if it means something else.",
+            code="data.invalid",
             column=DESIGN,
         )
     codes, names = values.factorize()
@@ -303,8 +310,8 @@ def find_cells(survey: SurveyCells, table: Table) -> Integers:
     absent = [name for name in survey.representatives if name not in table.columns]
     if absent:
         raise SchemaError(
-            f"The answers need either a column {CELL!r} or all columns of the representatives; "
-            f"{', '.join(map(repr, absent))} is missing.",
+            f"The answers need either a column {CELL!r} or all columns of the representatives, "
+            f"but {', '.join(map(repr, absent))} {'is' if len(absent) == 1 else 'are'} missing.",
             code="schema.unknown_column",
             columns=tuple(absent),
         )
@@ -384,9 +391,10 @@ def _reject_rows(invalid: Mask, code: str, problem: str, **details: Any) -> None
     more = f" and {len(rows) - _MAX_ROWS_SHOWN} more" if len(rows) > _MAX_ROWS_SHOWN else ""
     noun = "row" if len(rows) == 1 else "rows"
     raise DataError(
-        f"{problem} in {noun} {shown}{more}. Nothing was released.",
+        f"{problem} in {noun} {shown}{more}. Correct or remove them; nothing was released.",
         code=code,
         row=rows[0],
+        count=len(rows),
         **details,
     )
 
@@ -394,7 +402,9 @@ def _reject_rows(invalid: Mask, code: str, problem: str, **details: Any) -> None
 def _check_enough(n_answers: int, k: int) -> None:
     if n_answers < k:
         raise TooFewRecordsError(
-            f"There are only {n_answers} answers, fewer than k = {k}. Wait for more.",
+            f"The table has {count(n_answers, 'answer')}, fewer than k = {k}. Wait for more "
+            "answers.",
+            code="guarantee.too_few_records",
             k=k,
             records=n_answers,
         )
@@ -481,11 +491,13 @@ def _prove(released: Table, schema: Schema, k: int, n_rows: int) -> None:
     smallest = int(auditing.class_sizes(released, schema.keys).min(initial=n_rows))
     if smallest < k or released.rows != n_rows:
         raise GuaranteeError(
-            f"The finished table has {released.rows} records and a smallest class of {smallest}, "
-            f"instead of {n_rows} records and k = {k}. Nothing was released; please report this "
-            "as a bug.",
+            f"The finished table has {count(released.rows, 'record')} and a smallest class of "
+            f"{smallest}, instead of {count(n_rows, 'record')} and k = {k}. Nothing was released. "
+            "This is a bug in microcell; please report it.",
             code="guarantee.failed",
             k=k,
+            records=released.rows,
+            smallest=smallest,
         )
 
 

@@ -124,6 +124,7 @@ class SurveyDesign:
             raise TableError(
                 "Cells are written as JSON: choose a file name that ends in .json.",
                 code="table.unknown_format",
+                path=str(path),
             )
         outputs = [Path(path), SurveyDesign.manifest_path(path)]
         if report is not None:
@@ -137,6 +138,7 @@ class SurveyDesign:
                     f"{output} would be written twice. Cells, manifest and report must be "
                     "different files.",
                     code="table.exists",
+                    path=str(output),
                 )
 
     def publish(
@@ -252,8 +254,10 @@ def design(
     points = encoding.place(prepared.table, published).matrix
     if points.shape[1] == 0:
         raise OptionError(
-            "No quasi-identifier varies, so there is nothing to form cells by.",
+            "No quasi-identifier varies, so there is nothing to form cells by. Add one that "
+            "differs between candidates.",
             code="option.unsupported",
+            option="schema",
         )
     task = CellsTask(
         points, expected.each, k, failure, size, method, options, seed, max_boxes=max_boxes
@@ -284,6 +288,7 @@ def quasi_identifiers_only(schema: Schema, participation: object) -> Schema:
             "Surveys do not support strata. Design one survey per stratum, or remove the strata "
             "from the schema.",
             code="schema.invalid",
+            columns=schema.strata,
         )
     if schema.weight is not None:
         raise SchemaError(
@@ -307,6 +312,7 @@ def quasi_identifiers_only(schema: Schema, participation: object) -> Schema:
             "quasi-identifier in the frame and in the schema.",
             code="option.conflict",
             column=min(reserved),
+            option="schema",
         )
     return replace(schema, identifiers=(), confidential=(), keep=(), drop=(), rest="drop")
 
@@ -353,11 +359,13 @@ def _check_column(name: str, table: Table) -> None:
     if len(invalid):
         row = int(invalid[0]) + 1
         raise DataError(
-            f"The participation column {name!r} must be greater than 0 and at most 1 in every "
-            f"row, but {len(invalid)} rows are not; the first is row {row}. Leave out candidates "
-            "who cannot take part.",
+            f"The participation column {name!r} must be greater than 0 and at most 1, but "
+            f"{count(len(invalid), 'row')} {'is' if len(invalid) == 1 else 'are'} not, first in "
+            f"row {row}. Leave out candidates who cannot take part.",
+            code="data.out_of_range",
             column=name,
             row=row,
+            count=len(invalid),
         )
 
 
@@ -394,7 +402,7 @@ def _min_cell_size(
         return size_for_participation(k, expected.common, failure)
     if method != "auto" or options:
         raise OptionError(
-            "With uneven participation there is only one method: leave out method and its options.",
+            "With uneven participation there is only one method. Omit method and its options.",
             code="option.unsupported",
             option="method",
         )
@@ -404,9 +412,10 @@ def _min_cell_size(
 def _check_enough(size: int | None, n_candidates: int, k: int) -> None:
     if size is not None and size > n_candidates:
         raise TooFewRecordsError(
-            f"A cell needs {size} candidates for k = {k} within the failure limit, but there are "
-            f"only {n_candidates}. Accept a higher failure probability, lower k, or add "
-            "candidates.",
+            f"A cell needs {count(size, 'candidate')} for k = {k} within the failure limit, but "
+            f"the frame has only {n_candidates:,}. Accept a higher failure probability, lower k, "
+            "or add candidates.",
+            code="guarantee.too_few_records",
             k=k,
             records=n_candidates,
             required=size,
@@ -437,16 +446,16 @@ def _prove(cells: Cells, labels: Integers, task: CellsTask) -> FailureSummary:
     sizes = np.bincount(labels, minlength=len(cells))
     if not np.array_equal(sizes, cells.sizes) or cells.sizes.min() < task.k:
         raise GuaranteeError(
-            "The cells do not have the sizes they state, so there is no design. Please report "
-            "this as a bug.",
+            "The cells do not have the sizes they state, so no design was made. This is a bug in "
+            "microcell; please report it.",
             code="guarantee.failed",
         )
     failures = summarize_failures(build_roster(labels, task.probabilities), task.k)
     n_failing = int((failures.by_cell > task.failure).sum())
     if n_failing:
         raise GuaranteeError(
-            f"{n_failing} cells would miss the failure limit, so there is no design. Please "
-            "report this as a bug.",
+            f"{count(n_failing, 'cell')} would exceed the failure limit, so no design was made. "
+            "This is a bug in microcell; please report it.",
             code="guarantee.failed",
             cells=n_failing,
         )
@@ -456,9 +465,9 @@ def _prove(cells: Cells, labels: Integers, task: CellsTask) -> FailureSummary:
     n_dominated = int((largest > _DOMINANT * sums).sum())
     if n_dominated:
         raise GuaranteeError(
-            f"In {n_dominated} cells a single candidate is so much more likely to take part than "
-            "all others together that the published mean would reveal that candidate's record. "
-            "Leave out candidates who hardly ever take part, or accept a lower failure "
+            f"In {count(n_dominated, 'cell')}, one candidate is so much more likely to take part "
+            "than all others together that the published mean would reveal that candidate's "
+            "record. Leave out candidates who hardly ever take part, or accept a lower failure "
             "probability.",
             code="guarantee.failed",
             cells=n_dominated,

@@ -11,7 +11,7 @@ from math import ceil, inf, isinf, nextafter
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from microcell._display import record_repr
+from microcell._display import count, record_repr
 from microcell.cells import BoxCells, Cells
 from microcell.cells.boxes import EXACT, Side
 from microcell.errors import OptionError
@@ -321,10 +321,11 @@ def form(
         )
     if len(boxes) > max_boxes:
         raise OptionError(
-            f"There are {len(boxes)} boxes, but the form allows at most {max_boxes}. Design the "
-            f"survey with at most {max_boxes} boxes, or allow a longer form.",
+            f"The survey has {count(len(boxes), 'box', 'boxes')}, but the form allows at most "
+            f"{max_boxes}. Design the survey with at most {max_boxes}, or allow a longer form.",
             code="option.out_of_range",
             option="max_boxes",
+            boxes=len(boxes),
         )
     questions = list_questions(boxes)
     columns = [boxes.column_of(split) for split in range(boxes.splits)]
@@ -478,7 +479,8 @@ def page(cells: Cells, *, title: str = "Find your cell") -> str:
         )
     if cells.encoding is None:
         raise OptionError(
-            "These cells were made from points, not from records, so there is nothing to ask for.",
+            "These cells were made from points, not from records, so there is nothing to ask "
+            "for. Design the survey from a table.",
             code="option.unsupported",
             option="cells",
         )

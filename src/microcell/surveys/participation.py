@@ -79,7 +79,11 @@ def as_probabilities(values: ArrayLike, name: str = "participation") -> Floats:
     except (TypeError, ValueError):
         raise DataError(message, code="data.not_a_number", option=name) from None
     if array.size == 0 and array.ndim == 1:
-        raise DataError(f"{name} must have at least one candidate.", option=name)
+        raise DataError(
+            f"{name} must have at least one candidate, but it is empty.",
+            code="data.empty",
+            option=name,
+        )
     if array.dtype.kind not in "fiu" or array.ndim != 1:
         raise DataError(message, code="data.not_a_number", option=name)
     probabilities = np.ascontiguousarray(array, dtype=np.float64)
@@ -87,10 +91,13 @@ def as_probabilities(values: ArrayLike, name: str = "participation") -> Floats:
     if invalid.any():
         row = int(invalid.argmax()) + 1
         raise DataError(
-            f"{name} must be greater than 0 and at most 1, but {int(invalid.sum())} values are "
-            f"not; the first is in row {row}. Leave out candidates who cannot take part.",
+            f"{name} must be greater than 0 and at most 1, but "
+            f"{count(int(invalid.sum()), 'value')} {'is' if invalid.sum() == 1 else 'are'} not, "
+            f"first in row {row}. Leave out candidates who cannot take part.",
+            code="data.out_of_range",
             option=name,
             row=row,
+            count=int(invalid.sum()),
         )
     return probabilities
 
@@ -100,7 +107,9 @@ def as_labels(values: ArrayLike, n_rows: int) -> Integers:
     labels = np.asarray(values)
     if labels.dtype.kind not in "iu" or labels.shape != (n_rows,) or (labels < 0).any():
         raise OptionError(
-            f"labels must be a list of {n_rows} cell numbers (0 or more), one per candidate.",
+            f"labels must be a list of cell numbers (0 or more), one per candidate ({n_rows} in "
+            "total).",
+            code="option.invalid",
             option="labels",
         )
     return np.ascontiguousarray(labels, dtype=np.int64)
@@ -126,8 +135,9 @@ def cell_failures(labels: ArrayLike, participation: float | ArrayLike, k: int) -
         probabilities = as_probabilities(participation)
     if len(probabilities) != len(cells):
         raise DataError(
-            f"participation must have one probability per label: {len(cells)}, not "
+            f"participation must have one probability per label ({len(cells)} in total), not "
             f"{len(probabilities)}.",
+            code="data.invalid",
             option="participation",
         )
     return failures_of_cells(cells, probabilities, k)
@@ -149,7 +159,11 @@ def table_failure(failures: ArrayLike) -> float:
     except (TypeError, ValueError):
         raise DataError(message, code="data.not_a_number", option="failures") from None
     if each.ndim != 1 or not ((each >= 0) & (each <= 1)).all():
-        raise DataError(message, option="failures")
+        raise DataError(
+            message,
+            code="data.invalid",
+            option="failures",
+        )
     return 1.0 if (each == 1).any() else float(-np.expm1(np.log1p(-each).sum()))
 
 
@@ -276,8 +290,9 @@ def _flatten(participation: object, labels: ArrayLike | None) -> tuple[Floats, I
         return np.concatenate(parts), np.repeat(np.arange(len(parts)), sizes)
     if isinstance(participation, (float, int, str)) or participation is None:
         raise DataError(
-            "participation must have one probability per candidate: a single number does not "
-            "say how many candidates there are.",
+            "participation must have one probability per candidate. A single number does not say "
+            "how many candidates there are.",
+            code="data.invalid",
             option="participation",
         )
     if isinstance(participation, np.ndarray) and participation.ndim == 2 and participation.size:

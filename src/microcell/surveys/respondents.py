@@ -109,13 +109,16 @@ def _read_json(path: str | Path) -> Any:
     except OSError as error:
         reason = error.strerror or "unknown reason"
         raise TableError(
-            f"Cannot read {path}: {reason}. Check the name.", code="table.unreadable"
+            f"Cannot read {path}: {reason}. Check the path.",
+            code="table.unreadable",
+            path=str(path),
         ) from None
     except (ValueError, RecursionError):
         raise TableError(
             f"{path} is not valid JSON or repeats a name. Write the record as "
             '{"age": 44, "sex": "female"}.',
             code="table.malformed",
+            path=str(path),
         ) from None
 
 
@@ -140,7 +143,11 @@ def as_table(record: Any, fitted: Encoding) -> Table:
     messages do not contain the value.
     """
     if not isinstance(record, Mapping):
-        raise DataError("A record must be an object of values by column name.")
+        raise DataError(
+            "A record must map column names to values.",
+            code="data.invalid",
+            option="record",
+        )
     parts = [(part, column) for column in fitted.columns for part in column.parts]
     absent = [part for part, _ in parts if part not in record]
     if absent:
@@ -177,7 +184,11 @@ def _as_values(part: str, column: EncodedColumn, value: Any) -> Values:
     except (TypeError, ValueError, OverflowError):
         values = None
     if values is None:
-        raise DataError(f"{part!r} must be {expected}.", column=part)
+        raise DataError(
+            f"{part!r} must be {expected}.",
+            code="data.invalid",
+            column=part,
+        )
     return values
 
 
@@ -481,10 +492,13 @@ def _designed_rows(loaded: SurveyCells, table: Table, missing: str) -> Integers:
     if missing == "error" and incomplete.any():
         row = int(incomplete.argmax()) + 1
         raise OptionError(
-            f"{incomplete.sum()} candidates lack a quasi-identifier; the first is in row {row}. "
-            "Set missing to what the design used: 'drop' or 'impute'.",
+            f"{count(int(incomplete.sum()), 'candidate')} of the frame "
+            f"{'lacks' if incomplete.sum() == 1 else 'lack'} a quasi-identifier, first in row "
+            f"{row}. Set missing to what the design used: 'drop' or 'impute'.",
+            code="option.invalid",
             option="missing",
             row=row,
+            count=int(incomplete.sum()),
         )
     return np.flatnonzero(~incomplete) if missing == "drop" else np.arange(table.rows)
 

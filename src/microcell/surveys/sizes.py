@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from microcell._display import count as counted
 from microcell._validation import check_failure
 from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels.participation import (
@@ -213,8 +214,9 @@ def size(k: int, participation: float, failure: float, records: int | None = Non
     n_cells = records // anonymity.size
     if n_cells == 0:
         raise TooFewRecordsError(
-            f"A cell needs {anonymity.size} candidates, but there are only {records}. Lower k or "
-            "accept a higher failure probability.",
+            f"A cell needs {counted(anonymity.size, 'candidate')}, but there are only {records:,}. "
+            "Lower k or accept a higher failure probability.",
+            code="guarantee.too_few_records",
             k=anonymity.k,
             records=records,
             required=anonymity.size,
@@ -283,7 +285,7 @@ def approximate_size(
     approximation = APPROXIMATIONS[formula]
     if approximation.only_two and k != 2:
         raise OptionError(
-            f"The approximation {formula!r} is only valid for k = 2.",
+            f"The approximation {formula!r} is only valid for k = 2. Choose another one.",
             code="option.unsupported",
             option="formula",
         )

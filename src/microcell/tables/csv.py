@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from microcell._display import count
 from microcell.errors import OptionError, TableError
 from microcell.model import Integers
 from microcell.tables.values import Dialect, check_names
@@ -446,7 +447,11 @@ class CsvOptions:
                 option="delimiter",
             )
         if self.decimal not in (None, ".", ","):
-            raise OptionError("decimal must be '.' or ','.", option="decimal")
+            raise OptionError(
+                "decimal must be '.' or ','.",
+                code="option.invalid",
+                option="decimal",
+            )
         if isinstance(self.na, str) or not all(isinstance(word, str) for word in self.na):
             raise OptionError(
                 "na must be a list of texts that mark a missing value, for example ['NA', '-'].",
@@ -483,7 +488,8 @@ def parse_csv(raw: bytes, options: CsvOptions, *, prefer: str = ",") -> ParsedCs
     delimiter = options.delimiter or _find_delimiter(data, quote=quote, prefer=prefer)
     if delimiter == quote:
         raise OptionError(
-            "delimiter is the quote character of this file. Set quote as well; quote='' for none.",
+            "delimiter is the same as the quote character of this file. Set quote as well "
+            "(quote='' for none).",
             code="option.conflict",
             option="delimiter",
         )
@@ -505,7 +511,11 @@ def _check_character(option: str, value: str | None, *, empty_allowed: bool) -> 
         isinstance(value, str) and len(value) == 1 and value.isascii() and value not in "\r\n\0"
     ):
         empty = ", or '' for none" if empty_allowed else ""
-        raise OptionError(f"{option} must be one ASCII character{empty}.", option=option)
+        raise OptionError(
+            f"{option} must be one ASCII character{empty}.",
+            code="option.invalid",
+            option=option,
+        )
 
 
 def _decode(raw: bytes, encoding: str | None) -> _Decoded:
@@ -631,9 +641,10 @@ def _parse(data: bytes, shape: Shape, dialect: Dialect) -> pl.DataFrame:
         ) from None
     if frame.height != shape.records - 1:
         raise TableError(
-            f"The file has {shape.records - 1} rows, but {frame.height} were parsed. Check its "
-            "delimiter and quotes.",
+            f"The file has {count(shape.records - 1, 'row')}, but {frame.height:,} were parsed. "
+            "Check its delimiter and quotes.",
             code="table.malformed",
+            rows=frame.height,
         )
     return frame
 

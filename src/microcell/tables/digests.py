@@ -45,7 +45,9 @@ def file_digest(path: str | Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise TableError(
-            f"Cannot read {str(path)!r}: {error.strerror}.", code="table.unreadable", path=str(path)
+            f"Cannot read {str(path)!r}: {error.strerror or 'unknown reason'}.",
+            code="table.unreadable",
+            path=str(path),
         ) from None
 
 

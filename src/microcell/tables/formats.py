@@ -181,6 +181,8 @@ def _check_size(frame: pl.DataFrame, limits: _Limits) -> None:
             f"{limits.product.capitalize()} can have at most {max_rows} rows and {max_columns} "
             f"columns; the table has {frame.height} and {frame.width}. Write .csv or .parquet.",
             code="table.format_limit",
+            rows=frame.height,
+            columns=frame.width,
         )
 
 

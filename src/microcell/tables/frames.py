@@ -449,8 +449,10 @@ def frame_of(native: Any) -> Frame:
     if nw.dependencies.is_pyarrow_table(native):
         return ArrowFrame()
     raise TableError(
-        f"Cannot read a table from an object of type {type(native).__name__}.",
+        f"Cannot read a table from an object of type {type(native).__name__}. Pass a pandas, "
+        "polars or pyarrow table, or a dict of arrays.",
         code="table.unsupported_type",
+        type=type(native).__name__,
     )
 
 

@@ -82,6 +82,7 @@ def _read_file(path: Path, options: CsvOptions) -> Table:
             "delimiter, encoding, quote, decimal and na apply only to .csv, .tsv and .txt files, "
             f"not to {suffix}.",
             code="option.unsupported",
+            suffix=suffix,
         )
     if suffix in STAT_FORMATS:
         _read_bytes(path, limit=1)  # Raises if the file cannot be read.
@@ -111,31 +112,43 @@ def _read_bytes(path: Path, *, limit: int = -1) -> bytes:
             return file.read(limit)
     except FileNotFoundError:
         raise TableError(
-            f"File {str(path)!r} does not exist.", code="table.not_found", path=str(path)
+            f"File {str(path)!r} does not exist. Check the path.",
+            code="table.not_found",
+            path=str(path),
         ) from None
     except IsADirectoryError:
         raise TableError(
-            f"{str(path)!r} is a folder, not a file.", code="table.unreadable", path=str(path)
+            f"{str(path)!r} is a folder, not a file. Pass the path of a file.",
+            code="table.unreadable",
+            path=str(path),
         ) from None
     except PermissionError:
         raise TableError(
-            f"No permission to read {str(path)!r}.", code="table.unreadable", path=str(path)
+            f"No permission to read {str(path)!r}. Change its permissions or copy it.",
+            code="table.unreadable",
+            path=str(path),
         ) from None
     except OSError as error:
         raise TableError(
-            f"Cannot read {str(path)!r}: {error.strerror}.", code="table.unreadable", path=str(path)
+            f"Cannot read {str(path)!r}: {error.strerror or 'unknown reason'}.",
+            code="table.unreadable",
+            path=str(path),
         ) from None
 
 
 def _read_with_polars(path: Path, file_format: _PolarsFormat) -> pl.DataFrame:
     data = _read_bytes(path)
     if not data:
-        raise TableError(f"{path.name!r} is empty.", code="table.malformed", path=str(path))
+        raise TableError(
+            f"{path.name!r} is empty. Get the complete file.",
+            code="table.malformed",
+            path=str(path),
+        )
     try:
         return file_format.read(BytesIO(data))
     except pl.exceptions.DuplicateError:
         raise TableError(
-            f"{path.name!r} has two columns with the same name. Rename all but one.",
+            f"{path.name!r} has more than one column with the same name. Rename all but one.",
             code="table.bad_names",
             path=str(path),
         ) from None
@@ -194,6 +207,7 @@ def _eager(source: Any) -> Any:
         f"Cannot read a table from an object of type {type(source).__name__}. Pass the path of a "
         "file, a pandas, polars or pyarrow table, or a dict of arrays.",
         code="table.unsupported_type",
+        type=type(source).__name__,
     )
 
 
@@ -202,6 +216,8 @@ def _from_stream(source: Any) -> pl.DataFrame:
         return pl.DataFrame(source)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError, ValueError):
         raise TableError(
-            f"The Arrow data of {type(source).__name__} cannot be read as a table.",
+            f"The Arrow data of {type(source).__name__} cannot be read as a table. Convert it to "
+            "a polars or pyarrow table.",
             code="table.unsupported_type",
+            type=type(source).__name__,
         ) from None

@@ -52,7 +52,8 @@ def from_parquet(content: bytes, origin: Origin | None = None) -> Table:
         return wrap(pl.read_parquet(BytesIO(content)), origin or Origin("frame"))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
         raise TableError(
-            "A stored table is damaged or not Parquet.", code="table.malformed"
+            "A stored table is damaged or not Parquet. Start again from the original table.",
+            code="table.malformed",
         ) from None
 
 

@@ -92,8 +92,8 @@ def _check_kinds(first: Table, further: Table) -> None:
     if type(frame_of(first.native)) is not type(frame_of(further.native)):
         names = ["a dict of arrays" if kind == "builtins" else f"a {kind} table" for kind in kinds]
         raise TableError(
-            f"The first records are {names[0]}, but these are {names[1]}. Use one type of frame "
-            "for both.",
+            f"The base is {names[0]}, but the batch is {names[1]}. Use the same type of data "
+            "frame for both.",
             code="table.mismatch",
         )
 
@@ -103,7 +103,8 @@ def _check_columns(first: Table, further: Table) -> None:
     extra = [name for name in further.names if name not in first.columns]
     if lacking:
         raise SchemaError(
-            f"The batch lacks {_listing(lacking)} of the base. Both must have the same columns.",
+            f"The batch does not have {_listing(lacking)} of the base. Both must have the same "
+            "columns.",
             code="table.mismatch",
             columns=lacking,
         )
@@ -150,7 +151,7 @@ def _check_stacked(name: str, stacked: Values, parts: Sequence[Values]) -> None:
     if stacked.storage != storage or not np.array_equal(stacked.missing, missing):
         raise TableError(
             f"Column {name!r} has types that cannot be combined: time zones or sizes of numbers "
-            "differ. Convert it to one type.",
+            "differ. Convert it to one type in both tables.",
             code="table.mismatch",
             column=name,
         )

@@ -60,9 +60,11 @@ def add_columns(table: Table, columns: _NewColumns) -> Table:
             )
         if len(column) != table.rows:
             raise TableError(
-                f"Column {name!r} has {len(column)} values for {table.rows} rows.",
+                f"Column {name!r} must have one value per row ({table.rows} in total), not "
+                f"{len(column)}.",
                 code="table.mismatch",
                 column=name,
+                rows=table.rows,
             )
     return wrap(_ADDERS[type(frame_of(table.native))](table.native, columns), table.origin)
 
@@ -125,13 +127,16 @@ def publish(
     unknown = [name for name in (*representatives, *drop) if name not in table.columns]
     if unknown:
         raise TableError(
-            f"The table has no column {', '.join(map(repr, unknown))}.",
+            f"The table has no column{'s' * (len(unknown) > 1)} {', '.join(map(repr, unknown))}. "
+            "Check the spelling.",
             code="schema.unknown_column",
             columns=unknown,
         )
     if len(labels) != table.rows:
         raise TableError(
-            f"There are {len(labels)} labels for {table.rows} rows.", code="table.mismatch"
+            f"There must be one label per row ({table.rows} in total), not {len(labels)}.",
+            code="table.mismatch",
+            rows=table.rows,
         )
     frame = frame_of(table.native)
     dropped = set(drop)
@@ -221,9 +226,11 @@ def replace_by_cells(
     unknown = [name for name in keep if name not in table.columns]
     if unknown:
         raise TableError(
-            f"The table has no column {', '.join(map(repr, unknown))} to keep.",
+            f"The table has no column{'s' * (len(unknown) > 1)} {', '.join(map(repr, unknown))} "
+            "to keep. Check the spelling.",
             code="schema.unknown_column",
             columns=unknown,
+            option="keep",
         )
     published = {
         name: _as_representatives(table, name, values[name])

@@ -78,7 +78,10 @@ def check_names(names: Sequence[Any]) -> None:
     the first record.
     """
     if not names:
-        raise TableError("The table has no columns.", code="table.bad_names")
+        raise TableError(
+            "The table has no columns. Pass a table with at least one.",
+            code="table.bad_names",
+        )
     for position, name in enumerate(names, start=1):
         if not isinstance(name, str):
             raise TableError(

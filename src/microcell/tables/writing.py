@@ -53,7 +53,9 @@ def write(table: Table, path: str | Path, *, suffix: str | None = None, days: bo
         ) from None
     except IsADirectoryError:
         raise TableError(
-            f"{str(path)!r} is a folder, not a file.", code="table.unwritable", path=str(path)
+            f"{str(path)!r} is a folder, not a file. Choose the name of a file.",
+            code="table.unwritable",
+            path=str(path),
         ) from None
     except PermissionError:
         raise TableError(
@@ -69,8 +71,9 @@ def write(table: Table, path: str | Path, *, suffix: str | None = None, days: bo
         ) from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         raise TableError(
-            f"A {suffix} file cannot store the types of this table. Use .parquet.",
+            f"A {suffix} file cannot store the column types of this table. Write .parquet instead.",
             code="table.format_limit",
+            suffix=suffix,
         ) from None
 
 

@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from microcell import __version__
+from microcell._display import count
 from microcell.errors import TooFewRecordsError
 from microcell.locations.anonymizer import Anonymizer
 from microcell.locations.clustering import Clustering
@@ -325,7 +326,7 @@ def _add_operator_routes(
         status = anonymizer.status()
         if status.devices < status.k:
             raise TooFewRecordsError(
-                f"{status.devices} devices cannot form a cell of k = {status.k}.",
+                f"{count(status.devices, 'device')} cannot form a cell of k = {status.k}.",
                 code="guarantee.too_few_records",
                 records=status.devices,
                 k=status.k,
