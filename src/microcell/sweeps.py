@@ -92,7 +92,7 @@ def _in_turn(
 def _in_parallel(
     requests: Sequence[groupings.Request], make: Callable[[groupings.Request], groupings.Grouping]
 ) -> Generator[_Attempt, None, None]:
-    """Run each request on a thread of its own; Ctrl-C stops them at their next progress report."""
+    """Run each request on a separate thread; Ctrl-C stops them at their next progress report."""
     stop = Event()
 
     def interrupt(*_: object) -> None:
@@ -142,7 +142,7 @@ def _plan(
 
 
 def _check_sizes(k: int | Iterable[int]) -> tuple[int, ...]:
-    """Return each k once, in the order given."""
+    """Return the distinct values of k, in their original order."""
     sizes = list(k) if isinstance(k, Iterable) else [k]
     for size in sizes:
         partitioning.check_k(size)

@@ -45,7 +45,7 @@ FIELDS_WITH_SURVEY = {*FIELDS, "survey"}
 """Fields of version 2."""
 
 _SHARED = {"k", "encoding", "representatives", "survey"}
-"""Fields that all kinds have outside of their own part of the file."""
+"""Fields that all kinds share, outside their own part of the file."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

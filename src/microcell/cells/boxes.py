@@ -28,8 +28,8 @@ class Side:
     """The part of one column that a box covers: a range, or some categories.
 
     The range includes ``low`` and excludes ``high``, in the units of :class:`BoxCells`. ``names``
-    are positions in the names of a nominal column, None for other kinds; ``others`` tells whether
-    the box also contains nominal values without a name.
+    are positions in the names of a nominal column, None for other kinds; ``others`` is true if the
+    box also contains nominal values without a name.
     """
 
     low: float = -inf

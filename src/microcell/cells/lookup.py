@@ -52,10 +52,10 @@ def lookup_cells(
 ) -> LookupCells:
     """Build lookup cells from a partition; every cell has at least k records.
 
-    Each row of X is assigned to its own cell again, except for equal rows, which cannot be told
-    apart: all of them go to the cell of the first, and a cell left with fewer than k is merged into
-    the one with the nearest centroid. ``assign(X)`` returns the resulting labels. Time O(n log n +
-    n m), more if cells are merged.
+    Each row of X is assigned to its own cell again, except for equal rows, which are
+    indistinguishable: all of them go to the cell of the first, and a cell left with fewer than k is
+    merged into the one with the nearest centroid. ``assign(X)`` returns the resulting labels. Time
+    O(n log n + n m), more if cells are merged.
 
     Examples
     --------

@@ -90,7 +90,7 @@ def find_balls(X: Floats, centres: Floats, radii: Floats) -> Integers:
 def carve(work: Carving, balls: Balls, k: int, first: int, last: int) -> None:
     """Make balls of at least k records for cells ``first`` to ``last - 1`` (OUT).
 
-    A cell that has lost all its records makes no ball. Records of a cell that its ball does not
+    A cell that has lost all its records gets no ball. Records of a cell that its ball does not
     contain become strays, for whichever later ball contains them. O(n m) per try, a few tries per
     cell.
     """

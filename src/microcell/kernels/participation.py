@@ -86,14 +86,14 @@ def _split(mantissa: float, power: int) -> tuple[int, float]:
 def least_size(k: int, participation: float, limit: float) -> int:
     """Return the smallest n >= k with P{0 < K < k} <= ``limit``. O(k log n).
 
-    The failure rises with n while P{K = k-1} < P{K = 0} and falls from then on, so a limit that k
-    candidates exceed is met from some n on.
+    The failure rises with n while P{K = k-1} < P{K = 0} and falls afterwards, so a limit that k
+    candidates exceed is met by all n from some size on.
     """
     return _first(k, k, participation, limit)
 
 
 def steady_size(k: int, participation: float, limit: float) -> int:
-    """Return the smallest n >= k from which on every size meets the limit. O(k log n)."""
+    """Return the smallest n >= k such that every size of at least n meets the limit. O(k log n)."""
     n = least_size(k, participation, limit)
     if count(n, k, participation).steady:
         return n

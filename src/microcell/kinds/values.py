@@ -121,7 +121,7 @@ class Values:
 class Representatives:
     """What each cell publishes for one column: one entry per cell.
 
-    ``how`` tells what ``values`` are: ``"row"``, numbers of rows of the original column whose value
+    ``how`` says what ``values`` are: ``"row"``, numbers of rows of the original column whose value
     is published; ``"number"``, numbers to be cast to the column's type; ``"text"``, strings. A cell
     publishes a missing value where ``missing`` is true.
     """

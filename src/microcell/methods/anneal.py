@@ -58,7 +58,7 @@ class Budget:
 
 
 def default_steps(n: int, k: int) -> float:
-    """Return steps per record that take a few seconds in all: more for small, numerous cells."""
+    """Return steps per record that take a few seconds in total, more for small, numerous cells."""
     return float(
         round(np.clip(max(1.1e5 / k, _ANY_SIZE) * (1000 / max(n, 1000)) ** 1.2, _LEAST, _MOST))
     )
@@ -130,7 +130,7 @@ class Pool:
         self._costs.update(zip(_keys(labels), costs.tolist(), strict=True))
 
     def combine(self, labels: Integers, seconds: float = np.inf) -> Integers:
-        """Return the best partition made of pooled cells and those of ``labels``.
+        """Return the best partition that combines pooled cells and those of ``labels``.
 
         With a time limit the result depends on the machine.
         """

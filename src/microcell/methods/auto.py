@@ -133,7 +133,7 @@ def choose(X: Floats, k: int, effort: str | float = "balanced", of: int | None =
 
 
 def _best_steps(n: int) -> float:
-    """Return the steps per record that take a minute or two in all.
+    """Return the steps per record that take a minute or two in total.
 
     Steps are slower in large tables, which do not fit the cache.
     """

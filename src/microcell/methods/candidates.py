@@ -189,9 +189,9 @@ def participating_cells(
 def size_for_participation(k: int, participation: float, failure: float) -> int:
     """Return the k to pass to any method so that its cells have P{0 < K < k} <= ``failure``.
 
-    Participation is the same for all. The result is the smallest size from which on every size
-    meets the limit. It equals the effective anonymity, except where small cells meet the limit only
-    because hardly anybody takes part, so that larger ones would not.
+    Participation is the same for all. The result is the smallest size such that every larger size
+    also meets the limit. It equals the effective anonymity, except where small cells meet the limit
+    only because hardly anybody takes part, so that larger ones would not.
 
     Examples
     --------

@@ -239,7 +239,7 @@ def add_batch(
 
     The strategies:
 
-    - "separate": the batch makes cells of its own by ``method`` ("mdav" by default) and its
+    - "separate": the batch forms cells of its own by ``method`` ("mdav" by default) and its
       ``options``; fewer than k records join their nearest cells instead.
     - "nearest": each record joins the cell of ``base`` with the nearest centroid. Cells have
       no maximum size.

@@ -511,7 +511,7 @@ def as_power_solution(problem: Problem, solution: Solution) -> PowerSolution:
 
 
 def _solve_within(problem: Problem, settings: Settings, macrocells: int) -> PowerSolution:
-    """Solve within macrocells, which are made by PCL with the total sizes of their cells."""
+    """Solve within macrocells, which PCL forms with the total sizes of their cells."""
     parts = np.array_split(np.arange(len(problem.targets)), macrocells)
     sizes = np.array([problem.targets[part].sum() for part in parts])
     progress.report("making macrocells")

@@ -210,8 +210,8 @@ def describe_dependence(
 def row_order(table: Table, manifest: Manifest) -> Integers:
     """Return the order in which rows are written.
 
-    Only someone with the original table can compute it, even with the manifest at hand. It depends
-    on the settings, so the rows of two releases of one table cannot be matched by position.
+    Only someone with the original table can compute it; the manifest alone is not enough. It
+    depends on the settings, so the rows of two releases of one table cannot be matched by position.
     """
     entries = {"k", "method", "seed", "missing", "columns", "dependence", "blocks"}
     settings = manifest.model_dump(mode="json", include=entries, exclude_none=True)

@@ -60,7 +60,7 @@ class Shape:
 class _Block:
     """Ends of fields and records in the block that starts at byte ``first``.
 
-    ``opened`` tells whether a quote is open at its start.
+    ``opened`` is true if a quote is open at its start.
     """
 
     ends: Integers
