@@ -226,7 +226,7 @@ def test_every_measure_is_documented_with_unit_and_direction():
     section = REFERENCE.partition("\n## Measures\n")[2]
     for name, measure in found.measures.items():
         base, _, column = name.partition(".")
-        better = "less" if measure.lower_is_better else "more"
+        better = "lower" if measure.lower_is_better else "higher"
         row = re.search(rf"^\| `{base}`.*$", section, re.MULTILINE)
         assert row, name
         assert f"| {measure.unit} | {better} |" in row[0], name
