@@ -1,8 +1,8 @@
 """``python -m benchmarks.load PORT ACCOUNTS OUTPUT``: send look-ups until stdin is closed.
 
 Uses HTTP/1.1 on persistent connections, written by hand because a client library would be slower
-than the service. Requests are sent either as fast as responses arrive (``--rate 0``), to measure the
-throughput, or at a steady rate regardless of the responses. Waiting then counts from the time a
+than the service. Requests are sent either as fast as responses arrive (``--rate 0``), to measure
+the throughput, or at a steady rate regardless of the responses. Waiting then counts from the time a
 request was due, so that a service that stalls cannot hide it.
 """
 
