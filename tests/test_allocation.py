@@ -1,4 +1,4 @@
-"""Tables of points to tables of centres: frames, distances, options, figures, and what is refused."""
+"""Allocation of tables: frames, distances, options, figures and invalid input."""
 
 import subprocess
 import sys
@@ -53,7 +53,7 @@ def column(native, name):
 @pytest.mark.parametrize(
     "name, expected", [("house", ["west", "west", "east", "east"]), (None, [1, 1, 2, 2])]
 )
-def test_the_table_comes_back_in_its_own_frame(kind, name, expected):
+def test_table_keeps_its_frame_type(kind, name, expected):
     people = FRAMES[kind](PEOPLE)
     found = mc.allocate(people, FRAMES[kind](CENTRES), name=name).table
     assert type(found) is type(people)
@@ -65,7 +65,7 @@ def test_the_table_comes_back_in_its_own_frame(kind, name, expected):
         assert found.index.tolist() == [7, 7, 3, 1]
 
 
-def test_files_are_read_and_written_in_their_dialect(tmp_path):
+def test_files_keep_their_dialect(tmp_path):
     (tmp_path / "people.csv").write_text("who;x\na;0,5\nb;1,5\n", encoding="utf-8")
     (tmp_path / "centres.csv").write_text("x,places\n1,1\n2,1\n", encoding="utf-8")
     found = mc.allocate(tmp_path / "people.csv", str(tmp_path / "centres.csv"))
@@ -75,7 +75,7 @@ def test_files_are_read_and_written_in_their_dialect(tmp_path):
     assert lines == ["who;x;centre;distance", "a;0,5;1;0,5", "b;1,5;2;0,5"]
 
 
-def test_the_record_holds_together():
+def test_record_is_consistent():
     people, centres = town()
     found = mc.allocate(people, centres, columns=["latitude", "z"])
     X, Y = (np.stack([table["latitude"], table["z"]], axis=1) for table in (people, centres))
@@ -91,7 +91,7 @@ def test_the_record_holds_together():
     assert found.centres == (1, 2, 3, 4, 5, 6)
 
 
-def test_the_summary_tells_the_numbers():
+def test_summary_matches_the_allocation():
     people, centres = town()
     found = mc.allocate(people, centres, location=PLACE)
     summary = found.summary
@@ -108,12 +108,12 @@ def test_the_summary_tells_the_numbers():
     assert summary.as_dict()["centres"][0]["places"] == centres["places"][0]
 
 
-def test_a_centre_without_points_has_no_mean_distance():
+def test_centre_without_points_has_no_mean_distance():
     found = mc.allocate({"x": [0.0]}, {"x": [0.0, 9.0], "places": [1, 1]})
     assert found.summary.centres[1].mean_distance is None
 
 
-def test_locations_are_great_circles_and_the_squares_of_chords_are_least():
+def test_location_distances_are_great_circles_and_chords_are_minimized():
     found = mc.allocate(
         {"lat": [0.0, 0.0, 90.0], "lon": [179.0, 0.0, 12.0]},
         {"lat": [0.0, 0.0, 0.0], "lon": [-179.0, 90.0, 12.0], "places": [1, 1, 1]},
@@ -130,7 +130,7 @@ def test_antipodes_have_a_distance():
     assert found.distances == pytest.approx([np.pi * EARTH_RADIUS])
 
 
-def test_places_are_shared_equally_where_no_column_tells():
+def test_places_are_divided_equally_by_default():
     people, centres = town(20)
     del centres["places"]
     assert mc.allocate(people, centres, columns="z").loads.tolist() == [4, 4, 3, 3, 3, 3]
@@ -350,14 +350,14 @@ NO_X = {"w": [1.0], "places": [9]}
         ),
     ],
 )
-def test_what_cannot_be_allocated_is_refused(people, centres, options, error, expected):
+def test_impossible_allocations_are_rejected(people, centres, options, error, expected):
     with raises(error, **expected):
         mc.allocate(people, centres, **options)
 
 
-def test_progress_is_told():
+def test_progress_is_reported():
     heard = []
-    with mc.listen(lambda *told: heard.append(told[0])):
+    with mc.listen(lambda *shown: heard.append(shown[0])):
         mc.allocate(PEOPLE, CENTRES)
     assert "allocating 4 points to 2 centres" in heard
 
@@ -368,7 +368,7 @@ def test_progress_is_told():
     [{"location": PLACE}, {"columns": PLACE}, {"columns": ["z"]}],
     ids=["earth", "plane", "line"],
 )
-def test_the_figure_comes_in_three_forms_and_always_the_same(form, start, options):
+def test_figure_has_three_formats_and_is_reproducible(form, start, options):
     found = mc.allocate(*town(), **options)
     drawn = mc.plot.allocation(found, format=form)
     assert drawn.startswith(start)
@@ -383,13 +383,13 @@ def test_the_figure_comes_in_three_forms_and_always_the_same(form, start, option
         ({"columns": [*PLACE, "z"], "standardize": True}, ("Distance (standard deviations)",)),
     ],
 )
-def test_the_figure_says_what_it_shows(options, words):
+def test_figure_is_labelled(options, words):
     svg = mc.plot.allocation(mc.allocate(*town(), **options)).decode()
     for text in words:
         assert f">{text}</text>" in svg
 
 
-def test_the_whole_earth_and_thin_strips_get_charts():
+def test_whole_earth_and_thin_strips_get_charts():
     rng = np.random.default_rng(0)
     wide = [{"a": rng.uniform(-80, 80, n), "o": rng.uniform(-180, 180, n)} for n in (300, 9)]
     assert "Distance (km)" in mc.plot.allocation(mc.allocate(*wide, location=("a", "o"))).decode()
@@ -399,7 +399,7 @@ def test_the_whole_earth_and_thin_strips_get_charts():
     assert mc.plot.allocation(mc.allocate(*same), format="png")
 
 
-def test_a_map_across_the_date_line_is_in_one_piece():
+def test_map_across_the_date_line_is_contiguous():
     rng = np.random.default_rng(0)
     longitudes = (rng.uniform(179, 181, 90) + 180) % 360 - 180
     points = {"a": rng.uniform(-1, 1, 90), "o": longitudes}
@@ -411,7 +411,7 @@ def test_a_map_across_the_date_line_is_in_one_piece():
     assert sheet.axis_labels == ("o", "a")
 
 
-def test_the_map_of_a_town_has_its_points_in_the_polygons_of_their_centres():
+def test_map_of_a_town_has_its_points_in_the_polygons_of_their_centres():
     result = mc.allocate(*town(400, 9), location=PLACE)
     panel = make_map(result, EARTH_RADIUS).panel
     polygons = panel.polygons
@@ -428,7 +428,7 @@ def test_charts_of_many_centres_show_the_dearest():
     assert find_dearest(np.arange(100.0), ones, ones).tolist() == list(range(70, 100))
 
 
-def test_an_unknown_form_is_refused():
+def test_unknown_format_is_rejected():
     with raises(OptionError, "option.unknown", option="format"):
         mc.plot.allocation(mc.allocate(PEOPLE, CENTRES), format="bmp")
 

@@ -1,4 +1,4 @@
-"""Methods side by side: the same cells and distortion as a release has, strata and weights kept, nothing released."""
+"""Comparing methods: the same cells and distortion as a release, and nothing is released."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def plain_distortion(X, labels, weights):
     return lost / total
 
 
-def test_trials_come_by_method_then_by_k_as_given():
+def test_trials_are_ordered_by_method_and_k():
     trials = mc.compare(PEOPLE, SCHEMA, k=[5, 3], methods=["vmdav", "mdav"])
     assert [(trial.method, trial.k) for trial in trials] == [
         ("vmdav", 5),
@@ -49,7 +49,7 @@ def test_trials_come_by_method_then_by_k_as_given():
 
 @pytest.mark.parametrize("method", ["auto", *mc.methods.METHODS])
 @pytest.mark.parametrize("schema", [SCHEMA, LINE], ids=["several dimensions", "one dimension"])
-def test_a_trial_is_what_a_release_would_be(method, schema):
+def test_trial_matches_release(method, schema):
     (trial,) = mc.compare(PEOPLE, schema, k=4, methods=method, seed=7)
     if (
         method in mc.methods.METHODS
@@ -94,7 +94,7 @@ def test_all_methods_and_auto_if_none_is_named():
     assert [trial.method for trial in trials] == ["auto", *mc.methods.METHODS]
 
 
-def test_a_method_for_one_dimension_is_skipped_on_several_with_the_reason():
+def test_univariate_method_is_skipped_with_a_reason_for_several_dimensions():
     trials = {
         trial.method: trial
         for trial in mc.compare(PEOPLE, SCHEMA, k=5, methods=["univariate", "mdav"])
@@ -108,7 +108,7 @@ def test_a_method_for_one_dimension_is_skipped_on_several_with_the_reason():
     assert not trials["mdav"].skipped
 
 
-def test_options_go_to_the_methods_that_have_them():
+def test_options_are_passed_to_methods_that_accept_them():
     plain = {
         trial.method: trial for trial in mc.compare(PEOPLE, SCHEMA, k=3, methods=["mdav", "vmdav"])
     }
@@ -122,7 +122,7 @@ def test_options_go_to_the_methods_that_have_them():
     assert set_["vmdav"].distortion != plain["vmdav"].distortion
 
 
-def test_refine_goes_to_all():
+def test_refine_is_passed_to_all_methods():
     for plain, refined in zip(
         mc.compare(PEOPLE, SCHEMA, k=5, methods=["mdav", "bisect"]),
         mc.compare(PEOPLE, SCHEMA, k=5, methods=["mdav", "bisect"], options={"refine": True}),
@@ -145,21 +145,21 @@ def test_refine_goes_to_all():
         ({"k": [3, 1]}, {"code": "option.invalid"}),
         ({"k": [3, 2.5]}, {"code": "option.invalid"}),
         ({"k": "35"}, {"code": "option.invalid"}),
-        ({"missing": "nonsense"}, {"code": "option.invalid"}),
-        ({"seed": -1}, {"code": "option.invalid"}),
+        ({"missing": "nonsense"}, {"code": "option.unknown", "option": "missing"}),
+        ({"seed": -1}, {"code": "option.out_of_range", "option": "seed"}),
     ],
 )
-def test_wrong_use_is_refused(given, expected):
+def test_invalid_use_is_rejected(given, expected):
     with raises(OptionError, **expected):
         mc.compare(PEOPLE, SCHEMA, **({"k": 3, "methods": ["mdav", "vmdav"]} | given))
 
 
-def test_the_largest_k_is_refused_before_any_trial(monkeypatch):
+def test_largest_k_is_checked_before_any_trial(monkeypatch):
     monkeypatch.setattr(partition, "partition_records", lambda *_: pytest.fail("a trial was made"))
     with raises(TooFewRecordsError, "guarantee.too_few_records"):
         mc.compare(PEOPLE, SCHEMA, k=[3, 121])
     strata = mc.Schema(quasi=["x0"], strata=["part"])
-    with raises(TooFewRecordsError, "guarantee.too_few_records"):
+    with raises(TooFewRecordsError, "guarantee.stratum_too_small"):
         mc.compare(points(20, 1) | {"part": ["a"] * 15 + ["b"] * 5}, strata, k=[3, 6])
 
 
@@ -174,7 +174,7 @@ def test_missing_values_are_handled_as_in_a_release():
         assert trial.distortion == release.manifest.cells.sse_ratio
 
 
-def test_the_table_is_read_once_and_not_changed(monkeypatch):
+def test_table_is_read_once_and_not_changed(monkeypatch):
     calls, read = [], tables.read
     monkeypatch.setattr(tables, "read", lambda source: calls.append(source) or read(source))
     before = {name: column.copy() for name, column in PEOPLE.items()}
@@ -187,8 +187,8 @@ def test_progress_counts_the_trials():
     heard = []
     with mc.listen(lambda *report: heard.append(report)):
         mc.compare(PEOPLE, SCHEMA, k=[3, 5], methods=["mdav", "vmdav"])
-    told = [report for report in heard if ", k = " in report[0]]
-    assert told == [
+    shown = [report for report in heard if ", k = " in report[0]]
+    assert shown == [
         ("mdav, k = 3", 0, 4),
         ("mdav, k = 5", 1, 4),
         ("vmdav, k = 3", 2, 4),
@@ -208,13 +208,13 @@ TRIALS = (
 @pytest.mark.parametrize(
     ("form", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
 )
-def test_the_figure_comes_in_three_forms_and_always_the_same(form, start):
+def test_figure_has_three_formats_and_is_reproducible(form, start):
     drawn = mc.plot.comparison(TRIALS, format=form)
     assert drawn.startswith(start)
     assert drawn == mc.plot.comparison(TRIALS, format=form)
 
 
-def test_the_figure_names_methods_and_ks_and_leaves_out_what_was_skipped():
+def test_figure_names_methods_and_k_without_skipped_ones():
     svg = mc.plot.comparison(TRIALS).decode()
     for text in ("mdav", "anneal", "k = 3", "k = 10", "Seconds", "Distortion (SSE / SST)"):
         assert f">{text}</text>" in svg
@@ -223,12 +223,12 @@ def test_the_figure_names_methods_and_ks_and_leaves_out_what_was_skipped():
 
 
 @pytest.mark.parametrize("seconds", [1e-9, 0.3, 5000.0])
-def test_a_single_trial_has_a_figure_with_a_number_on_its_axis(seconds):
+def test_single_trial_has_a_figure_with_a_number_on_its_axis(seconds):
     svg = mc.plot.comparison([Trial("mdav", 3, "", "mdav", 0.0, 1, 3, seconds)]).decode()
     assert '<g id="xtick_1">' in svg
 
 
-def test_figures_that_cannot_be_drawn_are_refused():
+def test_impossible_figures_are_rejected():
     with raises(OptionError, "option.unknown", option="format"):
         mc.plot.comparison(TRIALS, format="bmp")
     with raises(OptionError, "option.invalid", option="trials"):

@@ -1,4 +1,4 @@
-"""Preserving dependence: the weight in the design, the sweep, the papers' findings."""
+"""Preserving dependence: the weight in the design, the sweep, and the papers' findings."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_plain_distortion_of_extended_points_is_the_weighted_sum(m_x, m_y, depen
     assert mc.distortion(points, labels) == pytest.approx(both, rel=1e-12)
 
 
-def test_ends_are_one_side_alone():
+def test_extreme_weights_use_one_side_only():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(20, 2)), rng.normal(size=(20, 3))
     assert extend(X, Y, 0) is X
@@ -80,8 +80,8 @@ def test_weighted_sum_holds_for_sampling_weights_and_mixed_scales():
     both = 0.6 * mc.distortion(X, labels, weights=weights) + 0.4 * mc.distortion(
         Y, labels, weights=weights
     )
-    found = mc.distortion(extend(X, Y, 0.4, weights), labels, weights=weights)
-    assert found == pytest.approx(both, rel=1e-11)  # SST is rounded to 12 digits
+    result = mc.distortion(extend(X, Y, 0.4, weights), labels, weights=weights)
+    assert result == pytest.approx(both, rel=1e-11)  # SST is rounded to 12 digits
 
 
 # ------------------------------------------------------------------------------------------------ the release
@@ -113,22 +113,22 @@ def test_cells_are_those_of_the_plain_method_on_extended_points(method, dependen
     np.testing.assert_array_equal(release.partition.labels, plain.labels)
 
 
-def test_the_manifest_tells_both_losses_and_their_weighted_sum():
+def test_manifest_has_both_losses_and_their_weighted_sum():
     table, schema = gaussian_pair(0.7, n=300)
     release = mc.anonymize(table, schema, k=5, method="mdav", dependence=0.3)
-    told, labels = release.manifest.dependence, release.partition.labels
+    shown, labels = release.manifest.dependence, release.partition.labels
     X, Y = (standardized(table[name][:, None]) for name in ("x0", "y0"))
-    assert told["lambda"] == 0.3
-    assert told["distortion"] == pytest.approx(mc.distortion(X, labels), rel=1e-12)
-    assert told["dependence_loss"] == pytest.approx(mc.distortion(Y, labels), rel=1e-12)
-    both = 0.7 * told["distortion"] + 0.3 * told["dependence_loss"]
-    assert told["weighted"] == pytest.approx(both, rel=1e-12)
-    found = mc.audit(table, release.table, schema)
-    assert found["distortion"] == pytest.approx(told["distortion"], rel=1e-9)
-    assert found["dependence_loss"] == pytest.approx(told["dependence_loss"], rel=1e-9)
+    assert shown["lambda"] == 0.3
+    assert shown["distortion"] == pytest.approx(mc.distortion(X, labels), rel=1e-12)
+    assert shown["dependence_loss"] == pytest.approx(mc.distortion(Y, labels), rel=1e-12)
+    both = 0.7 * shown["distortion"] + 0.3 * shown["dependence_loss"]
+    assert shown["weighted"] == pytest.approx(both, rel=1e-12)
+    result = mc.audit(table, release.table, schema)
+    assert result["distortion"] == pytest.approx(shown["distortion"], rel=1e-9)
+    assert result["dependence_loss"] == pytest.approx(shown["dependence_loss"], rel=1e-9)
 
 
-def test_without_dependence_nothing_is_said_of_it():
+def test_manifest_without_dependence_omits_it():
     table, schema = gaussian_pair(0.5, n=50)
     assert mc.anonymize(table, schema, k=5).manifest.dependence is None
 
@@ -182,7 +182,7 @@ def test_missing_confidential_values_stand_at_the_mean():
 
 
 @pytest.mark.parametrize("dependence", [-0.1, 1.1, float("nan"), "much", None, True])
-def test_a_weight_outside_its_range_is_refused(dependence):
+def test_weight_out_of_range_is_rejected(dependence):
     table, schema = gaussian_pair(0.5, n=50)
     with raises(mc.errors.OptionError, "option.out_of_range", option="dependence"):
         mc.anonymize(table, schema, k=5, dependence=dependence)
@@ -190,7 +190,7 @@ def test_a_weight_outside_its_range_is_refused(dependence):
         mc.dependence_sweep(table, schema, k=5, lambdas=[dependence])
 
 
-def test_without_a_confidential_column_a_weight_is_refused():
+def test_dependence_without_confidential_columns_is_rejected():
     with raises(mc.errors.OptionError, "option.invalid"):
         mc.anonymize({"age": np.arange(20)}, mc.Schema(quasi=["age"]), k=5, dependence=0.1)
     with raises(mc.errors.OptionError, "option.invalid"):
@@ -198,13 +198,13 @@ def test_without_a_confidential_column_a_weight_is_refused():
 
 
 @pytest.mark.parametrize("constant", [np.ones(20), np.full(20, np.nan), np.array(["same"] * 20)])
-def test_constant_confidential_values_are_refused(constant):
+def test_constant_confidential_values_are_rejected(constant):
     table = {"age": np.arange(20), "pay": constant}
     with raises(mc.errors.OptionError, "option.invalid"):
         mc.anonymize(table, mc.Schema(quasi=["age"], confidential=["pay"]), k=5, dependence=0.1)
 
 
-def test_a_constant_confidential_column_beside_another_is_left_out():
+def test_constant_confidential_column_is_ignored_next_to_another():
     table, schema = gaussian_pair(0.5, n=60)
     more = mc.Schema(quasi=["x0"], confidential=["y0", "z"])
     one = mc.anonymize(table, schema, k=5, method="mdav", dependence=0.4)
@@ -212,12 +212,12 @@ def test_a_constant_confidential_column_beside_another_is_left_out():
     np.testing.assert_array_equal(one.partition.labels, two.partition.labels)
 
 
-def test_a_confidential_column_that_is_also_quasi_is_refused():
+def test_confidential_quasi_identifier_is_rejected():
     with raises(mc.errors.SchemaError, "schema.duplicate_role", column="age"):
         mc.Schema(quasi=["age"], confidential=["age"])
 
 
-def test_a_confidential_column_of_too_many_categories_is_refused_by_name():
+def test_confidential_column_with_too_many_categories_is_rejected():
     table = {"age": np.arange(3000), "code": np.array([f"c{i % 1500}" for i in range(3000)])}
     with raises(mc.errors.SchemaError, "schema.wrong_kind", column="code"):
         mc.anonymize(
@@ -232,7 +232,7 @@ def test_a_confidential_column_of_too_many_categories_is_refused_by_name():
 # ------------------------------------------------------------------------------------------------ the sweep
 
 
-def test_a_sweep_against_its_plain_computation():
+def test_sweep_matches_plain_computation():
     rng = np.random.default_rng(2)
     X = standardized(rng.normal(size=(60, 2)))
     Y = standardized(rng.normal(size=(60, 2)) + X)
@@ -286,7 +286,7 @@ def plain_linkage(X, labels):
     return right / len(X)
 
 
-def test_results_do_not_depend_on_what_runs_beside():
+def test_results_do_not_depend_on_parallel_runs():
     table, schema = gaussian_pair(0.5, n=300)
     sweep = mc.dependence_sweep(table, schema, k=[5, 10], lambdas=[0, 0.5], effort="fast")
     for point in sweep.points:
@@ -298,7 +298,7 @@ def test_results_do_not_depend_on_what_runs_beside():
         )
 
 
-def test_the_largest_weight_within_the_limit_is_recommended():
+def test_largest_weight_within_the_limit_is_recommended():
     table, schema = gaussian_pair(0.9, n=500)
     sweep = mc.dependence_sweep(table, schema, k=[5, 10], method="mdav")
     for limit in (0.0, 0.05, 0.5, 100.0):
@@ -333,13 +333,13 @@ def test_the_largest_weight_within_the_limit_is_recommended():
         ({"k": 5, "blocks": [["x0"], []]}, {"code": "option.invalid", "option": "blocks"}),
     ],
 )
-def test_bad_input_is_refused(given, expected):
+def test_invalid_input_is_rejected(given, expected):
     table, schema = gaussian_pair(0.5, n=50)
     with raises(mc.MicrocellError, **expected):
         mc.dependence_sweep(table, schema, **given)
 
 
-def test_the_figure_is_the_same_for_the_same_sweep():
+def test_figure_is_the_same_for_the_same_sweep():
     table, schema = gaussian_pair(0.5, n=100)
     sweep = mc.dependence_sweep(table, schema, k=[3, 5], method="mdav")
     picture = mc.plot.dependence(sweep)
@@ -373,7 +373,7 @@ def test_blocks_publish_what_each_would_alone(dependence):
     np.testing.assert_array_equal(release.table["pay"], table["pay"])
 
 
-def test_the_distortion_of_blocks_is_that_of_all_columns_with_weights_too():
+def test_distortion_of_blocks_is_that_of_all_columns_with_weights_too():
     rng = np.random.default_rng(5)
     table = {name: rng.normal(size=90) for name in "abc"} | {"w": rng.choice([0.1, 1.0, 30.0], 90)}
     schema = mc.Schema(quasi=list("abc"), weight="w")
@@ -388,18 +388,18 @@ def test_the_distortion_of_blocks_is_that_of_all_columns_with_weights_too():
 
 def test_blocks_are_labelled_as_what_they_are():
     table, schema, release = blocked(1)
-    found = mc.audit(table, release.table, schema)
-    told = release.manifest.blocks
-    assert told["k"] == 6
-    assert told["columns"] == [["age"], ["sex"]]
-    assert told["jointly_k_anonymous"] is False
-    assert release.manifest.k == release.partition.k == found["k"] < 6
+    result = mc.audit(table, release.table, schema)
+    shown = release.manifest.blocks
+    assert shown["k"] == 6
+    assert shown["columns"] == [["age"], ["sex"]]
+    assert shown["jointly_k_anonymous"] is False
+    assert release.manifest.k == release.partition.k == result["k"] < 6
     with raises(mc.RequirementError, "guarantee.requirement_not_met"):
-        found.require(k=6)
+        result.require(k=6)
     for name in ("age", "sex"):
         single = mc.audit({name: table[name]}, {name: release.table[name]}, mc.Schema(quasi=[name]))
         assert single.require(k=6)["k"] >= 6
-    assert found["linkage"] > 1 / 6
+    assert result["linkage"] > 1 / 6
 
 
 def test_one_block_of_all_columns_is_the_plain_release():
@@ -412,12 +412,12 @@ def test_one_block_of_all_columns_is_the_plain_release():
     )
 
 
-def test_a_file_of_blocks_is_proved_and_audited_as_such(tmp_path):
+def test_file_with_blocks_is_verified_and_audited(tmp_path):
     table, schema, release = blocked(1)
     mc.publish(release, tmp_path / "out.csv")
-    found = mc.audit(table, tmp_path / "out.csv", schema)
-    assert found["manifest_contradictions"] == 0
-    assert found["distortion"] == pytest.approx(release.manifest.information_loss, rel=1e-9)
+    result = mc.audit(table, tmp_path / "out.csv", schema)
+    assert result["manifest_contradictions"] == 0
+    assert result["distortion"] == pytest.approx(release.manifest.information_loss, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -427,12 +427,12 @@ def test_a_file_of_blocks_is_proved_and_audited_as_such(tmp_path):
         ({"require": {"l_diversity": 2}}, {"code": "option.invalid"}),
     ],
 )
-def test_what_does_not_go_with_blocks_is_refused(given, expected):
+def test_options_incompatible_with_blocks_are_rejected(given, expected):
     with raises(mc.errors.OptionError, **expected):
         blocked(1, **given)
 
 
-def test_cells_as_a_function_do_not_go_with_dependence():
+def test_cells_as_a_function_cannot_be_combined_with_dependence():
     table, schema = gaussian_pair(0.5, n=50)
     with raises(mc.errors.OptionError, "option.invalid"):
         mc.anonymize(table, schema, k=5, dependence=0.2, cells=True)

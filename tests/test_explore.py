@@ -1,4 +1,4 @@
-"""A map of risk and loss: its points are what a release and its audit give, and its advice follows a plain rule."""
+"""Exploring risk and loss: points match releases and audits, and recommendations follow a rule."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def values(measures):
 
 
 def audited(source, schema, **options):
-    """The measures of a release made and audited by the public names, one after the other."""
+    """Return a release and its measures, made and audited by the public functions."""
     release = mc.anonymize(source, schema, **options)
     return release, values(mc.audit(source, release.table, schema).measures)
 
@@ -35,9 +35,9 @@ def audited(source, schema, **options):
 
 @pytest.mark.parametrize("method", ["auto", "mdav", "vmdav", "bisect"])
 @pytest.mark.parametrize("schema", [SCHEMA, LINE], ids=["several columns", "one column"])
-def test_a_point_is_what_a_release_and_its_audit_give(method, schema):
-    found = mc.explore(PEOPLE, schema, k=[4, 30], methods=method, seed=7)
-    for point, k in zip(found.points, (4, 30), strict=True):
+def test_point_matches_release_and_audit(method, schema):
+    result = mc.explore(PEOPLE, schema, k=[4, 30], methods=method, seed=7)
+    for point, k in zip(result.points, (4, 30), strict=True):
         release, measures = audited(PEOPLE, schema, k=k, method=method, seed=7)
         assert values(point.measures) == measures
         assert (point.method, point.k, point.measured_k) == (method, k, measures["k"])
@@ -50,7 +50,7 @@ def test_a_point_is_what_a_release_and_its_audit_give(method, schema):
 
 
 @pytest.mark.parametrize("missing", ["drop", "impute"])
-def test_incomplete_records_strata_and_weights_count_as_in_a_release(missing):
+def test_missing_values_strata_and_weights_are_handled_as_in_a_release(missing):
     rng = np.random.default_rng(3)
     table = {
         "x": np.where(np.arange(80) % 20 == 3, np.nan, rng.normal(size=80)),
@@ -69,9 +69,9 @@ def test_incomplete_records_strata_and_weights_count_as_in_a_release(missing):
     assert point["l_diversity"] == point["l_diversity.pay"]
 
 
-def test_points_come_by_method_then_by_k_and_auto_is_the_default():
-    found = mc.explore(PEOPLE, SCHEMA, k=[5, 3], methods=["vmdav", "mdav", "vmdav"])
-    assert [(point.method, point.k) for point in found.points] == [
+def test_points_are_ordered_by_method_and_k_with_auto_as_default():
+    result = mc.explore(PEOPLE, SCHEMA, k=[5, 3], methods=["vmdav", "mdav", "vmdav"])
+    assert [(point.method, point.k) for point in result.points] == [
         ("vmdav", 5),
         ("vmdav", 3),
         ("mdav", 5),
@@ -80,7 +80,7 @@ def test_points_come_by_method_then_by_k_and_auto_is_the_default():
     assert [point.method for point in mc.explore(PEOPLE, SCHEMA, k=20).points] == ["auto"]
 
 
-def test_options_go_to_the_methods_that_have_them():
+def test_options_are_passed_to_methods_that_accept_them():
     plain = mc.explore(PEOPLE, SCHEMA, k=3, methods=["mdav", "vmdav"]).points
     set_ = mc.explore(PEOPLE, SCHEMA, k=3, methods=["mdav", "vmdav"], options={"gamma": 1.5}).points
     assert set_[0].measures == plain[0].measures
@@ -88,9 +88,9 @@ def test_options_go_to_the_methods_that_have_them():
     assert set_[1]["distortion"] != plain[1]["distortion"]
 
 
-def test_a_method_that_cannot_be_used_is_skipped_with_the_reason():
-    found = mc.explore(PEOPLE, SCHEMA, k=[3, 5], methods=["univariate", "mdav"])
-    skipped = found.points[0]
+def test_unsupported_method_is_skipped_with_a_reason():
+    result = mc.explore(PEOPLE, SCHEMA, k=[3, 5], methods=["univariate", "mdav"])
+    skipped = result.points[0]
     assert skipped.skipped
     assert "one dimension" in skipped.reason
     assert (skipped.used, skipped.measured_k, skipped.measures, skipped.seconds) == (
@@ -99,12 +99,12 @@ def test_a_method_that_cannot_be_used_is_skipped_with_the_reason():
         {},
         None,
     )
-    assert not found.meets(skipped)
-    assert skipped not in found.frontier
-    assert found.recommended in found.points[2:]
+    assert not result.meets(skipped)
+    assert skipped not in result.frontier
+    assert result.recommended in result.points[2:]
 
 
-def test_the_table_is_read_once_and_not_changed(monkeypatch):
+def test_table_is_read_once_and_not_changed(monkeypatch):
     calls, read = [], tables.read
     monkeypatch.setattr(tables, "read", lambda source: calls.append(source) or read(source))
     before = {name: column.copy() for name, column in PEOPLE.items()}
@@ -124,7 +124,7 @@ def test_progress_counts_the_points():
     assert [report[0] for report in heard].count("auditing") == 2
 
 
-def test_tables_that_have_next_to_nothing_in_them():
+def test_degenerate_tables():
     same = mc.explore(
         {"x": [4] * 9, "pay": [1] * 9}, mc.Schema(quasi=["x"], confidential=["pay"]), k=[2, 9]
     )
@@ -155,8 +155,8 @@ def test_tables_that_have_next_to_nothing_in_them():
         ({"methods": []}, {"code": "option.invalid", "option": "methods"}),
         ({"methods": "univariate"}, {"code": "option.unsupported", "option": "methods"}),
         ({"options": {"nonsense": 1}}, {"code": "option.unsupported", "option": "nonsense"}),
-        ({"missing": "nonsense"}, {"code": "option.invalid"}),
-        ({"seed": -1}, {"code": "option.invalid"}),
+        ({"missing": "nonsense"}, {"code": "option.unknown", "option": "missing"}),
+        ({"seed": -1}, {"code": "option.out_of_range", "option": "seed"}),
         ({"risk": "nonsense"}, {"code": "option.unknown"}),
         ({"loss": "distortion.tsh"}, {"code": "option.unknown"}),
         ({"require": {"nonsense": 1}}, {"code": "option.invalid"}),
@@ -167,12 +167,12 @@ def test_tables_that_have_next_to_nothing_in_them():
         ({"require": [("k", 5)]}, {"code": "option.invalid"}),
     ],
 )
-def test_wrong_use_is_refused(given_, expected):
+def test_invalid_use_is_rejected(given_, expected):
     with raises(OptionError, **expected):
         mc.explore(PEOPLE, SCHEMA, **({"k": [3, 5], "methods": "mdav"} | given_))
 
 
-def test_the_largest_k_is_refused_before_any_point(monkeypatch):
+def test_largest_k_is_checked_before_any_point(monkeypatch):
     monkeypatch.setattr(partition, "partition_records", lambda *_: pytest.fail("cells were made"))
     with raises(TooFewRecordsError, "guarantee.too_few_records"):
         mc.explore(PEOPLE, SCHEMA, k=[3, 121])
@@ -181,17 +181,17 @@ def test_the_largest_k_is_refused_before_any_point(monkeypatch):
 @pytest.mark.parametrize(
     ("given", "points"), [({"require": {"nonsense": 1}}, 0), ({"risk": "nonsense"}, 1)]
 )
-def test_a_wrong_measure_is_refused_before_any_point_or_at_the_first(monkeypatch, given, points):
-    made, make = [], partition.partition_records
+def test_unknown_measure_is_rejected_at_the_first_point_at_the_latest(monkeypatch, given, points):
+    created, make = [], partition.partition_records
     monkeypatch.setattr(
-        partition, "partition_records", lambda *given_: made.append(1) or make(*given_)
+        partition, "partition_records", lambda *given_: created.append(1) or make(*given_)
     )
     with pytest.raises(OptionError):
         mc.explore(PEOPLE, SCHEMA, k=[3, 5, 7], methods="mdav", **given)
-    assert len(made) == points
+    assert len(created) == points
 
 
-def test_a_table_that_is_not_k_anonymous_after_all_is_refused(monkeypatch):
+def test_table_that_is_not_k_anonymous_is_rejected(monkeypatch):
     publish, lonely = tables.publish, np.repeat([0, 1, 2, 3], [1, 5, 3, 3])
     monkeypatch.setattr(tables, "publish", lambda table, _, *rest: publish(table, lonely, *rest))
     with raises(GuaranteeError, "guarantee.failed", k=3):
@@ -202,12 +202,12 @@ def test_a_table_that_is_not_k_anonymous_after_all_is_refused(monkeypatch):
 
 
 def point(k, method="mdav", **measures):
-    """A made-up point: less is better for risk and loss, more for gain."""
-    made = {
+    """Return an artificial point: lower is better for risk and loss, higher for gain."""
+    created = {
         name: mc.Measure(name, value, "share", not name.startswith("gain"), "")
         for name, value in measures.items()
     }
-    return sweeps.Point(method, k, "requested", method, k, made, 0.1)
+    return sweeps.Point(method, k, "requested", method, k, created, 0.1)
 
 
 def advise(points, limits=None, axes=("risk", "loss")):
@@ -215,7 +215,7 @@ def advise(points, limits=None, axes=("risk", "loss")):
     return sweeps._recommend(points, frontier, limits or {}, axes)
 
 
-def test_the_frontier_is_what_no_other_point_beats():
+def test_frontier_is_what_no_other_point_beats():
     points = [
         point(3, risk=0.3, loss=0.1),
         point(5, risk=0.2, loss=0.2),
@@ -227,7 +227,7 @@ def test_the_frontier_is_what_no_other_point_beats():
     assert [each.k for each in sweeps._find_frontier(points, "risk", "loss")] == [3, 5, 6, 9]
 
 
-def test_the_knee_lies_nearest_to_the_best_corner_on_scaled_axes():
+def test_knee_is_closest_to_the_best_corner_on_scaled_axes():
     points = [
         point(3, risk=300, loss=0.0),
         point(10, risk=60, loss=0.03),
@@ -253,7 +253,7 @@ def test_limits_leave_the_least_loss_of_those_that_meet_them():
     assert advise(points, {"risk": 0.1999})[0] == points[2]
 
 
-def test_of_equals_the_larger_k_then_the_first():
+def test_ties_go_to_the_larger_k_then_to_the_first():
     points = [point(k, method, risk=0.1, loss=0.1) for method in ("a", "b") for k in (3, 9, 5)]
     for limits in ({}, {"risk": 1}):
         best, _ = advise(points, limits)
@@ -268,7 +268,7 @@ def test_more_can_be_better():
     assert advise(points, {"gain": 6}, ("risk", "gain"))[0].k == 3
 
 
-def test_the_nearest_is_told_with_what_it_misses():
+def test_closest_point_is_reported_with_its_failed_limits():
     points = [
         point(3, risk=0.3, loss=0.1),
         point(5, risk=0.2, loss=0.2),
@@ -286,13 +286,13 @@ def test_the_nearest_is_told_with_what_it_misses():
 
 
 def plain_advice(rows, limits):
-    """The index of the recommended row of (k, risk, loss, gain), and whether it meets the limits, by plain loops."""
+    """Return the index of the recommended row and whether it meets the limits, by plain loops."""
 
     def misses(row):
-        found = dict(zip(("k", "risk", "loss", "gain"), row, strict=True))
+        result = dict(zip(("k", "risk", "loss", "gain"), row, strict=True))
         out = {}
         for name, limit in limits.items():
-            over = limit - found[name] if name == "gain" else found[name] - limit
+            over = limit - result[name] if name == "gain" else result[name] - limit
             if over > 0:
                 out[name] = over
         return out
@@ -361,24 +361,26 @@ def test_advice_is_that_of_plain_loops(rows, limits):
 
 
 def test_limits_of_a_real_map():
-    found = mc.explore(
+    result = mc.explore(
         PEOPLE, SCHEMA, k=[3, 5, 10, 20], methods="mdav", require={"k": 5, "linkage": 0.1}
     )
-    good = [each for each in found.points if each["k"] >= 5 and each["linkage"] <= 0.1]
-    assert found.recommended == min(good, key=lambda each: each["distortion"])
-    assert [found.meets(each) for each in found.points] == [each in good for each in found.points]
-    assert found.limits == {"k": 5, "linkage": 0.1}
-    assert (found.risk, found.loss) == ("linkage", "distortion")
+    good = [each for each in result.points if each["k"] >= 5 and each["linkage"] <= 0.1]
+    assert result.recommended == min(good, key=lambda each: each["distortion"])
+    assert [result.meets(each) for each in result.points] == [
+        each in good for each in result.points
+    ]
+    assert result.limits == {"k": 5, "linkage": 0.1}
+    assert (result.risk, result.loss) == ("linkage", "distortion")
     none = mc.explore(PEOPLE, SCHEMA, k=[3, 5], methods="mdav", require={"distortion": 0})
     assert none.recommended is None
     assert "comes closest" in none.reason
 
 
-def test_the_axes_can_be_other_measures():
-    found = mc.explore(
+def test_axes_can_be_other_measures():
+    result = mc.explore(
         PEOPLE, SCHEMA, k=[3, 20], methods="mdav", risk="t_closeness", loss="classes"
     )
-    assert len(found.frontier) == 2  # fewer classes, less to tell them apart by
+    assert len(result.frontier) == 2  # fewer classes, less to tell them apart by
     few = mc.explore(PEOPLE, SCHEMA, k=[3, 20], methods="mdav", risk="k", loss="prosecutor_worst")
     assert few.frontier == (few.recommended,)
     assert few.recommended.k == 20
@@ -409,7 +411,7 @@ LIMITED = exploration(POINTS, {"risk": 0.2, "gain": 3.5})
 @pytest.mark.parametrize(
     ("form", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
 )
-def test_the_figure_comes_in_three_forms_and_always_the_same(form, start):
+def test_figure_has_three_formats_and_is_reproducible(form, start):
     drawn = mc.plot.exploration(LIMITED, format=form)
     assert drawn.startswith(start)
     slower = replace(LIMITED, points=tuple(replace(each, seconds=9.0) for each in LIMITED.points))
@@ -420,7 +422,7 @@ def test_the_figure_comes_in_three_forms_and_always_the_same(form, start):
     )
 
 
-def test_the_figure_names_what_it_shows():
+def test_figure_is_labelled():
     svg = mc.plot.exploration(LIMITED).decode()
     shown = (
         "auto",
@@ -442,7 +444,7 @@ def test_the_figure_names_what_it_shows():
     assert "recommended" not in none
 
 
-def test_marks_of_one_k_that_lie_together_have_one_label():
+def test_close_marks_of_the_same_k_share_a_label():
     far, near = point(5, "b", risk=0.9, loss=0.9), point(5, "b", risk=0.1, loss=0.11)
     for other, labels in ((far, 2), (near, 1)):
         others = [point(9, risk=0.0, loss=1.0), point(2, risk=1.0, loss=0.0)]
@@ -454,9 +456,9 @@ def test_marks_of_one_k_that_lie_together_have_one_label():
 
 @pytest.mark.parametrize("limit", [-1e300, 0.0, 1e-9, 1e300])
 @pytest.mark.parametrize("value", [0.0, 1e-12, 0.5])
-def test_a_single_point_and_a_far_limit_have_a_figure(value, limit):
-    made = exploration([point(3, risk=value, loss=value)], {"loss": limit})
-    assert mc.plot.exploration(made).startswith(b"<?xml")
+def test_figure_of_a_single_point_with_a_distant_limit(value, limit):
+    created = exploration([point(3, risk=value, loss=value)], {"loss": limit})
+    assert mc.plot.exploration(created).startswith(b"<?xml")
 
 
 def test_better_is_always_at_the_origin():
@@ -464,7 +466,7 @@ def test_better_is_always_at_the_origin():
     assert "Risk: gain (higher is better)" in turned
 
 
-def test_the_forms_of_the_figure_are_checked():
+def test_figure_format_is_checked():
     with raises(OptionError, "option.unknown", option="format"):
         mc.plot.exploration(LIMITED, format="bmp")
 

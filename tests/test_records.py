@@ -1,4 +1,4 @@
-"""The records: partitions that are kept, the page that tells of them, and the published runs that none may beat."""
+"""Records: stored partitions, their page, and published runs, none of which may be better."""
 
 import csv
 import re
@@ -16,7 +16,7 @@ OF_CENSUS = ("aggregation/census.csv", "aggregation/mdav.csv")
 
 
 class Run(NamedTuple):
-    """A run of ours: the set and k, the file and column that tell of it, and its loss as printed there."""
+    """A run of ours: data set, k, file and column, and the loss as printed there."""
 
     name: str
     k: int
@@ -25,7 +25,7 @@ class Run(NamedTuple):
 
 
 def published_runs():
-    """Every run of ours on a whole classic set that the results tell of."""
+    """Yield every run of ours on a complete classic data set in the results."""
     for path in sorted(RESULTS.rglob("*.csv")):
         file = path.relative_to(RESULTS).as_posix()
         with path.open(encoding="utf-8", newline="") as lines:
@@ -43,13 +43,13 @@ def published_runs():
 
 
 def as_printed(percent, column):
-    """A loss rounded as the table rounds it: percent to four places, D to four digits."""
+    """Round a loss as the table does: percent to four places, D to four digits."""
     return float(f"{percent:.4f}" if column.endswith(", IL") else f"{percent / 100:.4g}")
 
 
 @pytest.mark.parametrize("k", records.SIZES)
 @pytest.mark.parametrize("name", records.SETS)
-def test_the_page_tells_what_the_kept_partitions_lose(data_folder, name, k):
+def test_page_shows_the_loss_of_the_stored_partitions(data_folder, name, k):
     X, labels = records.load(name), records.kept_labels(name, k)
     sizes = np.bincount(labels)
     assert len(labels) == len(X)
@@ -74,7 +74,7 @@ def test_no_published_run_of_ours_is_better_than_the_record(data_folder, name, k
 
 
 def test_published_runs_are_those_of_every_method_on_every_set():
-    found = {(run.name, run.column) for run in published_runs()}
+    result = {(run.name, run.column) for run in published_runs()}
     methods = (
         "MDAV",
         "V-MDAV",
@@ -85,21 +85,21 @@ def test_published_runs_are_those_of_every_method_on_every_set():
         "anneal",
         "auto, best effort",
     )
-    assert found >= {
+    assert result >= {
         (name, f"aggregation/classics.csv: {method}, IL")
         for name in records.SETS
         for method in methods
     }
     columns = ("D, noisy as published", "D, our default", "D, auto", "D, anneal")
-    assert found >= {("census", f"aggregation/census.csv: {column}") for column in columns}
-    assert ("census", "aggregation/mdav.csv: D") in found
-    assert len(found) == len(records.SETS) * len(methods) + len(columns) + 1
+    assert result >= {("census", f"aggregation/census.csv: {column}") for column in columns}
+    assert ("census", "aggregation/mdav.csv: D") in result
+    assert len(result) == len(records.SETS) * len(methods) + len(columns) + 1
 
 
-def test_a_search_keeps_the_better_of_auto_and_pcl(data_folder, tmp_path, monkeypatch, capsys):
+def test_search_keeps_the_better_of_auto_and_pcl(data_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(records, "KEPT", tmp_path / "records")
     records.search("census", 100, "fast")
-    told = re.findall(r"census k = 100, (\w+): ([\d.]+) in .*", capsys.readouterr().out)
-    assert [method for method, _ in told] == ["auto", "pcl"]
+    shown = re.findall(r"census k = 100, (\w+): ([\d.]+) in .*", capsys.readouterr().out)
+    assert [method for method, _ in shown] == ["auto", "pcl"]
     kept = records.loss(records.load("census"), records.kept_labels("census", 100))
-    assert f"{kept:.4f}" == min((found for _, found in told), key=float)
+    assert f"{kept:.4f}" == min((result for _, result in shown), key=float)

@@ -1,3 +1,5 @@
+"""The sample survey: ranges, associations, reproducibility, and its schema."""
+
 from collections import Counter
 
 import numpy as np
@@ -5,6 +7,7 @@ import pytest
 
 from microcell.errors import OptionError
 from microcell.sample import sample_schema, sample_survey
+from tests.raising import raises
 
 SURVEY = sample_survey()
 
@@ -30,7 +33,7 @@ def test_columns_types_and_length():
 
 
 @pytest.mark.parametrize(
-    "name, low, high, decimals",
+    ("name", "low", "high", "decimals"),
     [
         ("age", 18, 95, 0),
         ("bmi", 16, 48, 1),
@@ -47,13 +50,14 @@ def test_ranges_and_decimals(name, low, high, decimals):
     assert decimals == 0 or not np.array_equal(values, np.round(values, decimals - 1))
 
 
-def test_same_seed_same_people_and_another_seed_others():
-    again, other = sample_survey(), sample_survey(seed=8)
+def test_the_seed_determines_the_people():
+    again = sample_survey()
+    other = sample_survey(seed=8)
     assert all(np.array_equal(SURVEY[name], again[name]) for name in SURVEY)
     assert not any(np.array_equal(SURVEY[name], other[name]) for name in SURVEY)
 
 
-def test_the_global_generator_is_left_alone():
+def test_the_global_generator_is_not_used():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     sample_survey(10)
     assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
@@ -65,7 +69,7 @@ def test_age_structure():
     assert np.mean(ages < 35) > np.mean(ages >= 75) > np.mean(ages >= 85) > 0
 
 
-def test_sex_is_even_and_old_people_are_more_often_women():
+def test_sexes_are_balanced_and_older_people_are_more_often_women():
     women = SURVEY["sex"] == "female"
     assert set(SURVEY["sex"]) == {"female", "male"}
     assert 0.48 < women.mean() < 0.62
@@ -84,7 +88,7 @@ def test_antibodies_are_more_frequent_in_women_and_with_age():
     assert (np.diff(counts) < 0).all()
 
 
-def test_tsh_rises_with_grade_age_and_a_bit_with_bmi():
+def test_tsh_rises_with_grade_age_and_slightly_with_bmi():
     log_tsh, grade = np.log(SURVEY["tsh"]), SURVEY["anti_tpo_grade"]
     assert 1.2 < np.median(SURVEY["tsh"]) < 2.2
     assert correlation(grade, log_tsh) > 0.4
@@ -94,7 +98,7 @@ def test_tsh_rises_with_grade_age_and_a_bit_with_bmi():
     assert (slopes[1:] > 0).all()
 
 
-def test_postal_codes_are_five_characters_tied_to_the_place():
+def test_postal_codes_have_five_characters_and_match_the_town():
     codes = SURVEY["postal_code"]
     assert {len(code) for code in codes.tolist()} == {5}
     assert all(code.isdigit() for code in codes.tolist())
@@ -108,7 +112,7 @@ def test_postal_codes_are_five_characters_tied_to_the_place():
         assert np.std(SURVEY["latitude"][inside]) < np.std(SURVEY["latitude"]) / 2
 
 
-def test_most_people_have_a_name_of_their_own():
+def test_most_names_are_unique():
     assert len(set(SURVEY["name"].tolist())) > 1900
     assert {len(name.split()) for name in SURVEY["name"].tolist()} == {2}
 
@@ -142,7 +146,13 @@ def test_one_person():
     assert all(len(values) == 1 for values in sample_survey(1).values())
 
 
-@pytest.mark.parametrize("records", [0, -3, 2.5, True, "many", None])
-def test_wrong_number_of_records(records):
-    with pytest.raises(OptionError, match="records must be a whole number, 1 or more"):
+@pytest.mark.parametrize("records", [0, -3])
+def test_rejects_fewer_than_one_record(records):
+    with raises(OptionError, "option.out_of_range", option="records"):
+        sample_survey(records)
+
+
+@pytest.mark.parametrize("records", [2.5, True, "many", None])
+def test_rejects_other_types_as_number_of_records(records):
+    with raises(OptionError, "option.wrong_type", option="records"):
         sample_survey(records)

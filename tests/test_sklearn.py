@@ -1,4 +1,4 @@
-"""The scikit-learn face: the library's own estimator checks, and the guarantee through fit and transform."""
+"""The estimator: scikit-learn's checks, and the guarantee through fit and transform."""
 
 import pickle
 from collections import Counter
@@ -43,12 +43,12 @@ def random_rows(n=60, m=3, seed=0):
 
 
 def class_sizes(table):
-    """How many rows of the table are equal to each other."""
+    """Return how many rows of the table are equal to each row."""
     return Counter(map(tuple, np.asarray(table).tolist()))
 
 
 def small_tables(values):
-    """Tables of few distinct values, so with many equal rows."""
+    """Tables of few distinct values and therefore many equal rows."""
     return st.integers(1, 3).flatmap(
         lambda m: st.integers(6, 40).flatmap(lambda n: arrays(np.float64, (n, m), elements=values))
     )
@@ -111,7 +111,7 @@ def test_one_column_uses_the_exact_optimum():
     assert ((fitted.transform(X) - X) ** 2).sum() == pytest.approx(1035.4167, abs=1e-4)
 
 
-def test_constant_columns_carry_no_distance_and_come_back_exactly():
+def test_constant_columns_have_no_distance_and_are_reproduced():
     X = random_rows(n=31)
     with_constant = np.insert(X, 1, 0.1, axis=1)
     fitted = Microaggregator(k=3).fit(with_constant)
@@ -124,7 +124,7 @@ def test_constant_columns_carry_no_distance_and_come_back_exactly():
     )
 
 
-def test_equal_rows_come_back_exactly():
+def test_equal_rows_are_reproduced_exactly():
     X = np.full((7, 2), 0.1)
     fitted = Microaggregator(k=3).fit(X)
     np.testing.assert_array_equal(fitted.transform(X), X)
@@ -163,7 +163,7 @@ def test_very_small_and_very_large_numbers(scale):
     st.integers(2, 4),
     st.randoms(use_true_random=False),
 )
-def test_a_fitted_table_keeps_its_cell_sizes_in_any_row_order(X, k, random):
+def test_fitted_table_keeps_its_cell_sizes_in_any_row_order(X, k, random):
     fitted = Microaggregator(k=k).fit(X)
     by_position = fitted.cluster_centers_[fitted.labels_]
     np.testing.assert_array_equal(fitted.transform(X), by_position)
@@ -176,7 +176,7 @@ def test_a_fitted_table_keeps_its_cell_sizes_in_any_row_order(X, k, random):
 
 @settings(max_examples=60, deadline=None)
 @given(small_tables(st.sampled_from([0.0, 1.0, 2.0])), st.data())
-def test_the_ith_of_equal_rows_gets_the_cell_of_the_ith_in_fit(X, data):
+def test_ith_of_equal_rows_gets_the_cell_of_the_ith_in_fit(X, data):
     fitted = Microaggregator(k=3).fit(X)
     rows = data.draw(st.lists(st.integers(0, len(X) - 1), min_size=1, max_size=80))
     places = {}
@@ -200,14 +200,14 @@ def test_equal_rows_in_different_cells_are_shared_out():
 
 
 def rows_nearer_to_another_cell(X, fitted):
-    """The fitted rows whose own cell's mean is not the nearest one; MDAV leaves some."""
+    """Return the fitted rows that are nearer to the mean of another cell; MDAV leaves some."""
     mean, deviation = X.mean(axis=0), X.std(axis=0)
     points, centres = ((rows - mean) / deviation for rows in (X, fitted.cluster_centers_))
     nearest = ((points[:, np.newaxis] - centres) ** 2).sum(axis=2).argmin(axis=1)
     return np.flatnonzero(nearest != fitted.labels_)
 
 
-def test_a_seen_row_keeps_its_cell_though_another_is_nearer():
+def test_fitted_row_keeps_its_cell_even_if_another_is_nearer():
     X = random_rows(n=200, seed=4)
     fitted = Microaggregator(k=5).fit(X)
     moved = rows_nearer_to_another_cell(X, fitted)
@@ -217,7 +217,7 @@ def test_a_seen_row_keeps_its_cell_though_another_is_nearer():
     )
 
 
-def test_a_zero_is_recognised_whatever_its_sign():
+def test_zero_is_recognised_whatever_its_sign():
     X = random_rows(n=200, seed=4)
     X -= X[rows_nearer_to_another_cell(X, Microaggregator(k=5).fit(X))[0]]
     fitted = Microaggregator(k=5).fit(X)
@@ -253,7 +253,7 @@ def test_new_rows_get_the_nearest_mean(m, standardize):
 
 
 @pytest.mark.parametrize("m", [2, MOST_TREE_DIMENSIONS + 1])
-def test_new_rows_however_far_get_a_cell(m):
+def test_distant_new_rows_get_a_cell(m):
     fitted = Microaggregator(k=4).fit(random_rows(m=m) * 1e-200)
     out = fitted.transform(np.full((3, m), 1e300))
     assert all(row.tolist() in fitted.cluster_centers_.tolist() for row in out)
@@ -381,14 +381,14 @@ def test_pickled_and_cloned():
         ({"random_state": True}, {"code": "option.invalid", "option": "random_state"}),
     ],
 )
-def test_wrong_parameters_are_refused_at_fit(parameters, expected):
+def test_invalid_parameters_are_rejected_at_fit(parameters, expected):
     estimator = Microaggregator(**parameters)
     with raises(OptionError, **expected):
         estimator.fit(random_rows())
 
 
 @pytest.mark.parametrize("random_state", [None, np.random.RandomState(3), np.int64(7)])
-def test_random_state_takes_what_scikit_learn_takes(random_state):
+def test_random_state_accepts_the_types_of_scikit_learn(random_state):
     assert Microaggregator(random_state=random_state).fit(random_rows()).cell_sizes_.min() >= 5
 
 
@@ -398,18 +398,18 @@ def test_fewer_rows_than_k(n):
         Microaggregator().fit(random_rows(n=n))
 
 
-def test_as_many_rows_as_k_make_one_cell():
+def test_k_rows_make_one_cell():
     X = random_rows(n=5)
     np.testing.assert_allclose(Microaggregator().fit_transform(X), np.tile(X.mean(axis=0), (5, 1)))
 
 
-def test_sparse_is_refused():
+def test_sparse_data_is_rejected():
     with pytest.raises(TypeError, match="Sparse data was passed"):
         Microaggregator().fit(sparse.eye_array(20, format="csr"))
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e301])
-def test_entries_that_are_not_finite_are_refused_with_their_place(wrong):
+def test_non_finite_entries_are_rejected_with_row_and_column(wrong):
     X = random_rows()
     fitted = Microaggregator().fit(X)
     X[6, 1] = X[9, 0] = wrong
@@ -428,7 +428,7 @@ def test_entries_that_are_not_finite_are_refused_with_their_place(wrong):
     ],
     ids=["nullable", "pandas", "polars", "list"],
 )
-def test_missing_values_of_every_sort_are_refused(missing):
+def test_missing_values_of_any_kind_are_rejected(missing):
     with raises(DataError, "data.not_finite", row=2, column=1):
         Microaggregator().fit(missing)
 
@@ -470,7 +470,7 @@ NUMBERS = random_rows(n=10, m=2)
     ],
     ids=lambda item: type(item).__name__,
 )
-def test_what_is_no_matrix_of_numbers_is_refused_without_telling_a_value(X, expected):
+def test_non_numeric_input_is_rejected_without_showing_a_value(X, expected):
     with raises(DataError, **expected) as caught:
         Microaggregator().fit(X)
     assert not any(value in str(caught.value) for value in (SECRET, "1999", str(10**400)))

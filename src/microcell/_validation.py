@@ -1,8 +1,8 @@
-"""The arrays that cells are made of, and the points given to them: what each must be, and refusals that say so."""
+"""Checks of numeric input that several packages share: k, probabilities, points, weights, arrays."""
 
 from contextlib import suppress
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +15,7 @@ from microcell.model import Floats
 __all__ = [
     "COSTS",
     "FARTHEST",
+    "MIN_PROBABILITY",
     "NUMBERS_FROM_0",
     "POINTS",
     "RADII",
@@ -22,37 +23,66 @@ __all__ = [
     "as_points",
     "as_reals",
     "as_weights",
+    "check_failure",
     "check_k",
+    "check_probability",
     "read_entry",
     "read_points",
     "varying",
 ]
 
+FARTHEST = 1e100
+"""Largest coordinate: squares of larger ones would overflow. Points beyond are clipped to it."""
+
+MIN_PROBABILITY = 1e-300
+"""Smallest probability that is distinguished from 0."""
+
 
 def check_k(k: object) -> None:
-    """Refuse a k that is not a whole number of 2 or more."""
+    """Raise :class:`OptionError` unless k is a whole number of at least 2."""
+    message = "k must be a whole number of at least 2"
     if isinstance(k, bool) or not isinstance(k, Integral):
-        raise OptionError(f"k must be a whole number of 2 or more, not {k!r}.")
+        raise OptionError(f"{message}.", code="option.wrong_type", option="k")
     if int(k) < 2:
         raise OptionError(
-            f"k must be 2 or more, not {k}: a record alone in its cell has no protection."
+            f"{message}: a record that is alone in its cell is not protected.",
+            code="option.out_of_range",
+            option="k",
+            k=int(k),
         )
 
 
+def check_probability(value: object, name: str, *, includes_one: bool = True) -> float:
+    """Return a probability of at least :data:`MIN_PROBABILITY`; errors call it ``name``."""
+    expected = f"{name} must be a probability of at least {MIN_PROBABILITY:g} and "
+    expected += "at most 1." if includes_one else "less than 1."
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise OptionError(expected, code="option.wrong_type", option=name)
+    number = float(value)
+    if not MIN_PROBABILITY <= number <= 1 or (number == 1 and not includes_one):
+        raise OptionError(expected, code="option.out_of_range", option=name)
+    return number
+
+
+def check_failure(failure: object) -> float:
+    """Return the accepted failure probability of a cell."""
+    return check_probability(failure, "failure", includes_one=False)
+
+
 def as_points(X: ArrayLike) -> Floats:
-    """The matrix in float64, scaled down where squares would overflow or vanish; cells do not depend on scale."""
+    """Return a float64 matrix, scaled down if squares would overflow or vanish.
+
+    Cells do not depend on the scale.
+    """
     points = as_reals(X, "Points must be numbers. For a table with other columns use anonymize.")
     points = points[:, np.newaxis] if points.ndim == 1 else points
     if points.ndim != 2:
         raise DataError(
-            f"Points must be a matrix of records by columns, not an array of {points.ndim} dimensions."
+            f"Points must be a matrix of records by columns, not an array with {points.ndim} "
+            "dimensions.",
+            code="data.invalid",
         )
-    if not np.isfinite(points).all():
-        row, column = np.argwhere(~np.isfinite(points))[0]
-        raise DataError(
-            f"Points must be finite: row {row + 1}, column {column + 1} is missing or infinite, the first of "
-            f"{(~np.isfinite(points)).sum()} such entries. Remove or impute them."
-        )
+    _check_finite(points, "Points")
     largest = float(np.abs(points).max(initial=0.0))
     if largest > 1e100 or 0 < largest < 1e-100:
         points = points / largest
@@ -60,42 +90,42 @@ def as_points(X: ArrayLike) -> Floats:
 
 
 def varying(points: Floats) -> Floats:
-    """The points without constant columns, which carry no distance."""
+    """Return the points without constant columns, which do not contribute to distances."""
     if len(points) == 0:
         return points
-    varying = points.min(axis=0) < points.max(axis=0)
-    return points if varying.all() else np.ascontiguousarray(points[:, varying])
+    is_varying = points.min(axis=0) < points.max(axis=0)
+    return points if is_varying.all() else np.ascontiguousarray(points[:, is_varying])
 
 
 def as_weights(weights: ArrayLike | None, rows: int) -> Floats | None:
-    """The weights in float64, one positive number a record; None if there are none."""
+    """Return the weights in float64, one positive number per record; None if there are none."""
     if weights is None:
         return None
-    out = np.ascontiguousarray(as_reals(weights, "Weights must be numbers, one a record."))
-    if out.shape != (rows,) or not (np.isfinite(out).all() and (out > 0).all()):
-        raise DataError(f"Weights must be {rows} positive numbers, one a record.")
-    largest = float(out.max(initial=1.0))
-    return out if 1e-50 < largest < 1e50 else out / largest  # only their ratios matter
+    message = f"weights must be {rows} positive numbers, one per record."
+    values = np.ascontiguousarray(as_reals(weights, message))
+    if values.shape != (rows,) or not (np.isfinite(values).all() and (values > 0).all()):
+        raise DataError(message, code="data.bad_weight", option="weights")
+    largest = float(values.max(initial=1.0))
+    return values if 1e-50 < largest < 1e50 else values / largest  # Only ratios matter.
 
 
-def as_reals(given: ArrayLike, message: str) -> Floats:
-    """The array in float64; complex numbers, text and the like are refused without showing them."""
+def as_reals(values: ArrayLike, message: str) -> Floats:
+    """Return the array in float64; raise :class:`DataError` with ``message`` if impossible.
+
+    Complex numbers, text and the like are rejected; the error does not show them.
+    """
     try:
-        array = np.asarray(given)
+        array = np.asarray(values)
         if array.dtype.kind == "c":
             raise TypeError
         return array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise DataError(message) from None
-
-
-FARTHEST = 1e100
-"""The largest coordinate: squares of larger ones would overflow. Points beyond are drawn in to it."""
+        raise DataError(message, code="data.not_a_number") from None
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What an array of cells must be: its type, its number of dimensions, and the range of its numbers."""
+    """Specification of an array of cells: its type, dimensions and the range of its numbers."""
 
     dtype: type
     ndim: int
@@ -103,10 +133,11 @@ class Entry:
     most: float
 
     @property
-    def words(self) -> str:
-        """What is expected, for messages."""
-        form = "a matrix of equally long rows" if self.ndim == 2 else "a list"
-        return f"{form} of {'whole' if self.dtype is np.int64 else 'finite'} numbers from {self.least:g} to {self.most:g}"
+    def description(self) -> str:
+        """The expected array, for messages."""
+        form = "a matrix (a list of rows of equal length)" if self.ndim == 2 else "a list"
+        kind = "whole" if self.dtype is np.int64 else "finite"
+        return f"{form} of {kind} numbers from {self.least:g} to {self.most:g}"
 
 
 POINTS = MappingProxyType({"entry": Entry(np.float64, 2, -FARTHEST, FARTHEST)})
@@ -115,8 +146,10 @@ RADII = MappingProxyType({"entry": Entry(np.float64, 1, 0.0, 1e150)})
 NUMBERS_FROM_0 = MappingProxyType({"entry": Entry(np.int64, 1, 0, 2**62)})
 
 
-def read_entry(name: str, given: Any, entry: Entry, dimensions: int) -> NDArray[Any]:
-    """A read-only copy of the array, if it is what the entry says; an empty matrix gets ``dimensions`` columns.
+def read_entry(name: str, values: Any, entry: Entry, dimensions: int) -> NDArray[Any]:
+    """Return a read-only copy of an array that meets the specification.
+
+    An empty matrix gets ``dimensions`` columns.
 
     Examples
     --------
@@ -128,62 +161,73 @@ def read_entry(name: str, given: Any, entry: Entry, dimensions: int) -> NDArray[
     """
     array = None
     with suppress(TypeError, ValueError, OverflowError):
-        array = np.asarray(given)
-    if array is not None and array.shape == (0,):  # an empty list has neither a type nor rows
+        array = np.asarray(values)
+    if array is not None and array.shape == (0,):  # An empty list has neither a type nor rows.
         array = np.zeros((0, dimensions) if entry.ndim == 2 else 0, dtype=entry.dtype)
+    if array is None or not _meets(array, entry):
+        raise DataError(f"{name} must be {entry.description}.", code="data.invalid", entry=name)
+    copy: NDArray[Any] = np.array(array, dtype=entry.dtype, order="C")
+    copy.flags.writeable = False
+    return copy
+
+
+def _meets(array: NDArray[Any], entry: Entry) -> bool:
     kinds = "iu" if entry.dtype is np.int64 else "iuf"
-    if (
-        array is None
-        or array.ndim != entry.ndim
-        or array.dtype.kind not in kinds
-        or not _within(array, entry)
-    ):
-        raise DataError(f"{name} must be {entry.words}.")
-    out: NDArray[Any] = np.array(array, dtype=entry.dtype, order="C")
-    out.flags.writeable = False
-    return out
-
-
-def _within(array: NDArray[Any], entry: Entry) -> bool:
-    return bool(
-        ((array >= entry.least) & (array <= entry.most)).all()
-    )  # false for what is not a number
+    if array.ndim != entry.ndim or array.dtype.kind not in kinds:
+        return False
+    # NaN fails both comparisons.
+    return bool(((array >= entry.least) & (array <= entry.most)).all())
 
 
 def read_points(X: Any, dimensions: int) -> Floats:
-    """The points as a C-contiguous float64 matrix of that many columns, drawn in to ±:data:`FARTHEST`.
+    """Return the points as a C-contiguous float64 matrix with ``dimensions`` columns.
 
-    A plain list of numbers is one column, where there is one dimension. :class:`DataError` for anything else, by row
-    and column, without a value.
+    Coordinates are clipped to ±:data:`FARTHEST`. In one dimension, a plain list of numbers is
+    accepted as well. Errors give row and column, not values.
     """
     points = _as_floats(X)
-    expected = f"a matrix of records by {dimensions} column{'' if dimensions == 1 else 's'}, as the cells have"
+    columns = f"{dimensions} column{'' if dimensions == 1 else 's'}"
     if points.ndim == 1 and dimensions == 1:
         points = points[:, np.newaxis]
     if points.ndim != 2:
         raise DataError(
-            f"X has {points.ndim} dimension{'' if points.ndim == 1 else 's'}, expected {expected}. "
-            "For one record give X.reshape(1, -1)."
+            f"X must be a matrix with {columns}, like the cells, not an array with {points.ndim} "
+            f"dimension{'' if points.ndim == 1 else 's'}. For a single record use "
+            "X.reshape(1, -1).",
+            code="data.invalid",
         )
     if points.shape[1] != dimensions:
         raise DataError(
-            f"X has {points.shape[1]} columns, expected {expected}. Encode the records as the cells were."
+            f"X has {points.shape[1]} columns, but the cells have {columns}. Encode the records "
+            "in the same way as the cells.",
+            code="data.invalid",
         )
-    wrong = ~np.isfinite(points)
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        raise DataError(
-            f"X must hold finite numbers: row {row + 1}, column {column + 1} is missing (NaN) or infinite, the first "
-            f"of {wrong.sum()} such entries. Remove or impute them."
-        )
+    _check_finite(points, "X")
     return np.ascontiguousarray(np.clip(points, -FARTHEST, FARTHEST))
+
+
+def _check_finite(points: Floats, name: str) -> None:
+    invalid = ~np.isfinite(points)
+    if not invalid.any():
+        return
+    row, column = (int(position) + 1 for position in np.argwhere(invalid)[0])
+    count = int(invalid.sum())
+    raise DataError(
+        f"{name} must be finite, but {count} {'value is' if count == 1 else 'values are'} missing "
+        f"or infinite, the first in row {row}, column {column}. Remove or impute them.",
+        code="data.not_finite",
+        row=row,
+        column=column,
+    )
 
 
 def _as_floats(X: Any) -> Floats:
     with suppress(TypeError, ValueError, OverflowError), np.errstate(over="ignore"):
-        given = np.asarray(X)
-        if given.dtype.kind in "biufO":
-            return given.astype(np.float64)
+        array = np.asarray(X)
+        if array.dtype.kind in "biufO":
+            return array.astype(np.float64)
     raise DataError(
-        "X must be a matrix of numbers, its rows equally long. Encode other columns as numbers first."
+        "X must be a matrix of numbers with rows of equal length. Encode other columns as numbers "
+        "first.",
+        code="data.not_a_number",
     )

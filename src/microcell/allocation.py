@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microcell import progress, tables
+from microcell._display import count, html_card, short_repr
 from microcell.errors import DataError, OptionError
 from microcell.kernels.arrays import EARTH_RADIUS, unit_vectors
 from microcell.kernels.transport import choose_cells
@@ -119,7 +120,19 @@ class Allocation:
         return Summary(n, total, self.columns, self.unit, distances, nearest, centres)
 
     def __repr__(self) -> str:
-        return f"<Allocation: {len(self.labels):,} points to {len(self.loads):,} centres>"
+        centres = count(len(self.loads), "centre")
+        return short_repr(self, f"{count(len(self.labels), 'point')} to {centres}")
+
+    def _repr_html_(self) -> str:
+        summary, unit = self.summary, self.unit and f" {self.unit}"
+        rows = {
+            "Mean distance": f"{summary.distances.mean:.4g}{unit}",
+            "Largest distance": f"{summary.distances.max:.4g}{unit}",
+            "Mean distance to the nearest centre": f"{summary.nearest.mean:.4g}{unit}",
+            "Places": f"{summary.places:,}",
+        }
+        steps = {"mc.plot.allocation(result)": "draw a map", ".summary": "get all numbers"}
+        return html_card(repr(self)[1:-1], rows, next_steps=steps)
 
 
 def allocate(

@@ -7,7 +7,7 @@ a list of requests to the same runner, and turn its attempts into their own poin
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from math import hypot
 from pathlib import Path
@@ -19,13 +19,14 @@ import numpy as np
 
 from microcell import auditing, progress
 from microcell import methods as partitioning
-from microcell._display import record_repr
+from microcell._display import count, html_card, record_repr, short_repr
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
 from microcell.measures.attacks import linked_originals
 from microcell.measures.disclosure import average_diversity, confidential_columns
 from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, Schema
+from microcell.model._frames import make_frame
 from microcell.release import enforce, prepare
 from microcell.release import partition as groupings
 from microcell.schema import resolve
@@ -51,7 +52,7 @@ LAMBDAS = tuple(step / 10 for step in range(11))
 
 @dataclass(frozen=True, eq=False)
 class _Attempt:
-    """The cells made for one request. A method that does not fit the table has ``grouping`` None."""
+    """The cells made for one request; ``grouping`` is None if the method does not fit the table."""
 
     request: groupings.Request
     reason: str
@@ -209,6 +210,10 @@ def _compile_kernels(requests: Sequence[groupings.Request]) -> None:
             partitioning.partition(X, 3, method=name, refine=refine)
 
 
+def _as_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+    return make_frame({name: [row[name] for row in rows] for name in rows[0]})
+
+
 # --------------------------------------------------------------------------------------- compare
 
 
@@ -217,7 +222,7 @@ class Trial:
     """The cells that a method makes for one k: their distortion, number, smallest size and time.
 
     ``distortion`` is SSE / SST of the standardized points. ``used`` is the method that made the
-    cells, which for "auto" is the one it chose, and ``reason`` is the reason. If the method does not
+    cells, which for "auto" is the one it chose, and ``reason`` says why. If the method does not
     support the table, ``reason`` says so and the other fields are None.
     """
 
@@ -238,7 +243,7 @@ class Trial:
         return self.distortion is None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Sequence[Trial]):
     """The trials of :func:`compare`, by method and then by k; a sequence of :class:`Trial`."""
 
@@ -251,9 +256,31 @@ class Comparison(Sequence[Trial]):
         """Return the trial at this position, or a tuple of trials for a slice."""
         return self.trials[index]
 
+    def to_frame(self) -> Any:
+        """Return the trials as a data frame, a row per trial."""
+        return _as_frame([asdict(trial) for trial in self.trials])
+
     def __repr__(self) -> str:
         methods = len({trial.method for trial in self.trials})
-        return f"<Comparison: {_count(len(self.trials), 'trial')} of {_count(methods, 'method')}>"
+        return short_repr(self, f"{count(len(self), 'trial')} of {count(methods, 'method')}")
+
+    def _repr_html_(self) -> str:
+        best = min((trial for trial in self.trials if not trial.skipped), key=_by_k_and_loss)
+        rows = {
+            f"{trial.method}, k = {trial.k}": trial.reason
+            if trial.distortion is None
+            else f"information loss {100 * trial.distortion:.3f} %, {trial.seconds:.3f} s"
+            for trial in self.trials
+        }
+        steps = {
+            f"mc.anonymize(source, schema, k={best.k}, method={best.method!r})": "make the release",
+            ".to_frame()": "get the numbers",
+        }
+        return html_card(repr(self)[1:-1], rows, next_steps=steps)
+
+
+def _by_k_and_loss(trial: Trial) -> tuple[int, float]:
+    return trial.k, trial.distortion or 0.0
 
 
 def compare(
@@ -339,10 +366,6 @@ def _as_trial(encoded: Encoded, attempt: _Attempt) -> Trial:
     )
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 # --------------------------------------------------------------------------------------- explore
 
 
@@ -351,7 +374,7 @@ class Point:
     """The release that a method would make for one k, described by the measures of its audit.
 
     ``used`` is the method that made the cells, which for "auto" is the one it chose, and ``reason``
-    is the reason. ``measured_k`` is the k that the audit measured, ``seconds`` the time to make
+    says why. ``measured_k`` is the k that the audit measured, ``seconds`` the time to make
     the cells. If the method does not support the table, ``reason`` says so and the rest is empty.
 
     Examples
@@ -385,14 +408,14 @@ class Point:
         return f"{self.method} with k = {self.k}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exploration:
     """The points of a risk-loss map, by method and then by k, and the recommended one.
 
     ``risk`` and ``loss`` name the measures of the two axes. ``frontier`` holds the points that no
     other point beats in one of them without losing in the other. ``recommended`` is None if no
-    point meets the ``limits``. ``reason`` explains the recommendation, or names the point that comes
-    closest and by how much it fails.
+    point meets the ``limits``. ``reason`` explains the recommendation, or names the point that
+    comes closest and by how much it fails.
     """
 
     points: tuple[Point, ...]
@@ -407,9 +430,48 @@ class Exploration:
         """Return whether the point was not skipped and meets every limit."""
         return not point.skipped and not _failed(point, self.limits)
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a dictionary per point: method, k, time, verdict and the value of each measure.
+
+        The measure ``k`` is under ``measured_k``. Measures of a skipped point are None.
+        """
+        measures = next(point.measures for point in self.points if not point.skipped)
+        names = [name for name in measures if name != "k"]
+        return [
+            self.facts(point) | {name: None if point.skipped else point[name] for name in names}
+            for point in self.points
+        ]
+
+    def facts(self, point: Point) -> dict[str, Any]:
+        """Return everything about a point except for its measures."""
+        return {
+            "method": point.method,
+            "used": point.used,
+            "k": point.k,
+            "measured_k": point.measured_k,
+            "seconds": point.seconds,
+            "meets_limits": self.meets(point),
+            "frontier": point in self.frontier,
+            "recommended": point == self.recommended,
+        }
+
+    def to_frame(self) -> Any:
+        """Return the points as a data frame, a row per point and a column per measure."""
+        return _as_frame(self.rows())
+
     def __repr__(self) -> str:
-        choice = "none" if self.recommended is None else str(self.recommended)
-        return f"<Exploration: {_count(len(self.points), 'point')}, recommended: {choice}>"
+        points = count(len(self.points), "point")
+        return short_repr(self, points, recommended=str(self.recommended))
+
+    def _repr_html_(self) -> str:
+        rows = {
+            str(point): point.reason
+            if point.skipped
+            else f"{self.risk} {point[self.risk]:.4g}, {self.loss} {point[self.loss]:.4g}"
+            for point in self.points
+        }
+        steps = {"mc.plot.exploration(result)": "draw the map", ".to_frame()": "get the numbers"}
+        return html_card(repr(self)[1:-1], rows, notes=[self.reason], next_steps=steps)
 
 
 def explore(
@@ -641,7 +703,7 @@ class DependencePoint:
     __repr__ = record_repr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DependenceSweep:
     """The points of :func:`dependence_sweep`, by k and then by weight of dependence."""
 
@@ -666,8 +728,24 @@ class DependenceSweep:
                 best[point.k] = point
         return tuple(best.values())
 
+    def to_frame(self) -> Any:
+        """Return the points as a data frame, a row per point."""
+        return _as_frame([asdict(point) for point in self.points])
+
     def __repr__(self) -> str:
-        return f"<DependenceSweep: {_count(len(self.points), 'point')} by {self.method}>"
+        return short_repr(self, count(len(self.points), "point"), method=self.method)
+
+    def _repr_html_(self) -> str:
+        rows = {
+            f"k = {point.k}, lambda = {point.dependence:g}": f"D_X {point.distortion:.4f}, "
+            f"D_Y {point.dependence_loss:.4f}"
+            for point in self.points
+        }
+        steps = {
+            ".recommend(0.05)": "choose the weights",
+            "mc.plot.dependence(sweep)": "draw the trade-off",
+        }
+        return html_card(repr(self)[1:-1], rows, next_steps=steps)
 
 
 def dependence_sweep(

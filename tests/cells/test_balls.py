@@ -1,4 +1,4 @@
-"""Ball cells: the first ball that holds a point; and the balls of partitions by MDAV and V-MDAV."""
+"""Ball cells: assignment to the first ball, and balls of partitions by MDAV and V-MDAV."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tests.raising import raises
 
 
 def oracle(cells, X):
-    """The cell of each point, one ball at a time."""
+    """Return the cell of each point, one ball at a time."""
     out = []
     for x in X:
         label = len(cells) - 1
@@ -29,14 +29,14 @@ def oracle(cells, X):
 
 
 def distance_to_records(cells, X):
-    """The distance of the nearest reference and record, relative to the spread of the table."""
+    """Return the smallest distance between references and records, relative to the spread."""
     spread = np.abs(X - X.mean(axis=0)).max() or 1.0
     apart = [np.sqrt(((X - reference) ** 2).sum(axis=1)).min() for reference in cells.references]
     return min(apart, default=np.inf) / spread
 
 
 def check(cells, X, k):
-    """What must hold of the balls of any partition; the labels that they give."""
+    """Check the invariants of ball cells and return their labels."""
     labels = cells.assign(X)
     np.testing.assert_array_equal(labels, oracle(cells, X))
     np.testing.assert_array_equal(np.bincount(labels), cells.sizes)
@@ -54,7 +54,7 @@ def check(cells, X, k):
 
 @settings(max_examples=80, deadline=None)
 @given(st.integers(1, 3), st.integers(0, 5), st.data())
-def test_the_cell_is_that_of_the_first_ball_that_holds_the_point(m, balls, data):
+def test_cell_is_that_of_the_first_ball_containing_the_point(m, balls, data):
     whole = st.integers(-5, 5)
     references = data.draw(arrays(np.float64, (balls, m), elements=whole))
     radii = data.draw(arrays(np.float64, balls, elements=st.integers(0, 6)))
@@ -72,7 +72,7 @@ def test_the_cell_is_that_of_the_first_ball_that_holds_the_point(m, balls, data)
     np.testing.assert_array_equal(cells.assign(X), oracle(cells, X))
 
 
-def test_the_rim_belongs_to_the_ball():
+def test_rim_belongs_to_the_ball():
     cells = BallCells(
         centroids=[[0.0], [9.0]], sizes=[2, 2], k=2, references=[[0.0]], radii=[2.0], cells=[0]
     )
@@ -80,7 +80,7 @@ def test_the_rim_belongs_to_the_ball():
     assert (cells.kind, cells.holds_records) == ("balls", False)
 
 
-def test_a_point_however_far_is_in_the_last_cell():
+def test_distant_point_is_in_the_last_cell():
     cells = ball_cells(np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) // 30, 5)
     assert cells.assign([[1e300, -1e300]]).tolist() == [len(cells) - 1]
 
@@ -100,7 +100,7 @@ def test_a_point_however_far_is_in_the_last_cell():
         ({"references": [], "radii": [], "cells": []}, {"code": "data.invalid", "entry": "cells"}),
     ],
 )
-def test_balls_that_are_not_whole_are_refused(fields, expected):
+def test_inconsistent_balls_are_rejected(fields, expected):
     whole = {
         "centroids": [[0.0], [9.0]],
         "sizes": [2, 2],
@@ -119,13 +119,13 @@ def test_balls_that_are_not_whole_are_refused(fields, expected):
 @pytest.mark.parametrize("m", [1, 2, 3, 6, 12])
 @pytest.mark.parametrize("k", [2, 3, 10])
 @pytest.mark.parametrize("n", [20, 61, 500])
-def test_mdav_without_ties_comes_back_exactly(n, k, m):
+def test_mdav_without_ties_is_reproduced_exactly(n, k, m):
     X = np.random.default_rng(n + k + m).normal(size=(n, m))
     labels = partition(X, k, method="mdav").labels
     np.testing.assert_array_equal(check(ball_cells(X, labels, k), X, k), labels)
 
 
-def test_mdav_with_weights_comes_back_exactly():
+def test_weighted_mdav_is_reproduced_exactly():
     random = np.random.default_rng(0)
     X, weights = random.normal(size=(400, 3)), random.uniform(0.01, 9, 400)
     labels = partition(X, 5, method="mdav", weights=weights).labels
@@ -140,29 +140,29 @@ def test_scales_and_shifts(scale, shift):
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.2, 1.0])
-def test_vmdav_comes_back_but_for_a_few(gamma):
+def test_vmdav_is_reproduced_except_for_a_few_records(gamma):
     X = np.random.default_rng(3).normal(size=(1000, 2))
     labels = partition(X, 5, method="vmdav", gamma=gamma).labels
-    found = check(ball_cells(X, labels, 5), X, 5)
-    assert (found != labels).mean() < 0.05
-    assert distortion(X, found) < 1.5 * distortion(X, labels)
+    result = check(ball_cells(X, labels, 5), X, 5)
+    assert (result != labels).mean() < 0.05
+    assert distortion(X, result) < 1.5 * distortion(X, labels)
 
 
 @pytest.mark.parametrize("name", ["census", "tarragona", "eia"])
 @pytest.mark.parametrize("method", ["mdav", "vmdav"])
-def test_the_classic_sets(load_standardized, name, method):
+def test_classic_sets(load_standardized, name, method):
     X = load_standardized(name)
     labels = partition(X, 5, method=method).labels
-    found = check(ball_cells(X, labels, 5), X, 5)
-    assert distortion(X, found) < 1.3 * distortion(X, labels)
+    result = check(ball_cells(X, labels, 5), X, 5)
+    assert distortion(X, result) < 1.3 * distortion(X, labels)
 
 
 def test_ties_cost_little():
     X = np.random.default_rng(4).integers(0, 8, size=(2000, 3)).astype(float)
     labels = partition(X, 5, method="mdav").labels
-    found = check(ball_cells(X, labels, 5), X, 5)
-    assert found.max() > 200
-    assert distortion(X, found) < 2 * distortion(X, labels)
+    result = check(ball_cells(X, labels, 5), X, 5)
+    assert result.max() > 200
+    assert distortion(X, result) < 2 * distortion(X, labels)
 
 
 @settings(max_examples=150, deadline=None)
@@ -197,7 +197,7 @@ def test_no_columns_make_one_cell():
     assert ball_cells(np.empty((6, 0)), np.arange(6) // 3, 3).sizes.tolist() == [6]
 
 
-def test_a_plain_list_of_numbers_is_one_column():
+def test_flat_list_is_one_column():
     assert ball_cells([0.0, 1.0, 8.0, 9.0], [0, 0, 1, 1], 2).assign([0.4, 7.0]).tolist() == [0, 1]
 
 
@@ -212,7 +212,7 @@ def test_no_record_follows_from_a_reference_and_its_centroid():
                 assert np.abs(X - guess).max(axis=1).min() > 1e-9
 
 
-def test_the_same_table_gives_the_same_balls():
+def test_same_table_gives_the_same_balls():
     X = np.random.default_rng(6).normal(size=(100, 2))
     first, second = (ball_cells(X, partition(X, 3, method="mdav").labels, 3) for _ in range(2))
     np.testing.assert_array_equal(first.references, second.references)
@@ -224,9 +224,9 @@ def test_the_same_table_gives_the_same_balls():
     [
         ([[0.0], [1.0]], [0, 1], 2, GuaranteeError, {"code": "guarantee.failed"}),
         ([[0.0], [1.0], [2.0]], [0, 0], 2, DataError, {"code": "data.invalid", "entry": "labels"}),
-        ([[0.0], [np.nan]], [0, 0], 2, DataError, {"code": "data.invalid"}),
+        ([[0.0], [np.nan]], [0, 0], 2, DataError, {"code": "data.not_finite"}),
     ],
 )
-def test_partitions_that_are_none_are_refused(X, labels, k, error, expected):
+def test_invalid_partitions_are_rejected(X, labels, k, error, expected):
     with raises(error, **expected):
         ball_cells(X, labels, k)

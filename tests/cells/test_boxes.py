@@ -1,4 +1,4 @@
-"""Box cells: a tree of questions that leaves no point without a box and none with two."""
+"""Box cells: a tree of questions that puts every point into exactly one box."""
 
 import json
 from dataclasses import replace
@@ -52,7 +52,7 @@ def place(ages, towns, grades):
     return encoding.place(table, ENCODING).matrix
 
 
-def test_points_go_where_the_questions_lead():
+def test_points_are_assigned_by_the_questions():
     points = place(
         [34, 34, 34, 35, 80, 80],
         ["Kiel", "Ulm", "Rome", "Kiel", "Ulm", "Ulm"],
@@ -61,18 +61,16 @@ def test_points_go_where_the_questions_lead():
     assert make().assign(points).tolist() == [0, 1, 1, 2, 2, 3]
 
 
-def test_a_bound_belongs_to_the_upper_side_to_the_last_bit():
-    chance = np.random.default_rng(0)
+def test_bound_belongs_to_the_upper_side_to_the_last_bit():
+    rng = np.random.default_rng(0)
     for _ in range(300):
-        values = np.sort(chance.normal(chance.normal() * 10, 10.0 ** chance.integers(-3, 6), 50))
+        values = np.sort(rng.normal(rng.normal() * 10, 10.0 ** rng.integers(-3, 6), 50))
         table = tables.read({"x": values})
         fitted = encoding.fit(
             table,
-            resolve.resolve(
-                Schema(quasi=[Column("x", weight=float(chance.uniform(0.1, 9)))]), table
-            ),
+            resolve.resolve(Schema(quasi=[Column("x", weight=float(rng.uniform(0.1, 9)))]), table),
         )
-        bound = float(chance.choice(values))
+        bound = float(rng.choice(values))
         cells = BoxCells(
             centroids=[[0.0], [0.0]], sizes=[9, 9], k=1, encoding=fitted,
             columns=[0], bounds=[bound], categories=[()], lower=[1], upper=[2],
@@ -107,7 +105,7 @@ def test_unknown_and_withheld_categories_have_no_position():
     assert positions_of(TOWN, points).tolist() == [0, 2, -1, -1, -1]
 
 
-def test_sides_say_what_a_box_holds():
+def test_sides_describe_the_boxes():
     cells = make()
     sides = cells.sides()
     assert sides[0] == {0: Side(high=34.5), 1: Side(names=frozenset({2})), 2: Side()}
@@ -123,10 +121,10 @@ def test_sides_say_what_a_box_holds():
 @given(st.integers(1, 12), st.integers(0, 10**6))
 def test_every_point_is_in_exactly_one_box(splits, seed):
     """A random tree; boxes as ranges and sets, read by themselves."""
-    chance = np.random.default_rng(seed)
-    cells = random_boxes(chance, splits)
-    ages, towns = chance.integers(0, 90, 200), chance.choice(["Ulm", "Kiel", "Rome"], 200)
-    grades = chance.choice(["low", "mid", "high"], 200)
+    rng = np.random.default_rng(seed)
+    cells = random_boxes(rng, splits)
+    ages, towns = rng.integers(0, 90, 200), rng.choice(["Ulm", "Kiel", "Rome"], 200)
+    grades = rng.choice(["low", "mid", "high"], 200)
     positions = {"Ulm": 0, "Kiel": 2}
     held = np.zeros((200, len(cells)), dtype=bool)
     for box, sides in enumerate(cells.sides()):
@@ -144,26 +142,26 @@ def test_every_point_is_in_exactly_one_box(splits, seed):
     np.testing.assert_array_equal(held.argmax(axis=1), cells.assign(place(ages, towns, grades)))
 
 
-def random_boxes(chance, splits):
+def random_boxes(rng, splits):
     lower, upper, free = [], [], [0]
     ends = []
     for split in range(splits):
-        ends.append(free.pop(chance.integers(len(free))))
+        ends.append(free.pop(rng.integers(len(free))))
         free += [(split, 0), (split, 1)]
     children = {end: number for number, end in enumerate([*ends[1:], *free], start=1)}
     for split in range(splits):
         lower.append(children[split, 0])
         upper.append(children[split, 1])
-    columns = chance.integers(0, 3, splits)
+    columns = rng.integers(0, 3, splits)
     return make(
         centroids=np.zeros((splits + 1, 5)), sizes=[9] * (splits + 1), columns=columns,
-        bounds=np.where(columns == 2, chance.uniform(-1.5, 1.5, splits), chance.integers(0, 90, splits) - 0.5),
-        categories=[(int(chance.choice([0, 2])),) if column == 1 else () for column in columns],
+        bounds=np.where(columns == 2, rng.uniform(-1.5, 1.5, splits), rng.integers(0, 90, splits) - 0.5),
+        categories=[(int(rng.choice([0, 2])),) if column == 1 else () for column in columns],
         lower=lower, upper=upper,
     )  # fmt: skip
 
 
-def test_a_file_gives_the_same_boxes_back(tmp_path):
+def test_boxes_survive_a_round_trip_to_a_file(tmp_path):
     cells = make(representatives={"age": [30, 31, 60, 61]})
     cells.save(tmp_path / "cells.json")
     again = load_cells(tmp_path / "cells.json")
@@ -222,12 +220,12 @@ def test_one_box_needs_no_question():
     ],
     ids=str,
 )
-def test_what_is_no_tree_of_questions_is_refused(changes):
+def test_invalid_question_trees_are_rejected(changes):
     with pytest.raises((DataError, GuaranteeError)):
         make(**changes)
 
 
-def test_of_two_categories_the_second_is_asked_for():
+def test_question_about_two_categories_is_about_the_second():
     sex = EncodedColumn(
         "sex",
         "nominal",
@@ -247,6 +245,6 @@ def test_of_two_categories_the_second_is_asked_for():
 @pytest.mark.parametrize(
     "points", [[[np.nan] * 5], [[np.inf] * 5], np.zeros((2, 4)), [["a"] * 5]], ids=str
 )
-def test_points_that_are_none_are_refused(points):
+def test_invalid_points_are_rejected(points):
     with pytest.raises(MicrocellError):
         make().assign(points)

@@ -1,4 +1,4 @@
-"""The files of cells: exact to the last bit, whole or not at all, and every wrong file refused with a reason."""
+"""Cells files: exact round trips, atomic writes, and rejection of every invalid file."""
 
 import json
 import os
@@ -35,7 +35,7 @@ LABELS = partition(X, 4, method="mdav").labels
 
 
 def encoding(dimensions=3, counts=(7, 4, 1)):
-    """Of a nominal column with a rare category."""
+    """Return the encoding of a nominal column with a rare category."""
     column = EncodedColumn(
         "sex",
         "nominal",
@@ -76,7 +76,7 @@ def save(cells, path):
 
 
 def same(one, other):
-    """True if two fields are equal to the last bit."""
+    """Return whether two fields are equal to the last bit."""
     if isinstance(one, np.ndarray):
         return (
             one.dtype == other.dtype
@@ -91,7 +91,7 @@ def same(one, other):
 
 
 def rewrite(path, change, *, sealed=True):
-    """Change the content of a file, with its digest made to fit, as a damaged program would, or left as it was."""
+    """Change the content of a file, and its digest if ``sealed``."""
     content = json.loads(path.read_text())
     change(content)
     if sealed:
@@ -105,7 +105,7 @@ def rewrite(path, change, *, sealed=True):
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_cells_come_back_to_the_last_bit(kind, tmp_path):
+def test_cells_survive_a_round_trip_bit_for_bit(kind, tmp_path):
     cells = MAKERS[kind]()
     path = save(cells, tmp_path / "cells.json")
     again = load_cells(str(path))
@@ -137,7 +137,7 @@ def test_cells_come_back_to_the_last_bit(kind, tmp_path):
     ),
     st.text(),
 )
-def test_any_numbers_and_words_come_back(tmp_path_factory, centroids, costs, values, name):
+def test_numbers_and_text_survive_a_round_trip(tmp_path_factory, centroids, costs, values, name):
     path = tmp_path_factory.mktemp("cells") / "cells.json"
     cells = PowerCells(
         centroids=centroids, sizes=[1, 2, 2**62], k=1, costs=costs, representatives={name: values}
@@ -159,7 +159,7 @@ def test_empty_arrays_keep_their_shape(cells, tmp_path):
     assert same(cells, load_cells(save(cells, tmp_path / "cells.json")))
 
 
-def test_the_file_is_what_the_docs_say(tmp_path):
+def test_file_is_what_the_docs_say(tmp_path):
     content = json.loads(save(power_cells(), tmp_path / "cells.json").read_text())
     assert set(content) == FIELDS
     assert content["format"] == "microcell cells"
@@ -176,7 +176,7 @@ def test_the_file_is_what_the_docs_say(tmp_path):
     assert sha256(canonical).hexdigest() == digest
 
 
-def test_the_example_of_the_docs_is_a_cells_file(tmp_path):
+def test_example_of_the_docs_is_a_cells_file(tmp_path):
     page = (Path(__file__).parent.parent.parent / "docs" / "cells.md").read_text(encoding="utf-8")
     path = tmp_path / "cells.json"
     path.write_text(re.search(r"```json\n(.*?)```", page, re.DOTALL).group(1))
@@ -193,7 +193,7 @@ def test_rare_names_are_not_in_the_file(tmp_path):
     assert json.loads(text)["encoding"]["columns"][0]["names"] == ["f", "m", None]
 
 
-def test_an_encoding_must_fit():
+def test_encoding_must_match_the_cells():
     fields_ = {"centroids": [[0.0, 0.0]], "sizes": [5], "k": 5, "costs": [0.0]}
     with raises(DataError, "data.invalid", entry="encoding"):
         PowerCells(**fields_, encoding=encoding())
@@ -204,7 +204,7 @@ def test_an_encoding_must_fit():
 # ---------------------------------------------------------------------------------------------- writing
 
 
-def test_records_are_not_saved_unless_said_to_be_confidential(tmp_path):
+def test_records_are_saved_only_as_confidential(tmp_path):
     cells = MAKERS["lookup"]()
     with raises(OptionError, "option.unsupported", option="confidential"):
         cells.save(tmp_path / "cells.json")
@@ -213,7 +213,7 @@ def test_records_are_not_saved_unless_said_to_be_confidential(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="files have owners")
 @pytest.mark.parametrize("kind", MAKERS)
-def test_a_confidential_file_is_for_its_owner_alone(kind, tmp_path):
+def test_confidential_file_is_readable_by_its_owner_only(kind, tmp_path):
     path = tmp_path / "cells.json"
     path.write_text("older, and readable by all")
     path.chmod(0o666)
@@ -222,14 +222,14 @@ def test_a_confidential_file_is_for_its_owner_alone(kind, tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="files have owners")
-def test_another_file_is_as_the_user_wants_files(tmp_path):
+def test_other_files_follow_the_umask(tmp_path):
     path, plain = tmp_path / "cells.json", tmp_path / "plain"
     MAKERS["balls"]().save(path)
     plain.touch()
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
 
 
-def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+def test_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "cells.json"
     path.write_text("older")
 
@@ -243,10 +243,10 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     assert path.read_text() == "older"
 
 
-def test_targets_that_cannot_be_written_are_refused(tmp_path):
-    with raises(TableError, "table.unreadable"):
+def test_unwritable_targets_are_rejected(tmp_path):
+    with raises(TableError, "table.unwritable"):
         MAKERS["balls"]().save(tmp_path / "nowhere" / "cells.json")
-    with raises(TableError, "table.unreadable"):
+    with raises(TableError, "table.unwritable"):
         MAKERS["balls"]().save(tmp_path)
 
 
@@ -278,14 +278,14 @@ def test_targets_that_cannot_be_written_are_refused(tmp_path):
         (b'{"format": "microcell cells", "version": 1, "k": 1e999}', {"code": "table.malformed"}),
     ],
 )
-def test_files_that_are_none_are_refused(content, expected, tmp_path):
+def test_invalid_files_are_rejected(content, expected, tmp_path):
     path = tmp_path / "cells.json"
     path.write_bytes(content)
     with raises(TableError, **expected):
         load_cells(path)
 
 
-def test_files_that_cannot_be_read_are_refused(tmp_path):
+def test_unreadable_files_are_rejected(tmp_path):
     with raises(TableError, "table.not_found"):
         load_cells(tmp_path / "nowhere.json")
     with raises(TableError, "table.unreadable"):
@@ -294,21 +294,21 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
 
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_changed_byte_is_found_or_changes_nothing(kind, seed, tmp_path):
+def test_changed_byte_is_detected_or_harmless(kind, seed, tmp_path):
     """Digits beyond the last that counts may change without the number: then the cells are the same."""
     cells = MAKERS[kind]()
     path = save(cells, tmp_path / "cells.json")
     whole, before = path.read_bytes(), load_cells(path)
     random = np.random.default_rng(seed)
-    found = 0
+    result = 0
     for place in random.choice(len(whole) - 1, 150, replace=False):
         byte = bytes([random.choice([b for b in b'0123456789-.,"[]{}aex ' if b != whole[place]])])
         path.write_bytes(whole[:place] + byte + whole[place + 1 :])
         try:
             assert same(load_cells(path), before)
         except TableError:
-            found += 1
-    assert found > 100
+            result += 1
+    assert result > 100
 
 
 def test_another_layout_of_the_same_content_is_read(tmp_path):
@@ -321,7 +321,7 @@ def test_another_layout_of_the_same_content_is_read(tmp_path):
 
 
 def put(name, value, *inside):
-    """A change that puts the value into the content, or into what is inside it."""
+    """Return a change that sets a value in the content or in a part of it."""
 
     def change(content):
         for step in inside:
@@ -343,7 +343,7 @@ def take(name, *inside):
 @pytest.mark.parametrize(
     "change", [put("k", 3), put("note", "x"), take("encoding"), put("sizes", [9] * 4, "cells")]
 )
-def test_altered_files_are_refused(change, tmp_path):
+def test_altered_files_are_rejected(change, tmp_path):
     path = save(power_cells(), tmp_path / "cells.json")
     rewrite(path, change, sealed=False)
     with raises(TableError, "table.malformed"):
@@ -392,7 +392,7 @@ def test_altered_files_are_refused(change, tmp_path):
         (take("k", "cells", "chooser"), {"code": "table.malformed"}),
     ],
 )
-def test_damaged_files_are_refused(change, expected, tmp_path):
+def test_damaged_files_are_rejected(change, expected, tmp_path):
     path = save(power_cells(), tmp_path / "cells.json")
     rewrite(path, change)
     with raises(TableError, **expected) as caught:
@@ -401,7 +401,7 @@ def test_damaged_files_are_refused(change, expected, tmp_path):
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_numbers_that_are_none_are_refused(number, tmp_path):
+def test_non_finite_numbers_are_rejected(number, tmp_path):
     path = save(MAKERS["balls"](), tmp_path / "cells.json")
     text = path.read_text()
     radius = repr(float(load_cells(path).radii[0]))

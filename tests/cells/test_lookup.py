@@ -1,4 +1,4 @@
-"""Lookup cells, and the search for the nearest of known points that they rest on."""
+"""Lookup cells and the nearest-point search behind them."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ MANY = MOST_TREE_DIMENSIONS + 3
 
 
 def nearest_oracle(points, queries):
-    """The first of the nearest points of each query, one at a time, sums over the columns in order."""
+    """Return the first of the nearest points of each query, one at a time."""
     out = []
     for query in queries:
         sums = np.zeros(len(points))
@@ -38,19 +38,19 @@ def searches(draw, values):
 
 @settings(max_examples=150, deadline=None)
 @given(searches(st.sampled_from([-1.0, 0.0, 1.0, 2.0])))
-def test_the_lowest_of_the_nearest_rows_where_many_tie(search):
+def test_lowest_of_the_nearest_rows_where_many_tie(search):
     np.testing.assert_array_equal(nearest_rows(*search), nearest_oracle(*search))
 
 
 @settings(max_examples=150, deadline=None)
 @given(searches(st.floats(-1e100, 1e100)))
-def test_the_nearest_rows_of_any_numbers(search):
+def test_nearest_rows_of_any_numbers(search):
     np.testing.assert_array_equal(nearest_rows(*search), nearest_oracle(*search))
 
 
 @pytest.mark.parametrize("m", [1, 2, 7, MOST_TREE_DIMENSIONS, MOST_TREE_DIMENSIONS + 1, 25])
 @pytest.mark.parametrize("decimals", [1, 15])
-def test_the_nearest_rows_of_larger_tables(m, decimals):
+def test_nearest_rows_of_larger_tables(m, decimals):
     random = np.random.default_rng(m)
     points, queries = (random.normal(size=(n, m)).round(decimals) for n in (700, 300))
     queries[:50] = points[-50:]
@@ -58,7 +58,7 @@ def test_the_nearest_rows_of_larger_tables(m, decimals):
     np.testing.assert_array_equal(nearest_rows(points, queries), nearest_oracle(points, queries))
 
 
-def test_the_nearest_row_without_columns_or_queries():
+def test_nearest_row_without_columns_or_queries():
     assert nearest_rows(np.empty((3, 0)), np.empty((2, 0))).tolist() == [0, 0]
     for m in (1, MANY):
         assert nearest_rows(np.zeros((3, m)), np.empty((0, m))).shape == (0,)
@@ -89,13 +89,13 @@ def test_records_are_in_their_cells_again_and_new_ones_in_that_of_the_nearest(m)
 def test_equal_records_share_a_cell_and_every_cell_has_k(X, k):
     labels = np.arange(24) * (24 // k) // 24
     cells = lookup_cells(X, labels, k)
-    found = cells.assign(X)
+    result = cells.assign(X)
     assert cells.sizes.min() >= k
-    np.testing.assert_array_equal(np.bincount(found), cells.sizes)
-    np.testing.assert_array_equal(found, cells.labels)
+    np.testing.assert_array_equal(np.bincount(result), cells.sizes)
+    np.testing.assert_array_equal(result, cells.labels)
 
 
-def test_a_plain_list_of_numbers_is_one_column():
+def test_flat_list_is_one_column():
     assert lookup_cells([0.0, 1.0, 8.0, 9.0], [0, 0, 1, 1], 2).assign([0.4, 7.0]).tolist() == [0, 1]
 
 
@@ -104,11 +104,11 @@ def test_a_plain_list_of_numbers_is_one_column():
     [
         ([[0.0], [1.0]], [0, 1], 2, GuaranteeError, {"code": "guarantee.failed"}),
         ([[0.0], [1.0], [2.0]], [0, 0], 2, DataError, {"code": "data.invalid", "entry": "labels"}),
-        ([[0.0], [np.nan]], [0, 0], 2, DataError, {"code": "data.invalid"}),
+        ([[0.0], [np.nan]], [0, 0], 2, DataError, {"code": "data.not_finite"}),
         ([[0.0], [1.0]], [0.0, 0.0], 2, GuaranteeError, {"code": "guarantee.failed"}),
     ],
 )
-def test_partitions_that_are_none_are_refused(X, labels, k, error, expected):
+def test_invalid_partitions_are_rejected(X, labels, k, error, expected):
     with raises(error, **expected):
         lookup_cells(X, labels, k)
 
@@ -124,7 +124,7 @@ def test_partitions_that_are_none_are_refused(X, labels, k, error, expected):
         ({"labels": [0, 0, -1]}, {"code": "data.invalid"}),
     ],
 )
-def test_lookup_cells_that_are_not_whole_are_refused(fields, expected):
+def test_inconsistent_lookup_cells_are_rejected(fields, expected):
     whole = {"centroids": [[0.0], [1.0]], "sizes": [2, 1], "k": 1, "records": [[0.0], [0.1], [1.0]]}
     assert len(LookupCells(**whole, labels=[0, 0, 1])) == 2
     with raises(DataError, **expected):

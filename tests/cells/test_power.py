@@ -1,4 +1,4 @@
-"""Power cells: the nearest centroid, each at a cost of its own, against plain loops."""
+"""Power cells against plain loops."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def power(centroids, costs, **fields):
 
 
 def oracle(X, centroids, costs):
-    """The cell of each point, one at a time; sums in the order of the kernel, the first of the least."""
+    """Return the cell of each point, one at a time, with sums in the order of the kernel."""
     out = []
     for x in X:
         sums = [cost + 0.0 for cost in costs]
@@ -35,7 +35,7 @@ def oracle(X, centroids, costs):
 
 @st.composite
 def diagrams(draw):
-    """Points, centroids and costs in whole numbers, so that sums are exact and ties frequent."""
+    """Points, centroids and costs in integers, so that sums are exact and ties frequent."""
     m, count, n = draw(st.integers(1, 4)), draw(st.integers(1, 6)), draw(st.integers(0, 12))
     return tuple(
         draw(arrays(np.float64, shape, elements=st.integers(-6, 6)))
@@ -45,7 +45,7 @@ def diagrams(draw):
 
 @settings(max_examples=100, deadline=None)
 @given(diagrams())
-def test_the_cell_is_the_first_of_least_distance_and_cost(diagram):
+def test_cell_is_the_first_of_least_distance_and_cost(diagram):
     X, centroids, costs = diagram
     labels = power(centroids, costs).assign(X)
     assert labels.dtype == np.int64
@@ -54,7 +54,7 @@ def test_the_cell_is_the_first_of_least_distance_and_cost(diagram):
 
 @settings(max_examples=60, deadline=None)
 @given(diagrams(), st.integers(-1000, 1000))
-def test_a_constant_added_to_all_costs_changes_nothing(diagram, constant):
+def test_constant_added_to_all_costs_changes_nothing(diagram, constant):
     X, centroids, costs = diagram
     np.testing.assert_array_equal(
         power(centroids, costs + constant).assign(X), power(centroids, costs).assign(X)
@@ -98,7 +98,7 @@ def test_scales(scale):
     np.testing.assert_array_equal(scaled.assign(X * scale), power(centroids, costs).assign(X))
 
 
-def test_points_however_far_get_a_cell():
+def test_distant_points_get_a_cell():
     cells = power([[-1.0, 0.0], [1.0, 0.0]], [0.0, 0.0])
     assert cells.assign([[1e6, 0.0], [-1e6, 0.0]]).tolist() == [1, 0]
     assert set(cells.assign([[1e308, -1e308], [FARTHEST * 10, 0.0]])) <= {0, 1}
@@ -108,7 +108,7 @@ def test_points_however_far_get_a_cell():
 
 
 def nested(seed, levels, m=2):
-    """Cells in macrocells, in larger macrocells, and so on, with random whole numbers."""
+    """Return cells nested in several levels of macrocells, with random integers."""
     random = np.random.default_rng(seed)
     chooser, group = None, None
     for level in range(levels):
@@ -250,7 +250,7 @@ def test_every_macrocell_needs_a_part():
         ),
     ],
 )
-def test_cells_that_are_not_whole_are_refused(fields, error, expected):
+def test_inconsistent_cells_are_rejected(fields, error, expected):
     with raises(error, **expected) as caught:
         PowerCells(
             **{"centroids": [[0.0], [4.0]], "costs": [0.0, 0.0], "sizes": [3, 5], "k": 3, **fields}
@@ -266,19 +266,22 @@ def test_cells_that_are_not_whole_are_refused(fields, error, expected):
         (np.zeros((2, 2, 2)), {"code": "data.invalid"}),
         ([[1.0]], {"code": "data.invalid"}),
         (np.empty((0, 3)), {"code": "data.invalid"}),
-        ([[1.0, 2.0], [3.0, np.nan]], {"code": "data.invalid"}),
-        ([[-np.inf, 2.0], [3.0, np.nan]], {"code": "data.invalid"}),
-        ([[1.0, None]], {"code": "data.invalid"}),
-        ([[1.0, 2.0], [3.0]], {"code": "data.invalid"}),
-        ([[1.0, SECRET]], {"code": "data.invalid"}),
-        (np.array([[1.0, SECRET]], dtype=object), {"code": "data.invalid"}),
-        ([[1.0, 10**400]], {"code": "data.invalid"}),
-        ([[1j, 2.0]], {"code": "data.invalid"}),
-        (np.array([["1999-01-01", "2000-01-01"]], dtype="datetime64[D]"), {"code": "data.invalid"}),
+        ([[1.0, 2.0], [3.0, np.nan]], {"code": "data.not_finite"}),
+        ([[-np.inf, 2.0], [3.0, np.nan]], {"code": "data.not_finite"}),
+        ([[1.0, None]], {"code": "data.not_finite"}),
+        ([[1.0, 2.0], [3.0]], {"code": "data.not_a_number"}),
+        ([[1.0, SECRET]], {"code": "data.not_a_number"}),
+        (np.array([[1.0, SECRET]], dtype=object), {"code": "data.not_a_number"}),
+        ([[1.0, 10**400]], {"code": "data.not_a_number"}),
+        ([[1j, 2.0]], {"code": "data.not_a_number"}),
+        (
+            np.array([["1999-01-01", "2000-01-01"]], dtype="datetime64[D]"),
+            {"code": "data.not_a_number"},
+        ),
     ],
     ids=lambda item: type(item).__name__,
 )
-def test_points_that_are_none_are_refused_without_telling_a_value(X, expected):
+def test_invalid_points_are_rejected_without_showing_a_value(X, expected):
     with raises(DataError, **expected) as caught:
         power([[0.0, 0.0]], [0.0]).assign(X)
     assert not any(value in str(caught.value) for value in (SECRET, "1999", str(10**400)))

@@ -1,4 +1,4 @@
-"""``microcell allocate``: the files, what is printed, and what is refused."""
+"""``microcell allocate``: files, output and invalid use."""
 
 import errno
 import json
@@ -46,17 +46,17 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_table_and_the_summary_are_those_of_the_library(folder, run):
+def test_table_and_the_summary_are_those_of_the_library(folder, run):
     outcome = run(*BASE, *PLANE, "--name", "hospital")
     assert outcome.code == 0, outcome.stderr
-    found = mc.allocate("patients.csv", "hospitals.csv", columns=["x", "y"], name="hospital")
-    assert pl.read_csv("out.csv")["centre"].to_list() == found.table["centre"].to_list()
-    assert pl.read_csv("out.csv")["distance"].to_list() == pytest.approx(found.distances.tolist())
+    result = mc.allocate("patients.csv", "hospitals.csv", columns=["x", "y"], name="hospital")
+    assert pl.read_csv("out.csv")["centre"].to_list() == result.table["centre"].to_list()
+    assert pl.read_csv("out.csv")["distance"].to_list() == pytest.approx(result.distances.tolist())
     assert "60 points to 4 centres with 70 places" in outcome.stdout
-    assert f"mean {found.summary.distances.mean:.4g}" in outcome.stdout
-    assert f"mean {found.summary.nearest.mean:.4g}" in outcome.stdout
+    assert f"mean {result.summary.distances.mean:.4g}" in outcome.stdout
+    assert f"mean {result.summary.nearest.mean:.4g}" in outcome.stdout
     rows = [line.split() for line in outcome.stdout.splitlines()]
-    for centre in found.summary.centres:
+    for centre in result.summary.centres:
         expected = [
             centre.name,
             centre.load,
@@ -71,17 +71,17 @@ def test_the_table_and_the_summary_are_those_of_the_library(folder, run):
 
 def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
     outcome = run(*BASE, "--location", "latitude, longitude", "--json", "--quiet")
-    told = json.loads(outcome.stdout)
+    shown = json.loads(outcome.stdout)
     assert outcome.stderr == ""
-    assert set(told) == {"points", "places", "columns", "unit", "distances", "nearest", "centres"}
-    assert (told["unit"], told["columns"]) == ("km", ["latitude", "longitude"])
-    assert set(told["distances"]) == set(told["nearest"]) == {"mean", "median", "p90", "max"}
-    assert [centre["name"] for centre in told["centres"]] == [1, 2, 3, 4]
-    assert sum(centre["load"] for centre in told["centres"]) == 60
+    assert set(shown) == {"points", "places", "columns", "unit", "distances", "nearest", "centres"}
+    assert (shown["unit"], shown["columns"]) == ("km", ["latitude", "longitude"])
+    assert set(shown["distances"]) == set(shown["nearest"]) == {"mean", "median", "p90", "max"}
+    assert [centre["name"] for centre in shown["centres"]] == [1, 2, 3, 4]
+    assert sum(centre["load"] for centre in shown["centres"]) == 60
 
 
 @pytest.mark.parametrize("form", FIGURE_FORMATS)
-def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
+def test_figure_format_follows_the_file_name(folder, run, form):
     outcome = run(*BASE, *PLANE, "--figure", f"map.{form.upper()}")
     assert outcome.code == 0, outcome.stderr
     start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[form]
@@ -89,7 +89,7 @@ def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
     assert f"map.{form.upper()}" in outcome.stderr
 
 
-def test_reading_options_are_for_the_text_files(folder, run):
+def test_read_options_apply_to_text_files(folder, run):
     text = (folder / "patients.csv").read_text(encoding="utf-8")
     (folder / "odd.csv").write_text(text.replace(",", "|"), encoding="utf-8")
     pl.read_csv("hospitals.csv").write_parquet("hospitals.parquet")
@@ -109,10 +109,10 @@ def test_reading_options_are_for_the_text_files(folder, run):
         ((*PLANE, "--places", "x"), "data.invalid"),
         ((*PLANE, "--name", "nonsense"), "option.unknown"),
         ((*PLANE, "--figure", "map.bmp"), "option.unsupported"),
-        ((*PLANE, "--figure", "nowhere/map.svg"), "table.unreadable"),
-        ((*PLANE, "-o", "out.nonsense"), "table.unreadable"),
-        ((*PLANE, "-o", "hospitals.csv"), "table.unreadable"),
-        ((*PLANE, "-o", "patients.csv"), "table.unreadable"),
+        ((*PLANE, "--figure", "nowhere/map.svg"), "table.unwritable"),
+        ((*PLANE, "-o", "out.nonsense"), "table.unknown_format"),
+        ((*PLANE, "-o", "hospitals.csv"), "table.exists"),
+        ((*PLANE, "-o", "patients.csv"), "table.exists"),
         (
             ("--location", "latitude,longitude", "--standardize"),
             "option.conflict",
@@ -120,7 +120,7 @@ def test_reading_options_are_for_the_text_files(folder, run):
     ],
     ids=lambda item: " ".join(item) if isinstance(item, tuple) else "",
 )
-def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, error):
+def test_invalid_use_prints_one_line_and_changes_nothing(folder, run, words, error):
     before = contents(folder)
     outcome = run(*BASE, *words)
     assert outcome.code == 2, outcome.stderr
@@ -139,7 +139,7 @@ def test_errors_show_no_value(folder, run):
         assert "Zqxwv" not in outcome.stderr + outcome.stdout
 
 
-def test_too_few_places_say_how_many_are_short(folder, run):
+def test_too_few_places_report_the_missing_number(folder, run):
     pl.read_csv("hospitals.csv").with_columns(places=pl.Series([1, 2, 3, 4])).write_csv(
         "hospitals.csv"
     )
@@ -150,7 +150,7 @@ def test_too_few_places_say_how_many_are_short(folder, run):
 
 
 @pytest.mark.parametrize("old", [True, False])
-def test_a_disk_that_fills_up_leaves_everything_as_it_was(folder, run, monkeypatch, old):
+def test_full_disk_leaves_all_files_unchanged(folder, run, monkeypatch, old):
     def fail(self):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -164,7 +164,7 @@ def test_a_disk_that_fills_up_leaves_everything_as_it_was(folder, run, monkeypat
     assert contents(folder) == before
 
 
-def test_a_figure_that_cannot_be_drawn_leaves_no_table(folder, run, monkeypatch):
+def test_failed_figure_leaves_no_table(folder, run, monkeypatch):
     def fail(*_, **__):
         raise MemoryError
 
@@ -174,10 +174,10 @@ def test_a_figure_that_cannot_be_drawn_leaves_no_table(folder, run, monkeypatch)
     assert contents(folder) == before
 
 
-def test_the_examples_of_the_help_run(folder, run):
-    told = re.sub(r"[\s│]+", " ", run("allocate", "--help").stdout)
+def test_examples_of_the_help_run(folder, run):
+    shown = re.sub(r"[\s│]+", " ", run("allocate", "--help").stdout)
     for line in module.EXAMPLES:
-        assert line in told
+        assert line in shown
         outcome = run(*shlex.split(line)[1:])
         assert outcome.code == 0, (line, outcome.stderr)
     assert {"allocated.csv", "map.svg", "reviews.csv"} <= set(contents(folder))

@@ -1,4 +1,4 @@
-"""``microcell compare``: the table, the figure, and what is refused."""
+"""``microcell compare``: table, figure and invalid use."""
 
 import errno
 import json
@@ -21,7 +21,7 @@ def cells(line):
     return line.split()
 
 
-def test_the_table_has_a_row_a_method_and_marks_the_least_distortion(folder, run):
+def test_table_has_a_row_per_method_and_marks_the_lowest_loss(folder, run):
     outcome = run(*BASE, "-k", "3,5", "--methods", "mdav,bisect")
     assert outcome.code == 0, outcome.stderr
     heading, *rows = outcome.stdout.splitlines()
@@ -38,7 +38,7 @@ def test_the_table_has_a_row_a_method_and_marks_the_least_distortion(folder, run
     assert "lowest for this k" in outcome.stderr
 
 
-def test_equals_are_all_marked():
+def test_ties_are_all_marked():
     trials = [
         mc.sweeps.Trial(method, 3, "requested", method, distortion, 9, 3, 0.25)
         for method, distortion in (("a", 0.5), ("b", 0.25), ("c", 0.25))
@@ -51,13 +51,13 @@ def test_equals_are_all_marked():
     ]
 
 
-def test_the_choice_of_auto_is_told_once(folder, run):
+def test_choice_of_auto_is_shown_once(folder, run):
     chosen = mc.compare("people.csv", "schema.toml", k=4, methods="auto")[0]
     told = re.sub(r"\s+", " ", run(*BASE, "-k", "4,5", "--methods", "auto").stderr)
     assert told.count(f"auto {chosen.used}, {chosen.reason}") == 1
 
 
-def test_many_ks_go_to_further_tables_that_fit(folder, run_alone):
+def test_many_k_are_divided_into_several_tables(folder, run_alone):
     outcome = run_alone(*BASE, "-k", "2,3,4,5,6,7,8", "--methods", "mdav,bisect")
     assert outcome.code == 0, outcome.stderr
     tables = outcome.stdout.split("\n\n")
@@ -69,7 +69,7 @@ def test_many_ks_go_to_further_tables_that_fit(folder, run_alone):
     assert max(map(len, outcome.stdout.splitlines())) <= 80
 
 
-def test_a_method_that_cannot_be_used_is_skipped_with_the_reason(folder, run):
+def test_unsupported_method_is_skipped_with_a_reason(folder, run):
     outcome = run(*BASE, "-k", "3", "--methods", "univariate,mdav")
     assert outcome.code == 0
     assert ["univariate", "skipped"] in [cells(line) for line in outcome.stdout.splitlines()]
@@ -87,11 +87,11 @@ def test_all_methods_are_compared_by_default(folder, run):
 
 def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
     outcome = run(*BASE, "-k", "3, 6", "--methods", "mdav, univariate", "--json", "--quiet")
-    found = json.loads(outcome.stdout)
+    result = json.loads(outcome.stdout)
     assert outcome.stderr == ""
     fields = {"method", "k", "used", "reason", "distortion", "cells", "smallest", "seconds"}
-    assert all(set(trial) == fields for trial in found)
-    assert [(trial["method"], trial["k"], trial["distortion"] is None) for trial in found] == [
+    assert all(set(trial) == fields for trial in result)
+    assert [(trial["method"], trial["k"], trial["distortion"] is None) for trial in result] == [
         ("mdav", 3, False),
         ("mdav", 6, False),
         ("univariate", 3, True),
@@ -118,7 +118,7 @@ def test_settings_seed_and_missing_reach_the_library(folder, run, monkeypatch):
     }
 
 
-def test_reading_options_are_heard(folder, run):
+def test_read_options_are_used(folder, run):
     text = (folder / "people.csv").read_text(encoding="utf-8")
     (folder / "odd.csv").write_text(text.replace(",", "|"), encoding="utf-8")
     words = ("-s", "schema.toml", "-k", 3, "--methods", "mdav", "--json")
@@ -129,7 +129,7 @@ def test_reading_options_are_heard(folder, run):
 
 
 @pytest.mark.parametrize("form", FIGURE_FORMATS)
-def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
+def test_figure_format_follows_the_file_name(folder, run, form):
     outcome = run(*BASE, "-k", "3,5", "--methods", "mdav,bisect", "--figure", f"out.{form.upper()}")
     assert outcome.code == 0, outcome.stderr
     start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[form]
@@ -137,7 +137,7 @@ def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
     assert f"out.{form.upper()}" in outcome.stderr
 
 
-def test_the_forms_are_those_of_the_library():
+def test_formats_match_the_library():
     assert tuple(_options._FIGURE_FORMATS.values()) == FIGURE_FORMATS
 
 
@@ -157,12 +157,12 @@ def contents(folder):
         (("-k", "3", "--methods", "mdav", "--set", "gamma=1"), 2, "option.unsupported"),
         (("-k", "3", "--set", "seed=1"), 2, "option.unsupported"),
         (("-k", "3", "--figure", "out.bmp"), 2, "option.unsupported"),
-        (("-k", "3", "--figure", "nowhere/out.svg"), 2, "table.unreadable"),
+        (("-k", "3", "--figure", "nowhere/out.svg"), 2, "table.unwritable"),
         (("-k", "3", "--methods", "univariate", "--figure", "out.svg"), 2, "option.invalid"),
     ],
     ids=lambda item: " ".join(item) if isinstance(item, tuple) else "",
 )
-def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, code, error):
+def test_invalid_use_prints_one_line_and_changes_nothing(folder, run, words, code, error):
     before = contents(folder)
     outcome = run(*BASE, *words)
     assert outcome.code == code, outcome.stderr
@@ -171,7 +171,7 @@ def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, code
     assert contents(folder) == before
 
 
-def test_a_figure_never_takes_the_place_of_the_table(folder, run):
+def test_figure_never_overwrites_the_table(folder, run):
     text = (folder / "people.csv").read_text(encoding="utf-8")
     (folder / "people.svg").write_text(text, encoding="utf-8")
     outcome = run("compare", "people.svg", "-s", "schema.toml", "-k", 3, "--figure", "people.svg")
@@ -180,7 +180,7 @@ def test_a_figure_never_takes_the_place_of_the_table(folder, run):
     assert (folder / "people.svg").read_text(encoding="utf-8") == text
 
 
-def test_a_disk_that_fills_up_leaves_the_old_figure(folder, run, monkeypatch):
+def test_full_disk_leaves_the_old_figure(folder, run, monkeypatch):
     def fail(self):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -193,7 +193,7 @@ def test_a_disk_that_fills_up_leaves_the_old_figure(folder, run, monkeypatch):
     assert contents(folder) == before
 
 
-def test_the_examples_of_the_help_run(folder, run):
+def test_examples_of_the_help_run(folder, run):
     told = re.sub(r"[\s│]+", " ", run("compare", "--help").stdout)
     for line in module.COMPARE_EXAMPLES:
         assert line in told

@@ -1,4 +1,4 @@
-"""``microcell dependence``: the table, the files, the recommendation, and what is refused."""
+"""``microcell dependence``: table, files, recommendation and invalid use."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ import microcell as mc
 BASE = ("dependence", "people.csv", "-s", "schema.toml", "--method", "mdav")
 
 
-def test_the_table_shows_the_points_of_the_sweep(folder, run):
+def test_table_shows_the_points_of_the_sweep(folder, run):
     outcome = run(*BASE, "-k", "4,8", "--lambdas", "0.2,1")
     assert outcome.code == 0, outcome.stderr
     heading, *rows = outcome.stdout.splitlines()
@@ -42,27 +42,27 @@ def test_files_and_json_hold_the_same_points(folder, run):
     assert (folder / "sweep.svg").read_bytes().startswith(b"<?xml")
 
 
-def test_a_weight_is_recommended_with_what_it_buys(folder, run):
+def test_recommended_weight_is_shown_with_its_effect(folder, run):
     generous = run(*BASE, "-k", "4", "--loss", "100")
     assert "lambda = 1 changes the information loss" in generous.stderr
     strict = run(*BASE, "-k", "4", "--loss", "0", "--lambdas", "0.9")
     assert "try smaller ones" in strict.stderr
 
 
-def test_blocks_say_that_they_are_not_k_anonymous(folder, run):
+def test_blocks_are_reported_as_not_jointly_k_anonymous(folder, run):
     outcome = run(*BASE, "-k", "4", "--lambdas", "0", "--blocks", "1")
     assert outcome.code == 0, outcome.stderr
     assert "all columns combined: k falls to" in " ".join(outcome.stderr.split())
 
 
-def test_one_block_of_all_columns_is_not_said_to_fall_short(folder, run):
+def test_single_block_of_all_columns_has_no_warning(folder, run):
     outcome = run(*BASE, "-k", "4", "--lambdas", "0", "--blocks", "99")
     told = " ".join(outcome.stderr.split())
     assert "all columns combined: are k-anonymous too" in told
     assert "falls" not in told
 
 
-def test_the_points_are_written_in_the_form_that_the_name_says(folder, run):
+def test_output_format_follows_the_file_name(folder, run):
     outcome = run(*BASE, "-k", "4", "--lambdas", "0.5", "-o", "sweep.parquet", "--json")
     assert outcome.code == 0, outcome.stderr
     written = mc.read("sweep.parquet").columns["dependence_loss"].data
@@ -71,7 +71,7 @@ def test_the_points_are_written_in_the_form_that_the_name_says(folder, run):
     ]
 
 
-def test_an_infinite_increase_is_a_missing_value_in_the_file(folder, run):
+def test_infinite_increase_is_a_missing_value_in_the_file(folder, run):
     lines = ["x,y", *(f"{row // 4},{row * 7 % 12}" for row in range(12))]
     (folder / "flat.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     schema = mc.schema.schema_to_toml(mc.Schema(quasi=["x"], confidential=["y"]))
@@ -102,18 +102,18 @@ def test_an_infinite_increase_is_a_missing_value_in_the_file(folder, run):
         (("-k", "4", "--lambdas", "little"), "option.invalid"),
         (("-k", "4", "--lambdas", ","), "option.invalid"),
         (("-k", "4", "-o", "both.csv", "--figure", "both.csv"), "option.unsupported"),
-        (("-k", "4", "-o", "sweep.svg", "--figure", "sweep.svg"), "table.unreadable"),
-        (("-k", "4", "-o", "sweep.doc"), "table.unreadable"),
+        (("-k", "4", "-o", "sweep.svg", "--figure", "sweep.svg"), "table.unknown_format"),
+        (("-k", "4", "-o", "sweep.doc"), "table.unknown_format"),
         (("-k", "4", "--lambdas", "2"), "option.out_of_range"),
         (("-k", "4", "--loss", "-1"), "option.out_of_range"),
         (("-k", "4", "--blocks", "age;nothing"), "option.unknown"),
         (("-k", "4", "--blocks", "age"), "option.invalid"),
-        (("-k", "4", "-o", "people.csv"), "table.unreadable"),
+        (("-k", "4", "-o", "people.csv"), "table.exists"),
         (("-k", "4", "--figure", "sweep.gif"), "option.unsupported"),
         (("-k", "4", "--set", "gamma=1"), "option.unsupported"),
     ],
 )
-def test_bad_input_ends_with_an_error_and_no_file(folder, run, arguments, error):
+def test_invalid_input_gives_an_error_and_no_file(folder, run, arguments, error):
     before = sorted(path.name for path in folder.iterdir())
     outcome = run(*BASE, *arguments)
     assert outcome.code != 0

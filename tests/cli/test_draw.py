@@ -1,4 +1,4 @@
-"""``microcell draw``: the figure, and what is refused."""
+"""``microcell draw``: figure and invalid use."""
 
 import errno
 import re
@@ -48,7 +48,7 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("form", FIGURE_FORMATS)
-def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
+def test_figure_format_follows_the_file_name(folder, run, form):
     outcome = run(*BASE, *TWO, "-o", f"out.{form.upper()}")
     assert (outcome.code, outcome.stdout) == (0, ""), outcome.stderr
     start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[form]
@@ -56,7 +56,7 @@ def test_the_figure_is_written_in_the_form_of_its_name(folder, run, form):
     assert f"out.{form.upper()}" in outcome.stderr
 
 
-def test_the_figure_is_the_librarys(folder, run):
+def test_figure_is_the_librarys(folder, run):
     assert run(*BASE, *TWO, "--methods", "mdav, vmdav", "--seed", 3, "-o", "out.svg").code == 0
     figure = mc.plot.cells(
         "people.csv",
@@ -79,12 +79,12 @@ def test_missing_values_are_heeded(folder, run):
     assert run(*BASE, *TWO, "-o", "out.svg", "--missing", "drop").code == 0
 
 
-def test_quiet_says_nothing(folder, run):
+def test_quiet_prints_nothing(folder, run):
     outcome = run(*BASE, *TWO, "-o", "out.svg", "--quiet")
     assert (outcome.code, outcome.stdout, outcome.stderr) == (0, "", "")
 
 
-def test_reading_options_are_heard(folder, run):
+def test_read_options_are_used(folder, run):
     text = (folder / "people.csv").read_text(encoding="utf-8")
     (folder / "odd.csv").write_text(text.replace(",", "|"), encoding="utf-8")
     words = ("-s", "schema.toml", "-k", 20, *TWO)
@@ -104,7 +104,7 @@ def test_reading_options_are_heard(folder, run):
             "option.unknown",
         ),
         ((*TWO, "-o", "out.bmp"), 2, "option.unsupported"),
-        ((*TWO, "-o", "nowhere/out.svg"), 2, "table.unreadable"),
+        ((*TWO, "-o", "nowhere/out.svg"), 2, "table.unwritable"),
         ((*TWO, "-o", "out.svg", "--methods", "nonsense"), 2, "option.unknown"),
         ((*TWO, "-o", "out.svg", "--methods", ","), 2, "option.invalid"),
         ((*TWO, "-o", "out.svg", "-k", 1), 2, "option.invalid"),
@@ -112,7 +112,7 @@ def test_reading_options_are_heard(folder, run):
     ],
     ids=lambda item: " ".join(map(str, item)) if isinstance(item, tuple) else "",
 )
-def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, code, error):
+def test_invalid_use_prints_one_line_and_changes_nothing(folder, run, words, code, error):
     before = contents(folder)
     outcome = run(*BASE, *words)
     assert outcome.code == code, outcome.stderr
@@ -122,7 +122,7 @@ def test_wrong_use_ends_in_one_line_and_changes_nothing(folder, run, words, code
 
 
 @pytest.mark.parametrize("which", ["table", "schema"])
-def test_a_figure_never_takes_the_place_of_an_input(folder, run, which):
+def test_figure_never_overwrites_an_input(folder, run, which):
     names = {"table": "people.csv", "schema": "schema.toml"}
     (folder / names[which]).rename(folder / "taken.svg")
     names[which] = "taken.svg"
@@ -133,7 +133,7 @@ def test_a_figure_never_takes_the_place_of_an_input(folder, run, which):
     assert contents(folder) == before
 
 
-def test_a_disk_that_fills_up_leaves_the_old_figure(folder, run, monkeypatch):
+def test_full_disk_leaves_the_old_figure(folder, run, monkeypatch):
     def fail(self):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -146,10 +146,10 @@ def test_a_disk_that_fills_up_leaves_the_old_figure(folder, run, monkeypatch):
     assert contents(folder) == before
 
 
-def test_the_examples_of_the_help_run(folder, run):
-    told = re.sub(r"[\s│]+", " ", run("draw", "--help").stdout)
+def test_examples_of_the_help_run(folder, run):
+    shown = re.sub(r"[\s│]+", " ", run("draw", "--help").stdout)
     for line in module.EXAMPLES:
-        assert line in told
+        assert line in shown
         outcome = run(*shlex.split(line)[1:])
         assert outcome.code == 0, (line, outcome.stderr)
     assert (folder / "cells.png").exists()

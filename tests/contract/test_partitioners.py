@@ -1,4 +1,4 @@
-"""What every registered method must hold. A new method is picked up by name; nothing here needs to change."""
+"""Requirements for every registered method. New methods are picked up by name."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ NAMES = [*METHODS, "auto"]
 
 
 def shape_for(name, n, m):
-    """``n`` by ``m``, or by 1 for methods of one dimension."""
+    """Return ``n`` by ``m``, or by 1 for one-dimensional methods."""
     return (n, 1 if name in METHODS and METHODS[name].dimensions == "1" else m)
 
 
@@ -24,13 +24,13 @@ def gaussian(name, n, m=3, seed=0):
 
 
 def same_partition(a, b):
-    """True if the cells are the same, however they are numbered."""
+    """Return whether the cells are the same, however they are numbered."""
     pairs = set(zip(a.tolist(), b.tolist(), strict=True))
     return len(pairs) == len(set(a.tolist())) == len(set(b.tolist()))
 
 
 def assert_as_good(name, points, cells, others):
-    """The same cells; for a method that uses chance, cells that lose about as much."""
+    """Assert the same cells or, for a randomized method, about the same loss."""
     if name == "auto" or METHODS[name].randomized:
         assert mc.distortion(points, others) == pytest.approx(mc.distortion(points, cells), rel=0.1)
     else:
@@ -53,7 +53,7 @@ def test_every_cell_has_k_records_or_more(name, k, n):
     assert set(cells.labels) == set(range(len(cells)))
 
 
-def test_fewer_records_than_k_are_refused(name):
+def test_fewer_records_than_k_are_rejected(name):
     with raises(mc.errors.TooFewRecordsError, "guarantee.too_few_records", k=5, records=4):
         mc.partition(gaussian(name, 4), 5, method=name)
     with pytest.raises(mc.errors.TooFewRecordsError):
@@ -80,7 +80,7 @@ def test_heavy_duplicates(name):
     assert mc.partition(points, 7, method=name).sizes.min() >= 7
 
 
-def test_a_constant_column_changes_nothing(name):
+def test_constant_column_changes_nothing(name):
     points = gaussian(name, 90)
     wider = np.column_stack([points, np.full(90, 1e6)])
     assert (
@@ -88,7 +88,7 @@ def test_a_constant_column_changes_nothing(name):
     ).all()
 
 
-def test_a_single_column_given_flat_or_as_a_matrix(name):
+def test_single_column_as_list_or_matrix(name):
     column = gaussian("univariate", 50)
     flat = mc.partition(column[:, 0], 3, method=name)
     assert (flat.labels == mc.partition(column, 3, method=name).labels).all()
@@ -115,13 +115,13 @@ def test_shift_does_not_matter(name):
     assert_as_good(name, points, cells, shifted)
 
 
-def test_the_same_seed_gives_the_same_labels(name):
+def test_same_seed_gives_the_same_labels(name):
     points = gaussian(name, 200)
     first, second = (mc.partition(points, 5, method=name, seed=3).labels for _ in range(2))
     assert (first == second).all()
 
 
-def test_an_outlier_a_million_deviations_away(name):
+def test_outlier_a_million_deviations_away(name):
     points = gaussian(name, 60)
     points[17] = 1e6
     assert mc.partition(points, 4, method=name).sizes.min() >= 4
@@ -144,19 +144,19 @@ def test_weights_of_one_change_nothing(name):
     assert weighted.sizes.min() >= 5
 
 
-def test_bad_weights_are_refused(name):
+def test_invalid_weights_are_rejected(name):
     for weights in ([1.0] * 9, [0.0] * 10, [-1.0] * 10, [np.nan] * 10):
         with raises(mc.errors.DataError, "data.invalid"):
             mc.partition(gaussian(name, 10), 2, method=name, weights=weights)
 
 
-def test_unknown_options_are_refused(name):
+def test_unknown_options_are_rejected(name):
     with raises(mc.errors.OptionError, "option.unsupported", option="nonsense"):
         mc.partition(gaussian(name, 20), 2, method=name, nonsense=1)
 
 
 @pytest.mark.parametrize("k", [1, 0, -3, 2.5, 5.0, "5", True, None])
-def test_a_wrong_k_is_refused(name, k):
+def test_invalid_k_is_rejected(name, k):
     with raises(mc.errors.OptionError, "option.invalid"):
         mc.partition(gaussian(name, 20), k, method=name)
 
@@ -191,7 +191,7 @@ def test_no_worse_than_one_cell_and_no_better_than_the_best(name):
     k=st.integers(2, 8),
 )
 @pytest.mark.parametrize("method", NAMES)
-def test_any_table_gives_cells_of_k_or_a_refusal(method, points, k):
+def test_any_table_gives_cells_of_k_or_an_error(method, points, k):
     points = points[:, :1] if shape_for(method, 1, 2)[1] == 1 else points
     if len(points) < k:
         with pytest.raises(mc.errors.TooFewRecordsError):

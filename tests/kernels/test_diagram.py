@@ -1,4 +1,4 @@
-"""Polygons of cells: power cells against the rule that defines them, and hulls."""
+"""Polygons of cells: power cells against their definition, and convex hulls."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def total(polygons):
 
 
 def depths(shape, points):
-    """How far inside each point is of the nearest edge; negative outside."""
+    """Return the distance of each point to the nearest edge, negative outside."""
     edges = np.roll(shape, -1, axis=0) - shape
     normals = np.stack([-edges[:, 1], edges[:, 0]], axis=1) / np.hypot(*edges.T)[:, None]
     return ((points[:, None] - shape) * normals).sum(axis=2).min(axis=1)
@@ -44,11 +44,11 @@ def grid(box, side=60):
 
 
 def check(centroids, costs, box):
-    """The plain oracle: each point of a grid lies in the polygon of the cell that is nearest by the rule."""
-    found, points = clip_diagram(centroids, costs, box), grid(box)
+    """Compare with the plain oracle: each grid point is in the polygon of its cell."""
+    result, points = clip_diagram(centroids, costs, box), grid(box)
     powers = ((points[:, None] - centroids) ** 2).sum(axis=2) + costs
     owners = powers.argmin(axis=1)
-    for cell, shape in enumerate(shapes(found)):
+    for cell, shape in enumerate(shapes(result)):
         mine = points[owners == cell]
         if len(shape) == 0:
             assert len(mine) == 0
@@ -58,8 +58,8 @@ def check(centroids, costs, box):
         assert len(others) == 0 or depths(shape, others).max() < 1e-9
         assert turns(shape).min() > -1e-12
         assert area(shape) > 0
-    assert total(found) == pytest.approx((box[2] - box[0]) * (box[3] - box[1]), rel=1e-9)
-    return found
+    assert total(result) == pytest.approx((box[2] - box[0]) * (box[3] - box[1]), rel=1e-9)
+    return result
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 40, 200])
@@ -84,19 +84,19 @@ def test_cells_on_a_grid_follow_the_rule(cells):
     check(cells[:, :2], cells[:, 2], np.array([0.0, 0.0, 4.0, 3.0]))
 
 
-def test_one_cell_has_the_whole_box():
-    found = clip_diagram(np.array([[5.0, 5.0]]), np.array([7.0]), np.array([1.0, 2.0, 4.0, 3.0]))
-    assert found.vertices.tolist() == [[1, 2], [4, 2], [4, 3], [1, 3]]
-    assert found.starts.tolist() == [0, 4]
+def test_single_cell_fills_the_box():
+    result = clip_diagram(np.array([[5.0, 5.0]]), np.array([7.0]), np.array([1.0, 2.0, 4.0, 3.0]))
+    assert result.vertices.tolist() == [[1, 2], [4, 2], [4, 3], [1, 3]]
+    assert result.starts.tolist() == [0, 4]
 
 
 def test_no_cell_has_nothing():
-    found = clip_diagram(np.empty((0, 2)), np.empty(0), UNIT)
-    assert found.vertices.shape == (0, 2)
-    assert found.starts.tolist() == [0]
+    result = clip_diagram(np.empty((0, 2)), np.empty(0), UNIT)
+    assert result.vertices.shape == (0, 2)
+    assert result.starts.tolist() == [0]
 
 
-def test_a_dear_cell_is_hidden():
+def test_expensive_cell_is_hidden():
     centroids = np.array([[0.2, 0.5], [0.5, 0.5], [0.8, 0.5]])
     assert np.diff(clip_diagram(centroids, np.array([0.0, 0.2, 0.0]), UNIT).starts).tolist() == [
         4,
@@ -105,19 +105,19 @@ def test_a_dear_cell_is_hidden():
     ]
 
 
-def test_a_dear_cell_may_leave_its_own_centroid_outside():
-    found = check(np.array([[0.3, 0.5], [0.5, 0.5]]), np.array([0.0, 0.1]), UNIT)
-    assert depths(shapes(found)[1], np.array([[0.5, 0.5]]))[0] < 0
+def test_expensive_cell_may_not_contain_its_centroid():
+    result = check(np.array([[0.3, 0.5], [0.5, 0.5]]), np.array([0.0, 0.1]), UNIT)
+    assert depths(shapes(result)[1], np.array([[0.5, 0.5]]))[0] < 0
 
 
-def test_a_far_cell_of_low_cost_cuts_although_many_are_nearer():
+def test_far_cell_of_low_cost_cuts_although_many_are_nearer():
     rng = np.random.default_rng(0)
     centroids = np.vstack([rng.random((60, 2)) * 0.2, [[3.0, 3.0]]])
-    found = check(centroids, np.append(np.zeros(60), -16.0), UNIT)
-    assert area(shapes(found)[-1]) > 0.1
+    result = check(centroids, np.append(np.zeros(60), -16.0), UNIT)
+    assert area(shapes(result)[-1]) > 0.1
 
 
-def test_a_cell_outside_the_box_is_empty():
+def test_cell_outside_the_box_is_empty():
     centroids = np.array([[0.5, 0.5], [5.0, 0.5]])
     assert np.diff(clip_diagram(centroids, np.zeros(2), UNIT).starts).tolist() == [4, 0]
 
@@ -127,63 +127,63 @@ def test_a_cell_outside_the_box_is_empty():
 )
 def test_of_cells_in_one_place_the_cheapest_is_kept_then_the_first(costs, kept):
     centroids = np.array([[0.3, 0.3]] * 3 + [[0.7, 0.7]])
-    found = clip_diagram(centroids, np.array([*costs, 0.0]), UNIT)
-    assert [cell for cell in range(3) if len(shapes(found)[cell])] == [kept]
-    assert total(found) == pytest.approx(1)
+    result = clip_diagram(centroids, np.array([*costs, 0.0]), UNIT)
+    assert [cell for cell in range(3) if len(shapes(result)[cell])] == [kept]
+    assert total(result) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-9, 1.0, 1e9, 1e150])
-def test_the_scale_does_not_matter(scale):
+def test_scale_does_not_matter(scale):
     rng = np.random.default_rng(3)
     centroids, costs = rng.random((50, 2)), rng.random(50) * 0.01
-    found = clip_diagram(centroids * scale, costs * scale * scale, UNIT * scale)
+    result = clip_diagram(centroids * scale, costs * scale * scale, UNIT * scale)
     plain = clip_diagram(centroids, costs, UNIT)
-    assert found.starts.tolist() == plain.starts.tolist()
-    assert np.allclose(found.vertices / scale, plain.vertices, atol=1e-12)
+    assert result.starts.tolist() == plain.starts.tolist()
+    assert np.allclose(result.vertices / scale, plain.vertices, atol=1e-12)
 
 
-def test_a_place_far_from_the_origin_does_not_matter():
+def test_result_does_not_depend_on_the_origin():
     rng = np.random.default_rng(4)
     centroids = rng.random((50, 2))
-    found = clip_diagram(centroids + 1e6, np.zeros(50), np.array([0.0, 0.0, 1.0, 1.0]) + 1e6)
-    assert total(found) == pytest.approx(1)
+    result = clip_diagram(centroids + 1e6, np.zeros(50), np.array([0.0, 0.0, 1.0, 1.0]) + 1e6)
+    assert total(result) == pytest.approx(1)
 
 
-def test_a_square_lattice_gives_squares():
+def test_square_lattice_gives_squares():
     centroids = grid(np.array([0.0, 0.0, 1.0, 1.0]), side=20)
-    found = clip_diagram(centroids, np.zeros(400), UNIT)
-    assert set(np.diff(found.starts).tolist()) == {4}
+    result = clip_diagram(centroids, np.zeros(400), UNIT)
+    assert set(np.diff(result.starts).tolist()) == {4}
 
 
-def test_a_cell_may_have_very_many_neighbours():
+def test_cell_may_have_very_many_neighbours():
     angles = np.linspace(0, 2 * np.pi, 500, endpoint=False)
     ring = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    found = clip_diagram(
+    result = clip_diagram(
         np.vstack([ring, [[0.0, 0.0]]]), np.zeros(501), np.array([-2.0, -2.0, 2.0, 2.0])
     )
-    assert len(shapes(found)[-1]) == 500
-    assert total(found) == pytest.approx(16)
+    assert len(shapes(result)[-1]) == 500
+    assert total(result) == pytest.approx(16)
 
 
 @pytest.mark.parametrize("spread", [0.0, 1e-3])
 def test_two_thousand_cells(spread):
     rng = np.random.default_rng(5)
-    found = clip_diagram(rng.random((2000, 2)), rng.random(2000) * spread, UNIT)
-    assert total(found) == pytest.approx(1, rel=1e-9)
-    assert all(turns(shape).min() > -1e-12 for shape in shapes(found) if len(shape))
-    assert found.vertices.min() == 0
-    assert found.vertices.max() == 1
+    result = clip_diagram(rng.random((2000, 2)), rng.random(2000) * spread, UNIT)
+    assert total(result) == pytest.approx(1, rel=1e-9)
+    assert all(turns(shape).min() > -1e-12 for shape in shapes(result) if len(shape))
+    assert result.vertices.min() == 0
+    assert result.vertices.max() == 1
 
 
 def test_neighbours_share_their_corners():
     rng = np.random.default_rng(6)
-    found = clip_diagram(rng.random((100, 2)), np.zeros(100), UNIT)
-    inner = found.vertices[((found.vertices > 1e-9) & (found.vertices < 1 - 1e-9)).all(axis=1)]
+    result = clip_diagram(rng.random((100, 2)), np.zeros(100), UNIT)
+    inner = result.vertices[((result.vertices > 1e-9) & (result.vertices < 1 - 1e-9)).all(axis=1)]
     together = (np.abs(inner[:, None] - inner) < 1e-9).all(axis=2).sum(axis=1)
     assert together.min() >= 3
 
 
-def test_hulls_hold_their_points():
+def test_hulls_contain_their_points():
     rng = np.random.default_rng(7)
     points, labels = rng.normal(size=(600, 2)), rng.integers(0, 12, 600)
     for cell, shape in enumerate(shapes(hulls(points, labels))):
@@ -198,10 +198,10 @@ def test_hulls_of_few_points(scale):
     points = (
         np.array([[1, 1], [0, 0], [2, 2], [3, 3], [5, 5], [5, 5], [7, 8], [9, 9], [8, 9.0]]) * scale
     )
-    found = shapes(hulls(points, np.array([0, 0, 0, 0, 2, 2, 3, 3, 3])))
-    assert [len(shape) for shape in found] == [2, 0, 1, 3]
-    assert found[0].tolist() == (np.array([[0, 0], [3, 3]]) * scale).tolist()
-    assert found[2].tolist() == [[5 * scale, 5 * scale]]
+    result = shapes(hulls(points, np.array([0, 0, 0, 0, 2, 2, 3, 3, 3])))
+    assert [len(shape) for shape in result] == [2, 0, 1, 3]
+    assert result[0].tolist() == (np.array([[0, 0], [3, 3]]) * scale).tolist()
+    assert result[2].tolist() == [[5 * scale, 5 * scale]]
 
 
 def test_hulls_of_points_that_repeat():
@@ -213,5 +213,5 @@ def test_hulls_of_points_that_repeat():
 
 
 def test_hulls_of_nothing():
-    found = hulls(np.empty((0, 2)), np.empty(0, dtype=np.int64))
-    assert found.starts.tolist() == [0]
+    result = hulls(np.empty((0, 2)), np.empty(0, dtype=np.int64))
+    assert result.starts.tolist() == [0]

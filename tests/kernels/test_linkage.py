@@ -10,7 +10,7 @@ from microcell.kernels.linkage import count_links
 
 
 def link_plainly(originals, published, sizes, own):
-    """For each record: measure every point, keep the nearest, share the chance among their records."""
+    """Measure every point, keep the nearest, and divide the probability among their records."""
     expected = []
     for record, mine in zip(originals, own, strict=True):
         distances = [np.sqrt(((record - point) ** 2).sum()) for point in published]
@@ -21,7 +21,7 @@ def link_plainly(originals, published, sizes, own):
 
 @st.composite
 def tables(draw):
-    """Points on a small grid, so that there are duplicates and ties; in few dimensions and in many."""
+    """Points on a small grid, with duplicates and ties, in few and in many dimensions."""
     dimensions = draw(st.sampled_from([1, 2, 3, 10, 11, 13]))
     n = draw(st.integers(1, 30))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -34,8 +34,8 @@ def tables(draw):
 def link(originals, after, how):
     distinct = distinct_rows(after)
     sizes = np.bincount(distinct.place)
-    found = how(originals, after[distinct.first], sizes, distinct.place)
-    return found if how is link_plainly else found.expected
+    result = how(originals, after[distinct.first], sizes, distinct.place)
+    return result if how is link_plainly else result.expected
 
 
 @settings(max_examples=200, deadline=None)
@@ -60,9 +60,9 @@ def test_many_points_as_the_plain_loop(dimensions):
     rng = np.random.default_rng(5)
     originals = rng.normal(size=(900, dimensions))
     after = np.repeat(originals.reshape(300, 3, dimensions).mean(axis=1), 3, axis=0)
-    found = link(originals, after, count_links)
-    np.testing.assert_allclose(found, link(originals, after, link_plainly))
-    assert 0 < found.mean() <= 1 / 3
+    result = link(originals, after, count_links)
+    np.testing.assert_allclose(result, link(originals, after, link_plainly))
+    assert 0 < result.mean() <= 1 / 3
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e6])
@@ -83,8 +83,8 @@ def test_more_points_than_rivals_as_the_plain_distances(dimensions, step, shift)
         squares = ((published - record) ** 2).sum(axis=1)
         near = squares <= squares.min() * (1 + 1e-11)
         expected.append(near[mine] / sizes[near].sum())
-    found = count_links(originals[some], published, sizes, own[some]).expected
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    result = count_links(originals[some], published, sizes, own[some]).expected
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
     assert 0 < np.mean(expected) < 1 / 3
 
 
@@ -92,8 +92,8 @@ def test_more_points_than_rivals_as_the_plain_distances(dimensions, step, shift)
 def test_distances_equal_but_for_rounding_tie(dimensions):
     published = np.zeros((2, dimensions))
     published[:, 0] = [-0.1, 0.1 * (1 + 1e-14)]
-    found = count_links(np.zeros((1, dimensions)), published, np.array([2, 3]), np.array([1]))
-    assert found.expected.tolist() == [0.2]
+    result = count_links(np.zeros((1, dimensions)), published, np.array([2, 3]), np.array([1]))
+    assert result.expected.tolist() == [0.2]
 
 
 def test_one_point_no_dimension_and_no_record():

@@ -1,4 +1,4 @@
-"""The fast methods equal the plain ones, record for record, and reach the published figures."""
+"""Fast methods equal plain ones, record for record, and reach the published figures."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def digits(value):
 
 
 def random_table(seed):
-    """A small table of whole numbers with ties, duplicates and constant columns; sums of it are exact."""
+    """Return a small table of integers with ties, duplicates and constant columns; sums are exact."""
     rng = np.random.default_rng(seed)
     n, m, values = rng.integers(2, 70), rng.integers(1, 5), rng.integers(1, 8)
     X = rng.integers(0, values + 1, size=(n, m)).astype(float)
@@ -84,7 +84,7 @@ def test_vmdav_best_keeps_the_least_distortion():
 
 
 @pytest.mark.parametrize("gamma", [-0.1, np.nan, np.inf, "most", None, [1]])
-def test_vmdav_refuses_a_wrong_gamma(gamma):
+def test_vmdav_rejects_invalid_gamma(gamma):
     with raises(mc.errors.OptionError, "option.out_of_range", option="gamma"):
         mc.partition(np.eye(9), 3, method="vmdav", gamma=gamma)
 
@@ -102,11 +102,11 @@ def test_univariate_equals_brute_force(seed):
     n = max(n, k)
     x = np.round(rng.normal(size=n), 1) if seed % 2 else rng.integers(0, 100, n).astype(float)
     cells = mc.partition(x, k, method="univariate")
-    found = oracles.sse(x[:, None], cells.labels)
-    assert found == pytest.approx(oracles.best_univariate_sse(x, k), abs=1e-9)
+    result = oracles.sse(x[:, None], cells.labels)
+    assert result == pytest.approx(oracles.best_univariate_sse(x, k), abs=1e-9)
     assert cells.sizes.max() <= 2 * k - 1 or n < 2 * k
     if n <= 9:
-        assert found == pytest.approx(oracles.best_sse(x[:, None], k), abs=1e-9)
+        assert result == pytest.approx(oracles.best_sse(x[:, None], k), abs=1e-9)
 
 
 @pytest.mark.parametrize("k", [2, 5, 11])
@@ -133,7 +133,7 @@ def test_univariate_refuses_two_dimensions():
         mc.partition(np.random.default_rng(0).normal(size=(9, 2)), 3, method="univariate")
 
 
-def test_the_worked_example():
+def test_worked_example():
     X = np.array([[2, 1], [3, 2], [3, 2], [20, 19], [21, 20.0]])
     for method in ("mdav", "vmdav", "auto"):
         labels = mc.partition(X, 2, method=method).labels
@@ -142,17 +142,17 @@ def test_the_worked_example():
         assert means[3:] == pytest.approx(np.array([[20.5, 19.5]] * 2))
 
 
-def test_auto_is_exact_on_a_line_and_says_why():
+def test_auto_is_exact_in_one_dimension_and_explains_it():
     line = mc.partition(np.arange(20.0), 3)
     plane = mc.partition(np.random.default_rng(0).normal(size=(20, 2)), 3)
     assert (line.method, plane.method) == ("univariate", "anneal")
     assert "one dimension" in line.reason
     assert 'at effort "balanced" (20 records): MDAV start, then' in plane.reason
     X = np.random.default_rng(0).normal(size=(200, 3))
-    plain, found = (
+    plain, result = (
         mc.distortion(X, mc.partition(X, 5, method=method).labels) for method in ("mdav", "auto")
     )
-    assert found < 0.95 * plain
+    assert result < 0.95 * plain
 
 
 def test_auto_takes_macrocells_for_large_tables():
@@ -163,7 +163,7 @@ def test_auto_takes_macrocells_for_large_tables():
 
 
 @pytest.mark.parametrize("macrocells", [5, 2.5, True, "many"])
-def test_wrong_macrocells_are_refused(macrocells):
+def test_invalid_macrocells_are_rejected(macrocells):
     with raises(mc.errors.OptionError, "option.out_of_range", option="macrocells"):
         mc.partition(np.eye(9), 3, method="mdav", macrocells=macrocells)
 
@@ -176,14 +176,14 @@ def test_records_far_away_leave_no_trace_in_the_mean():
     assert (mc.partition(X, 2, method="mdav").labels == oracles.mdav(X, 2)).all()
 
 
-def test_macrocells_hold_k_and_cost_little():
+def test_macrocells_have_k_records_and_little_loss():
     X = np.random.default_rng(0).normal(size=(4000, 3))
     whole, parts = (mc.partition(X, 7, method="mdav", macrocells=size) for size in (None, 500))
     assert parts.sizes.min() >= 7
     assert mc.distortion(X, parts.labels) < 1.2 * mc.distortion(X, whole.labels)
 
 
-def test_an_unknown_method_is_refused_with_the_known_ones():
+def test_unknown_method_is_rejected_with_a_list_of_methods():
     with raises(mc.errors.OptionError, "option.unknown", option="method"):
         mc.partition(np.eye(9), 3, method="magic")
 
@@ -233,20 +233,20 @@ def test_distortion_by_hand():
 
 def test_distortion_takes_a_partition_and_any_numbers_of_cells():
     X = [0.0, 2.0, 10.0, 12.0]
-    found = mc.partition(X, 2)
+    result = mc.partition(X, 2)
     assert (
-        mc.distortion(X, found)
-        == mc.distortion(X, found.labels)
+        mc.distortion(X, result)
+        == mc.distortion(X, result.labels)
         == mc.distortion(X, [7, 7, 10**15, 10**15])
     )
-    assert mc.distortion(X, [2**53, 2**53, 2**53 + 1, 2**53 + 1]) == mc.distortion(X, found)
+    assert mc.distortion(X, [2**53, 2**53, 2**53 + 1, 2**53 + 1]) == mc.distortion(X, result)
 
 
 def test_distortion_refuses_words_without_showing_them():
     for labels in (["secret", "secret"], [["secret"], ["secret", "secret"]], [None, "secret"]):
-        with raises(mc.errors.OptionError, "option.invalid", option="labels") as told:
+        with raises(mc.errors.OptionError, "option.invalid", option="labels") as shown:
             mc.distortion([1.0, 2.0], labels)
-        assert "secret" not in str(told.value)
+        assert "secret" not in str(shown.value)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Points to centres of limited places: the optimum, its prices, and what is refused."""
+"""Allocation to centres of limited capacity: the optimum, its prices, and invalid input."""
 
 from itertools import product
 
@@ -18,25 +18,25 @@ def squares(X, centres):
 
 
 def least_sum(X, centres, places):
-    """The optimum by the Hungarian method, a column a place."""
+    """Return the optimum by the Hungarian method, with a column per place."""
     table = np.repeat(squares(X, centres), places, axis=1)
     rows, columns = linear_sum_assignment(table)
     return table[rows, columns].sum()
 
 
 def check(X, centres, places):
-    """An allocation within the places, of least squared distance plus cost everywhere; its sum."""
-    found = allocate_points(X, centres, places)
-    loads = np.bincount(found.labels, minlength=len(centres))
+    """Check that an allocation respects the places and is optimal, and return its sum."""
+    result = allocate_points(X, centres, places)
+    loads = np.bincount(result.labels, minlength=len(centres))
     table = squares(X, centres)
     rows = np.arange(len(X))
-    own = table[rows, found.labels]
+    own = table[rows, result.labels]
     assert (loads <= places).all()
-    assert (found.costs >= 0).all()
-    assert (found.costs[loads < places] == 0).all()
+    assert (result.costs >= 0).all()
+    assert (result.costs[loads < places] == 0).all()
     assert (
-        own + found.costs[found.labels]
-        <= (table + found.costs).min(axis=1) + 1e-9 * (1 + table.max())
+        own + result.costs[result.labels]
+        <= (table + result.costs).min(axis=1) + 1e-9 * (1 + table.max())
     ).all()
     return own.sum()
 
@@ -76,7 +76,7 @@ def test_tiny_inputs_with_ties_against_all_allocations(data):
 
 
 @pytest.mark.parametrize("spare", [0, 3, 30])
-def test_a_price_lies_between_what_a_place_more_saves_and_what_one_fewer_costs(spare):
+def test_price_is_between_marginal_saving_and_marginal_cost(spare):
     X, centres, places = draw(80, 6, 2, 3, spare)
     costs, least = allocate_points(X, centres, places).costs, least_sum(X, centres, places)
     for centre in range(len(centres)):
@@ -96,16 +96,16 @@ def test_equal_points_and_centres_in_one_spot_fill_the_places():
     assert check(spread, np.array([[0.0], [0.0], [1.0]]), np.array([3, 3, 4])) == 1.0
 
 
-def test_with_room_for_all_everyone_goes_to_the_nearest():
+def test_with_enough_places_everyone_goes_to_the_nearest_centre():
     X, centres, _ = draw(200, 9, 2, 5)
-    found = allocate_points(X, centres, np.full(9, 10**15))
-    assert (found.labels == squares(X, centres).argmin(axis=1)).all()
-    assert (found.costs == 0).all()
+    result = allocate_points(X, centres, np.full(9, 10**15))
+    assert (result.labels == squares(X, centres).argmin(axis=1)).all()
+    assert (result.costs == 0).all()
 
 
 def test_one_centre_takes_all():
-    found = allocate_points([[1.0], [2.0]], [[7.0]], [2])
-    assert (found.labels.tolist(), found.costs.tolist()) == ([0, 0], [0.0])
+    result = allocate_points([[1.0], [2.0]], [[7.0]], [2])
+    assert (result.labels.tolist(), result.costs.tolist()) == ([0, 0], [0.0])
 
 
 @pytest.mark.parametrize("power", [-520, -400, 0, 400])
@@ -126,7 +126,7 @@ def test_units_change_nothing_but_the_prices(power):
         ([[0.0], [np.nan]], [[0.0]], [2], DataError, {"code": "data.not_finite", "row": 2}),
         ([[0.0]], [[0.0], [np.inf]], [1, 1], DataError, {"code": "data.not_finite", "row": 2}),
         ([[1e151]], [[0.0]], [1], DataError, {"code": "data.not_finite", "row": 1}),
-        ([["a"]], [[0.0]], [1], DataError, {"code": "data.invalid"}),
+        ([["a"]], [[0.0]], [1], DataError, {"code": "data.not_a_number"}),
         ([0.0], [[0.0]], [1], DataError, {"code": "data.invalid"}),
         (np.empty((0, 1)), [[0.0]], [1], DataError, {"code": "data.invalid"}),
         ([[0.0]], np.empty((0, 1)), [], DataError, {"code": "data.invalid"}),
@@ -140,7 +140,7 @@ def test_units_change_nothing_but_the_prices(power):
             DataError,
             {"code": "data.invalid", "row": 1},
         ),
-        ([[0.0]], [[0.0]], ["a"], DataError, {"code": "data.invalid"}),
+        ([[0.0]], [[0.0]], ["a"], DataError, {"code": "data.not_a_number"}),
         (
             np.zeros((9, 1)),
             [[0.0], [1.0]],
@@ -157,6 +157,6 @@ def test_units_change_nothing_but_the_prices(power):
         ),
     ],
 )
-def test_what_cannot_be_allocated_is_refused(X, centres, places, error, expected):
+def test_impossible_allocations_are_rejected(X, centres, places, error, expected):
     with raises(error, **expected):
         allocate_points(X, centres, places)

@@ -1,4 +1,4 @@
-"""The default method: what it chooses, how well it does, and inputs that are hard for search."""
+"""The default method: its choices, its quality, and inputs that are hard for search."""
 
 from dataclasses import replace
 from time import perf_counter
@@ -26,10 +26,10 @@ GOALS = {
 @pytest.mark.parametrize(("data", "k"), GOALS)
 def test_balanced_is_within_two_percent_of_the_best_known(load_standardized, data, k):
     X = load_standardized(data)
-    found = mc.partition(X, k)
-    assert found.method in (("anneal",) if k < 8 else ("anneal", "pcl"))
-    assert k <= found.sizes.min() <= found.sizes.max() <= 2 * k - 1
-    assert 100 * mc.distortion(X, found.labels) <= 1.02 * GOALS[data, k]
+    result = mc.partition(X, k)
+    assert result.method in (("anneal",) if k < 8 else ("anneal", "pcl"))
+    assert k <= result.sizes.min() <= result.sizes.max() <= 2 * k - 1
+    assert 100 * mc.distortion(X, result.labels) <= 1.02 * GOALS[data, k]
 
 
 def test_more_effort_loses_less():
@@ -50,23 +50,23 @@ LARGE_CELLS = {
 
 
 @pytest.mark.parametrize("winner", LARGE_CELLS)
-def test_large_cells_have_two_methods_of_which_the_better_is_kept_and_told(winner):
+def test_large_cells_use_the_better_of_two_methods(winner):
     X, k = LARGE_CELLS[winner], 12
-    found = mc.partition(X, k)
+    result = mc.partition(X, k)
     alone = {
         method: mc.distortion(X, mc.partition(X, k, method=method).labels)
         for method in ("anneal", "pcl")
     }
-    assert found.method == winner == min(alone, key=lambda method: alone[method])
-    told = {
+    assert result.method == winner == min(alone, key=lambda method: alone[method])
+    shown = {
         "pcl": "less distortion than annealing",
         "anneal": "less distortion than probability-constrained",
     }
-    assert told[winner] in found.reason
-    assert mc.distortion(X, found.labels) <= 1.01 * alone[winner]
+    assert shown[winner] in result.reason
+    assert mc.distortion(X, result.labels) <= 1.01 * alone[winner]
 
 
-def test_a_rival_is_tried_only_where_it_pays_and_there_is_time():
+def test_rival_is_tried_only_if_worthwhile_and_in_time():
     X = np.zeros((1000, 2))
     assert choose(X, 7).rival is choose(X, 10, "fast").rival is choose(X, 600).rival is None
     assert choose(X, 10, 5.0).rival is choose(np.zeros((200_000, 20)), 100).rival is None
@@ -80,50 +80,50 @@ def test_a_rival_is_tried_only_where_it_pays_and_there_is_time():
     assert part.options["shakes"] > whole.options["shakes"] >= 0
 
 
-def test_ctrl_c_ends_a_rival_alone(monkeypatch):
+def test_ctrl_c_ends_only_the_rival(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     X, k = LARGE_CELLS["pcl"], 12
     monkeypatch.setitem(METHODS, "pcl", replace(METHODS["pcl"], function=interrupted))
-    found = mc.partition(X, k)
-    assert found.method == "anneal"
+    result = mc.partition(X, k)
+    assert result.method == "anneal"
     assert (
-        found.labels
+        result.labels
         == mc.partition(X, k, method="anneal", steps=choose(X, k).options["steps"]).labels
     ).all()
 
 
-def test_more_cells_than_macrocells_hold_are_made_within_some():
+def test_many_macrocells_are_nested():
     rival = choose(np.zeros((20_000, 2)), 10).rival
     assert rival is not None
     assert rival.options == {"restarts": 1, "prepartition": 4}
 
 
-def test_a_rival_takes_of_the_seconds(monkeypatch):
+def test_rival_uses_part_of_the_time_limit(monkeypatch):
     monkeypatch.setattr("microcell.methods.auto._seconds_of_rival", lambda *_: 0.0)
     X = np.random.default_rng(0).random((300, 2))
     mc.partition(X, 10)
     started = perf_counter()
-    found = mc.partition(X, 10, effort=3)
+    result = mc.partition(X, 10, effort=3)
     assert perf_counter() - started < 5
-    assert 'chosen by "auto" within 3 s (another run may differ)' in found.reason
+    assert 'chosen by "auto" within 3 s (another run may differ)' in result.reason
 
 
-def test_seconds_are_kept_and_said_to_be_irreproducible():
+def test_time_limit_is_respected_and_reported_as_irreproducible():
     X = np.random.default_rng(0).normal(size=(3000, 4))
     mc.partition(X, 5, effort=0.1)
     started = perf_counter()
-    found = mc.partition(X, 5, effort=2)
+    result = mc.partition(X, 5, effort=2)
     assert perf_counter() - started < 4
-    assert "another run may differ" in found.reason
+    assert "another run may differ" in result.reason
     assert "another run may differ" in mc.partition(X, 5, method="anneal", seconds=0.1).reason
-    assert mc.distortion(X, found.labels) < mc.distortion(
+    assert mc.distortion(X, result.labels) < mc.distortion(
         X, mc.partition(X, 5, effort="fast").labels
     )
 
 
-def test_the_manifest_tells_the_choice():
+def test_manifest_records_the_choice():
     people = mc.sample_survey(60)
     for effort, word in (
         ("fast", 'chosen by "auto" at effort "fast" (60 records)'),
@@ -141,15 +141,15 @@ def test_effort_is_shared_among_strata():
     assert part.options == whole.options
     assert choose(X[:10], 3, 60.0, of=1000).options["seconds"] == pytest.approx(0.6)
     strata = np.arange(1000) // 100
-    found = partition_within(strata, X, 3, method="anneal", seconds=1.0)
-    assert all(len(set(strata[found.labels == cell])) == 1 for cell in range(len(found)))
+    result = partition_within(strata, X, 3, method="anneal", seconds=1.0)
+    assert all(len(set(strata[result.labels == cell])) == 1 for cell in range(len(result)))
 
 
-def test_the_reason_told_is_that_of_the_largest_stratum():
+def test_reported_reason_is_that_of_the_largest_stratum():
     X = np.random.default_rng(0).normal(size=(300, 2))
     X[200:, 1] = 0.0
-    found = partition_within((np.arange(300) >= 200).astype(int), X, 5, effort=np.float32(0.5))
-    assert (found.method, found.reason) == (
+    result = partition_within((np.arange(300) >= 200).astype(int), X, 5, effort=np.float32(0.5))
+    assert (result.method, result.reason) == (
         "anneal",
         'chosen by "auto" within 0.5 s (another run may differ): MDAV start, then annealing',
     )
@@ -179,7 +179,7 @@ def test_large_cells_arise_too():
 
 
 @pytest.mark.parametrize("effort", ["much", 0, -1, np.inf, np.nan, True, None, [1]])
-def test_a_wrong_effort_is_refused(effort):
+def test_invalid_effort_is_rejected(effort):
     with raises(mc.errors.OptionError, "option.invalid", option="effort"):
         mc.partition(np.eye(6), 3, effort=effort)
 
@@ -216,12 +216,12 @@ HARD = {
 @pytest.mark.parametrize("case", HARD)
 def test_hard_inputs(case, method):
     X, k = HARD[case]
-    found = mc.partition(X, k, method=method, refine=True)
-    assert k <= found.sizes.min()
-    assert found.sizes.max() <= 2 * k - 1
-    assert len(found.labels) == len(X)
+    result = mc.partition(X, k, method=method, refine=True)
+    assert k <= result.sizes.min()
+    assert result.sizes.max() <= 2 * k - 1
+    assert len(result.labels) == len(X)
     assert (
-        mc.distortion(X, found.labels)
+        mc.distortion(X, result.labels)
         <= mc.distortion(X, mc.partition(X, k, method="mdav").labels) + 1e-9
     )
 
@@ -232,7 +232,7 @@ def test_two_distinct_points_are_kept_apart():
 
 
 @pytest.mark.parametrize("factor", [1, 1e4, 1e8])
-def test_an_outlier_does_not_spoil_the_rest(factor):
+def test_outlier_does_not_affect_other_cells(factor):
     """Beside a record a million deviations away, the others are grouped better than MDAV does without it."""
     X, k = HARD["an outlier a million deviations away"]
     X = X.copy()
@@ -252,6 +252,6 @@ def test_heavy_duplicates(data_folder):
     )
     assert (len(X), len(np.unique(X, axis=0))) == (48_842, 9_953)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    found, mdav = mc.partition(X, 5), mc.partition(X, 5, method="mdav")
-    assert 5 <= found.sizes.min() <= found.sizes.max() <= 9
-    assert mc.distortion(X, found.labels) < mc.distortion(X, mdav.labels)
+    result, mdav = mc.partition(X, 5), mc.partition(X, 5, method="mdav")
+    assert 5 <= result.sizes.min() <= result.sizes.max() <= 9
+    assert mc.distortion(X, result.labels) < mc.distortion(X, mdav.labels)

@@ -1,4 +1,4 @@
-"""Boxes: cut where it pays, within the limit on failures, at bounds that a person can read and that nobody has."""
+"""Boxes: worthwhile cuts within the failure limit, at readable bounds that are nobody's value."""
 
 import json
 from datetime import date, timedelta
@@ -37,17 +37,17 @@ def encode(people, k, *columns):
 
 
 def draw_people(count, seed=0):
-    chance = np.random.default_rng(seed)
-    days = chance.integers(0, 15_000, count)
+    rng = np.random.default_rng(seed)
+    days = rng.integers(0, 15_000, count)
     return {
-        "age": chance.integers(18, 90, count),
-        "income": chance.lognormal(10, 0.5, count).round(2),
+        "age": rng.integers(18, 90, count),
+        "income": rng.lognormal(10, 0.5, count).round(2),
         "born": [date(1950, 1, 1) + timedelta(days=int(day)) for day in days],
-        "town": chance.choice(
+        "town": rng.choice(
             ["Ulm", "Bonn", "Kiel", "Trier", "Jena"], count, p=[0.4, 0.3, 0.2, 0.09, 0.01]
         ),
-        "sex": chance.choice(["f", "m"], count),
-        "level": chance.choice([1, 2, 3, 5], count),
+        "sex": rng.choice(["f", "m"], count),
+        "level": rng.choice([1, 2, 3, 5], count),
     }
 
 
@@ -57,15 +57,16 @@ def encode_people(count=400, k=4, seed=0):
 
 
 def failure_of(chances, k):
-    """P{0 < K < k} by counting all ways, from the generating polynomial."""
+    """Return P{0 < K < k} from the generating polynomial."""
     ways = np.array([1.0])
-    for chance in chances:
-        ways = np.convolve(ways, [1 - chance, chance])
+    for rng in chances:
+        ways = np.convolve(ways, [1 - rng, rng])
     return ways[1:k].sum()
 
 
 def best_gain(X, worth, rows, splits, may):
-    """The most that any allowed cut of the rows gains, by trying each; ``splits`` are masks over all rows."""
+    """Return the largest gain of any allowed cut, by trying each; ``splits`` are masks over all
+    rows."""
     best = 0.0
     for below in splits:
         one, two = rows[below[rows]], rows[~below[rows]]
@@ -80,7 +81,7 @@ def spread(X, worth, rows):
 
 
 def all_splits(X, fitted):
-    """Every cut that boxes may make: between neighbouring values, and single categories or pairs from the others."""
+    """Return every cut that boxes may make: between neighbouring values, and sets of categories."""
     out = []
     for column in fitted.columns:
         if column.kind == "nominal":
@@ -95,7 +96,7 @@ def all_splits(X, fitted):
 
 
 def nodes_of(cells, X):
-    """The rows that reach each question, and those it sends below."""
+    """Return the rows that reach each question, and those it sends below."""
     rows = {0: np.arange(len(X))}
     out = []
     for split in range(cells.splits):
@@ -107,7 +108,7 @@ def nodes_of(cells, X):
 
 
 @pytest.mark.parametrize("uneven", [False, True])
-def test_every_cut_gains_nearly_as_much_as_any_could_and_none_is_left(uneven):
+def test_every_cut_is_nearly_optimal_and_no_cut_is_left(uneven):
     people = {
         name: column
         for name, column in draw_people(120).items()
@@ -127,8 +128,8 @@ def test_every_cut_gains_nearly_as_much_as_any_could_and_none_is_left(uneven):
     assert len(leaves) >= 4
     for own, below in inner:
         best = best_gain(X, chances, own, splits, may)
-        made = best_gain(X, chances, own, [np.isin(np.arange(120), own[below])], may)
-        assert made >= 0.95 * best * (1 - 1e-9)
+        created = best_gain(X, chances, own, [np.isin(np.arange(120), own[below])], may)
+        assert created >= 0.95 * best * (1 - 1e-9)
     for own in leaves:
         assert may(own)
         assert best_gain(X, chances, own, splits, may) == 0
@@ -142,12 +143,10 @@ def test_every_cut_gains_nearly_as_much_as_any_could_and_none_is_left(uneven):
     st.booleans(),
     st.sampled_from([1e-3, 0.05, 0.3]),
 )
-def test_boxes_hold_all_and_each_meets_its_limit(count, k, seed, uneven, limit):
+def test_boxes_cover_all_points_and_meet_their_limits(count, k, seed, uneven, limit):
     _, fitted, X = encode_people(count, k, seed)
-    chance = np.random.default_rng(seed)
-    chances = (
-        chance.uniform(0.3, 1.0, count) if uneven else np.full(count, chance.uniform(0.3, 1.0))
-    )
+    rng = np.random.default_rng(seed)
+    chances = rng.uniform(0.3, 1.0, count) if uneven else np.full(count, rng.uniform(0.3, 1.0))
     try:
         cells = make_boxes(X, fitted, k, chances, limit)
     except TooFewRecordsError:
@@ -164,21 +163,21 @@ def test_boxes_hold_all_and_each_meets_its_limit(count, k, seed, uneven, limit):
         )
 
 
-def test_a_common_participation_is_binomial():
+def test_common_participation_is_binomial():
     assert failure_of([0.3] * 9, 4) == pytest.approx(
         sum(comb(9, j) * 0.3**j * 0.7 ** (9 - j) for j in (1, 2, 3))
     )
 
 
-def test_the_largest_gains_come_first_and_most_is_kept():
+def test_largest_gains_come_first_and_most_is_kept():
     _, fitted, X = encode_people(800)
-    found = [make_boxes(X, fitted, 4, 0.7, 0.01, most=most) for most in (1, 2, 5, 20)]
-    assert [len(cells) for cells in found] == [1, 2, 5, 20]
-    loss = [expected_distortion(X, cells.assign(X), 0.7) for cells in found]
+    result = [make_boxes(X, fitted, 4, 0.7, 0.01, most=most) for most in (1, 2, 5, 20)]
+    assert [len(cells) for cells in result] == [1, 2, 5, 20]
+    loss = [expected_distortion(X, cells.assign(X), 0.7) for cells in result]
     assert loss == sorted(loss, reverse=True)
     assert len(make_boxes(X, fitted, 4, 0.7, 0.01)) > 20
     again = make_boxes(X, fitted, 4, 0.7, 0.01, most=20, seed=99)
-    assert again.to_json() == found[-1].to_json()
+    assert again.to_json() == result[-1].to_json()
 
 
 def test_weights_pull_cuts():
@@ -288,7 +287,7 @@ def test_rare_categories_and_unknown_ones_share_the_unnamed_side():
     assert len({*cells.assign(strange).tolist(), *cells.assign(X[-4:]).tolist()}) == 1
 
 
-def test_of_two_categories_the_unknown_goes_where_the_encoding_has_it():
+def test_unknown_value_of_two_categories_follows_the_encoding():
     fitted, X = encode({"sex": ["f"] * 10 + ["m"] * 30}, 5)
     cells = make_boxes(X, fitted, 5, 1.0, 0.01)
     assert cells.categories == ((1,),)
@@ -326,7 +325,7 @@ def test_boxes_lose_more_than_power_cells_and_those_more_than_certainty():
         ({"k": 500}, TooFewRecordsError),
         ({"failure": 0}, OptionError),
         ({"failure": 1e-250}, TooFewRecordsError),
-        ({"participation": 0.0}, DataError),
+        ({"participation": 0.0}, OptionError),
         ({"participation": np.full(10, 0.5)}, DataError),
         ({"participation": "often"}, DataError),
         ({"most": 0}, OptionError),
@@ -338,7 +337,7 @@ def test_boxes_lose_more_than_power_cells_and_those_more_than_certainty():
     ],
     ids=str,
 )
-def test_bad_input_is_refused(change, error):
+def test_invalid_input_is_rejected(change, error):
     _, fitted, X = encode_people(400)
     given = {"X": X, "encoding": fitted, "k": 4, "participation": 0.7, "failure": 0.01, **change}
     if np.isnan(given["X"]).any():
@@ -348,7 +347,7 @@ def test_bad_input_is_refused(change, error):
 
 
 def first(levels):
-    return next(found for found in levels if found)
+    return next(result for result in levels if result)
 
 
 def test_round_numbers():

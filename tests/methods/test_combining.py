@@ -1,4 +1,4 @@
-"""Cells of many partitions combined into the best, and the long search that is made of it."""
+"""Combining the cells of many partitions, and the long search that uses it."""
 
 import numpy as np
 import pytest
@@ -13,11 +13,11 @@ from microcell.methods.anneal import Budget, Pool, cool_down, default_steps
 SMALL = np.random.default_rng(5).normal(size=(12, 2))
 
 
-def random_labels(chance: np.random.Generator, n: int, k: int) -> np.ndarray:
-    """Cells of k to 2k-1 records at random."""
+def random_labels(rng: np.random.Generator, n: int, k: int) -> np.ndarray:
+    """Return random cells of k to 2k-1 records."""
     labels = np.arange(n) // k
     labels[labels == n // k] = n // k - 1
-    return labels[chance.permutation(n)]
+    return labels[rng.permutation(n)]
 
 
 def sse(X: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> float:
@@ -36,7 +36,7 @@ def cells_of(labels: np.ndarray) -> list[frozenset[int]]:
 
 
 def least_by_trying_all(X: np.ndarray, weights: np.ndarray, cells: set[frozenset[int]]) -> float:
-    """The least SSE of any choice of these cells that has each record once."""
+    """Return the least SSE of any choice of these cells that covers each record once."""
 
     def least(left: frozenset[int]) -> float:
         if not left:
@@ -55,31 +55,31 @@ def least_by_trying_all(X: np.ndarray, weights: np.ndarray, cells: set[frozenset
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_best_of_all_combinations_is_found(monkeypatch, seed, weighted):
+def test_best_combination_is_found(monkeypatch, seed, weighted):
     monkeypatch.setattr(covering, "_WORTH", np.inf)
-    chance = np.random.default_rng(seed)
-    weights = chance.uniform(1, 3, len(SMALL)) if weighted else np.ones(len(SMALL))
-    found = [random_labels(chance, len(SMALL), 2) for _ in range(40)]
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(1, 3, len(SMALL)) if weighted else np.ones(len(SMALL))
+    result = [random_labels(rng, len(SMALL), 2) for _ in range(40)]
     pool = Pool(SMALL, weights)
-    for labels in found:
+    for labels in result:
         pool.add(labels)
-    combined = pool.combine(found[0])
-    assert set(cells_of(combined)) <= {cell for labels in found for cell in cells_of(labels)}
+    combined = pool.combine(result[0])
+    assert set(cells_of(combined)) <= {cell for labels in result for cell in cells_of(labels)}
     expected = least_by_trying_all(
-        SMALL, weights, {cell for labels in found for cell in cells_of(labels)}
+        SMALL, weights, {cell for labels in result for cell in cells_of(labels)}
     )
     assert sse(SMALL, combined, weights) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("scale", [1e-120, 1e-6, 1.0, 1e6, 1e120])
 def test_scales_do_not_matter(scale):
-    chance = np.random.default_rng(0)
-    found = [random_labels(chance, len(SMALL), 3) for _ in range(30)]
+    rng = np.random.default_rng(0)
+    result = [random_labels(rng, len(SMALL), 3) for _ in range(30)]
     pool, scaled = Pool(SMALL, np.ones(12)), Pool(SMALL * scale, np.ones(12))
-    for labels in found:
+    for labels in result:
         pool.add(labels)
         scaled.add(labels)
-    assert np.array_equal(pool.combine(found[0]), scaled.combine(found[0]))
+    assert np.array_equal(pool.combine(result[0]), scaled.combine(result[0]))
 
 
 def test_nothing_to_combine():
@@ -91,34 +91,34 @@ def test_nothing_to_combine():
 
 
 @pytest.mark.parametrize(("limit", "value"), [("_PATIENCE", 0.0), ("_SPLIT", -1.0)])
-def test_what_is_too_hard_leaves_what_there_was(monkeypatch, limit, value):
+def test_too_hard_problems_keep_the_incumbent(monkeypatch, limit, value):
     pool, worst = a_pool_and_its_worst()
     assert sse(SMALL, pool.combine(worst)) < sse(SMALL, worst)
     monkeypatch.setattr(covering, limit, value)
     assert pool.combine(worst) is worst
 
 
-def test_no_time_leaves_what_there_was():
+def test_no_time_returns_the_initial_partition():
     pool, worst = a_pool_and_its_worst()
     assert pool.combine(worst, seconds=0.0) is worst
 
 
 def a_pool_and_its_worst() -> tuple[Pool, np.ndarray]:
-    chance = np.random.default_rng(0)
-    found = sorted(
-        (random_labels(chance, 12, 2) for _ in range(40)), key=lambda labels: sse(SMALL, labels)
+    rng = np.random.default_rng(0)
+    result = sorted(
+        (random_labels(rng, 12, 2) for _ in range(40)), key=lambda labels: sse(SMALL, labels)
     )
     pool = Pool(SMALL, np.ones(12))
-    for labels in found:
+    for labels in result:
         pool.add(labels)
-    return pool, found[-1]
+    return pool, result[-1]
 
 
 @pytest.mark.parametrize("k", [2, 3, 5, 15])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_long_search_keeps_sizes_and_is_the_same_again(k, weighted):
-    chance = np.random.default_rng(k)
-    X, weights = chance.normal(size=(40, 3)), chance.uniform(1, 2, 40) if weighted else None
+def test_long_search_keeps_sizes_and_is_reproducible(k, weighted):
+    rng = np.random.default_rng(k)
+    X, weights = rng.normal(size=(40, 3)), rng.uniform(1, 2, 40) if weighted else None
     long, again = (
         mc.partition(X, k, method="anneal", steps=100_000, weights=weights) for _ in range(2)
     )
@@ -131,7 +131,7 @@ def test_a_long_search_keeps_sizes_and_is_the_same_again(k, weighted):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_long_search_ends_with_no_more_distortion_than_a_usual_one(seed):
+def test_long_search_is_never_worse_than_the_default(seed):
     X = np.random.default_rng(seed).standard_t(2, size=(150, 4))
     usual = mc.partition(X, 3, seed=seed).labels
     steps = 10 * default_steps(len(X), 3)
@@ -162,22 +162,22 @@ def test_each_copy_has_its_own_temperature():
     assert sse(X, cold) <= sse(X, best) * (1 + 1e-9) < sse(X, warm)
 
 
-def test_a_long_search_of_equal_records_and_of_one_cell():
+def test_long_search_of_equal_records_and_of_one_cell():
     assert (
         np.bincount(mc.partition(np.ones((9, 2)), 3, method="anneal", steps=1e5).labels).min() >= 3
     )
     assert not mc.partition(SMALL[:5], 3, method="anneal", steps=1e5).labels.any()
 
 
-def test_a_long_search_by_time_ends():
+def test_long_search_ends_at_its_time_limit():
     X = np.random.default_rng(0).normal(size=(60, 3))
-    found = mc.partition(X, 3, method="anneal", seconds=1.5)
-    sizes = np.bincount(found.labels)
+    result = mc.partition(X, 3, method="anneal", seconds=1.5)
+    sizes = np.bincount(result.labels)
     assert (sizes.min() >= 3, sizes.max() <= 5) == (True, True)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_long_search_does_not_depend_on_threads(monkeypatch, threads):
+def test_long_search_does_not_depend_on_threads(monkeypatch, threads):
     X = np.random.default_rng(3).normal(size=(50, 3))
     expected = mc.partition(X, 3, method="anneal", steps=1e5).labels
     monkeypatch.setattr(_search, "thread_count", lambda: threads)
@@ -196,9 +196,9 @@ def test_ctrl_c_while_copies_cool_keeps_the_best(monkeypatch, calls):
         return go_on(search, *given)
 
     monkeypatch.setattr(_search.Search, "anneal", interrupted)
-    found = mc.partition(X, 3, method="anneal", steps=1e5).labels
-    assert sse(X, found) <= sse(X, mc.partition(X, 3, method="mdav").labels)
-    assert np.bincount(found).min() >= 3
+    result = mc.partition(X, 3, method="anneal", steps=1e5).labels
+    assert sse(X, result) <= sse(X, mc.partition(X, 3, method="mdav").labels)
+    assert np.bincount(result).min() >= 3
 
 
 @pytest.mark.parametrize("calls", [1, 2])
@@ -213,7 +213,7 @@ def test_ctrl_c_in_a_long_search_keeps_the_best(monkeypatch, calls):
         return combine(pool, labels, seconds)
 
     monkeypatch.setattr(_copies.Pool, "combine", interrupted)
-    found = mc.partition(X, 3, method="anneal", steps=1e5).labels
+    result = mc.partition(X, 3, method="anneal", steps=1e5).labels
     assert len(done) == calls
-    assert sse(X, found) <= sse(X, done[-1]) * (1 + 1e-12)
-    assert np.bincount(found).min() >= 3
+    assert sse(X, result) <= sse(X, done[-1]) * (1 + 1e-12)
+    assert np.bincount(result).min() >= 3

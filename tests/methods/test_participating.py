@@ -1,4 +1,4 @@
-"""Cells of candidates: equal to the plain version, every cell within its limit, refinement that gains and keeps it."""
+"""Cells of candidates: equal to the plain version, within the limit, and improved by refinement."""
 
 from itertools import product
 
@@ -42,7 +42,7 @@ def weighted_mean(X, q):
 
 
 def grow(X, k, q, limit):
-    """The plain version of growth: labels, -1 for what is left over."""
+    """Plain version of growth; labels are -1 for records left over."""
     labels, cell, rows = np.full(len(X), -1), 0, np.arange(len(X))
 
     def farthest(point):
@@ -75,7 +75,7 @@ def grow(X, k, q, limit):
 
 
 def join(X, k, q, limit, labels):
-    """The plain version of what becomes of those left over; None if they cannot be placed."""
+    """Plain version of joining records left over; None if they cannot be placed."""
     labels, count = labels.copy(), labels.max() + 1
     means = [weighted_mean(X[labels == cell], q[labels == cell]) for cell in range(count)]
     rest = np.flatnonzero(labels < 0)
@@ -104,8 +104,8 @@ def join(X, k, q, limit, labels):
 
 
 def survey(n, m, seed=0):
-    chance = np.random.default_rng(seed)
-    return chance.normal(size=(n, m)), np.clip(chance.beta(2, 2, n), 0.05, 1)
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, m)), np.clip(rng.beta(2, 2, n), 0.05, 1)
 
 
 @given(
@@ -118,9 +118,9 @@ def survey(n, m, seed=0):
 @settings(max_examples=120, deadline=None)
 def test_labels_are_those_of_the_plain_version(seed, n, m, k, tenths):
     """Coordinates of few whole numbers and eighths for chances: ties abound, and sums are exact."""
-    chance = np.random.default_rng(seed)
-    X = chance.integers(0, 6, (n, m)).astype(float)
-    q = chance.integers(1, 9, n) / 8
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 6, (n, m)).astype(float)
+    q = rng.integers(1, 9, n) / 8
     limit = tenths / 10 + 0.0123
     X[0], q[0], X[1], q[1] = 0, 0.5, 5, 0.25  # no constant column, no common participation
     grown = grow(X, k, q, limit)
@@ -134,12 +134,12 @@ def test_labels_are_those_of_the_plain_version(seed, n, m, k, tenths):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_those_whom_no_cell_can_take_merge_cells(seed):
+def test_candidates_that_fit_no_cell_merge_cells(seed):
     """Cells of three meet the limit as hardly anybody comes; a fourth member breaks it, until there are many."""
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     X, q = (
-        chance.integers(0, 9, (100 + seed, 2)).astype(float),
-        chance.choice([31 / 256, 1 / 8], 100 + seed),
+        rng.integers(0, 9, (100 + seed, 2)).astype(float),
+        rng.choice([31 / 256, 1 / 8], 100 + seed),
     )
     limit = failure_of([1 / 8] * 3, 3) + 1e-3
     grown = grow(X, 3, q, limit)
@@ -159,9 +159,9 @@ def test_those_whom_no_cell_can_take_merge_cells(seed):
     st.sampled_from([0.002, 0.1, 0.5]),
 )
 @settings(max_examples=80, deadline=None)
-def test_every_cell_meets_its_limit_or_there_are_none(seed, n, k, limit, least):
-    chance = np.random.default_rng(seed)
-    X, q = chance.normal(size=(n, 2)).round(1), chance.uniform(least, 1, n)
+def test_every_cell_meets_its_limit_or_an_error_is_raised(seed, n, k, limit, least):
+    rng = np.random.default_rng(seed)
+    X, q = rng.normal(size=(n, 2)).round(1), rng.uniform(least, 1, n)
     try:
         labels = participating_cells(X, k, q, limit, seed=seed)
     except GuaranteeError:
@@ -182,7 +182,7 @@ def test_refinement_gains_more_than_five_per_cent():
 
 
 def best_allowed(X, labels, q, k, limit):
-    """How much the best single move or change between any two cells lowers the SSE, both meeting the limit after."""
+    """Return how much the best allowed move or swap between any two cells lowers the SSE."""
 
     def sse(cells):
         return sum(
@@ -212,8 +212,8 @@ def best_allowed(X, labels, q, k, limit):
 @pytest.mark.parametrize("k, limit", [(3, 0.05), (2, 0.35)])
 @pytest.mark.parametrize("seed", range(6))
 def test_after_refinement_no_single_exchange_helps(seed, k, limit):
-    chance = np.random.default_rng(seed)
-    X, q = chance.normal(size=(48, 2)), chance.uniform(0.3, 1, 48)
+    rng = np.random.default_rng(seed)
+    X, q = rng.normal(size=(48, 2)), rng.uniform(0.3, 1, 48)
     X -= X.mean(axis=0)
     labels = participating_cells(X, k, q, limit, refine=False)
     count = int(labels.max()) + 1
@@ -222,14 +222,14 @@ def test_after_refinement_no_single_exchange_helps(seed, k, limit):
     near = np.empty((count, count - 1), dtype=np.int64)
     find_near_cells(blocks.sums, blocks.totals, near)
     gain, before = best_allowed(X, labels, q, k, limit)
-    made = exchange_within_limit(blocks, near, Limits(k, 40), k, limit, 100)
-    assert (made > 0) == (gain > 0)
+    created = exchange_within_limit(blocks, near, Limits(k, 40), k, limit, 100)
+    assert (created > 0) == (gain > 0)
     after = np.full(48, -1)
     for cell in range(count):
         after[blocks.members[cell, : blocks.sizes[cell]]] = cell
     gain, now = best_allowed(X, after, q, k, limit)
     assert gain <= 1e-9 * now
-    assert now < before or made == 0
+    assert now < before or created == 0
 
 
 @given(st.lists(st.floats(0.001, 1.0), min_size=2, max_size=12), st.integers(2, 6))
@@ -263,15 +263,15 @@ def test_common_participation_is_a_method_with_a_larger_k():
     assert cell_failures(labels, 0.75, 10).max() <= 1e-5
 
 
-def test_a_limit_that_cells_just_meet():
+def test_cells_exactly_at_the_limit():
     """The limit is what some size attains: neither rounding nor the order of a sum may make it fail."""
     X = survey(300, 2)[0]
-    for chance in (0.3, 0.55, 0.7):
+    for rng in (0.3, 0.55, 0.7):
         for size in (11, 14, 23):
-            summed = cell_failures([0] * size, chance, 4)[0]
-            closed = effective_anonymity(4, chance, 1e-290, available=size).cell_failure
+            summed = cell_failures([0] * size, rng, 4)[0]
+            closed = effective_anonymity(4, rng, 1e-290, available=size).cell_failure
             for limit, participation in product(
-                (summed, closed), (chance, np.where(X[:, 0] > 0, chance, chance * (1 + 1e-15)))
+                (summed, closed), (rng, np.where(X[:, 0] > 0, rng, rng * (1 + 1e-15)))
             ):
                 labels = participating_cells(X, 4, participation, limit, refine=False)
                 assert cell_failures(labels, participation, 4).max() <= limit
@@ -297,8 +297,8 @@ def test_small_cells_that_larger_ones_would_break():
 
 @pytest.mark.parametrize("least", [1e-3, 0.2])
 def test_macrocells(least, monkeypatch):
-    chance = np.random.default_rng(2)
-    X, q = chance.normal(size=(3000, 3)), chance.uniform(least, 1, 3000)
+    rng = np.random.default_rng(2)
+    X, q = rng.normal(size=(3000, 3)), rng.uniform(least, 1, 3000)
     given = participating_cells(X, 5, q, 1e-3, macrocells=400)
     assert cell_failures(given, q, 5).max() <= 1e-3
     monkeypatch.setattr(candidates, "_MANY", 1000)
@@ -314,9 +314,9 @@ def test_macrocells_too_small_for_a_cell_are_all_left_over():
         participating_cells(X, 10, q, 1e-5, macrocells=20)
 
 
-def test_the_least_limits():
-    chance = np.random.default_rng(0)
-    X, q = chance.normal(size=(1200, 2)), chance.uniform(0.9, 0.999, 1200)
+def test_least_limits():
+    rng = np.random.default_rng(0)
+    X, q = rng.normal(size=(1200, 2)), rng.uniform(0.9, 0.999, 1200)
     start = participating_cells(X, 2, q, 1e-300, refine=False)
     labels = participating_cells(X, 2, q, 1e-300)
     assert cell_failures(labels, q, 2).max() <= 1e-300
@@ -346,22 +346,22 @@ def test_duplicates_constants_and_one_column():
 
 @pytest.mark.parametrize("tiny", [1e-18, 1e-200])
 def test_sure_and_all_but_absent_candidates_together(tiny):
-    chance = np.random.default_rng(4)
-    X, q = chance.normal(size=(400, 2)), chance.choice([1.0, tiny, 0.5], 400)
+    rng = np.random.default_rng(4)
+    X, q = rng.normal(size=(400, 2)), rng.choice([1.0, tiny, 0.5], 400)
     labels = participating_cells(X, 3, q, 0.01)
     assert cell_failures(labels, q, 3).max() <= 0.01
     start = participating_cells(X, 3, q, 0.01, refine=False)
     assert expected_distortion(X, labels, q) < expected_distortion(X, start, q)
 
 
-def test_odd_large_cells_do_not_hinder_the_search():
+def test_exceptionally_large_cells_do_not_hinder_the_search():
     X, q = survey(1500, 2)
     q[X[:, 0] > 1.2] = 0.01  # cells of a thousand there, of ten elsewhere
     labels = participating_cells(X, 3, q, 0.02)
     assert cell_failures(labels, q, 3).max() <= 0.02
 
 
-def test_the_same_on_any_number_of_threads(monkeypatch):
+def test_same_on_any_number_of_threads(monkeypatch):
     X, q = survey(4000, 2)
     expected = participating_cells(X, 2, q, 0.1)
     monkeypatch.setattr("microcell.methods.search.thread_count", lambda: 1)

@@ -1,4 +1,4 @@
-"""Probability-constrained Lloyd: the theorems, the published values, and every way to ask for it."""
+"""Probability-constrained Lloyd: the theorems, the published values, and all options."""
 
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -26,7 +26,7 @@ def gaussian(n, m=2, seed=0):
 
 
 def uneven(n, count, seed=0):
-    """Sizes of 1 or more that add up to n."""
+    """Return sizes of at least 1 that add up to n."""
     cuts = np.sort(
         np.random.default_rng(seed).choice(np.arange(1, n), size=count - 1, replace=False)
     )
@@ -48,7 +48,7 @@ def solved(X, sites, sizes, adjust="exact"):
 
 
 def all_assignments(n, sizes):
-    """Every assignment of n points to cells of these sizes, written plainly."""
+    """Yield every assignment of n points to cells of these sizes."""
     if len(sizes) == 1:
         yield np.zeros(n, dtype=int)
         return
@@ -73,7 +73,7 @@ def test_no_assignment_of_the_same_sizes_has_less_distortion_for_the_sites(seed)
 
 @pytest.mark.parametrize("adjust", ADJUSTMENTS)
 @pytest.mark.parametrize("seed", range(4))
-def test_the_assignment_is_that_of_a_network_solver(seed, adjust):
+def test_assignment_is_that_of_a_network_solver(seed, adjust):
     n, sizes = 150, uneven(150, 12, seed)
     X, sites = gaussian(n, 3, seed), gaussian(12, 3, seed + 100)
     labels, costs = solved(X, sites, sizes, adjust)
@@ -86,7 +86,7 @@ def test_the_assignment_is_that_of_a_network_solver(seed, adjust):
 
 
 def assert_minimal(X, sites, costs, labels):
-    """Every point's cell minimizes squared distance plus cost, to rounding."""
+    """Assert that every point's cell minimizes squared distance plus cost, up to rounding."""
     sums = squares(X, sites) + costs
     own = sums[np.arange(len(X)), labels]
     assert (own <= sums.min(axis=1) + 1e-9 * (1 + np.abs(own))).all()
@@ -102,59 +102,59 @@ def assert_minimal(X, sites, costs, labels):
 )
 def test_every_cell_is_of_least_distance_plus_cost_and_has_its_size(seed, n, m, grid, adjust):
     """Also where points tie, on a coarse grid."""
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     X = (
-        chance.integers(-grid, grid + 1, size=(n, m)).astype(float)
+        rng.integers(-grid, grid + 1, size=(n, m)).astype(float)
         if grid
-        else chance.normal(size=(n, m))
+        else rng.normal(size=(n, m))
     )
-    sizes = uneven(n, int(chance.integers(1, min(n, 12) + 1)), seed) if n > 1 else np.array([n])
-    found = mc.pcl(
+    sizes = uneven(n, int(rng.integers(1, min(n, 12) + 1)), seed) if n > 1 else np.array([n])
+    result = mc.pcl(
         X, sizes=sizes, start="random", adjust=adjust, iterations=20, shakes=2, seed=seed
     )
-    assert (found.partition.sizes == sizes).all()
-    assert_minimal(X, found.cells.centroids, found.cells.costs, found.labels)
-    assert all(after <= before for before, after in pairwise(found.history))
+    assert (result.partition.sizes == sizes).all()
+    assert_minimal(X, result.cells.centroids, result.cells.costs, result.labels)
+    assert all(after <= before for before, after in pairwise(result.history))
 
 
 def test_adding_a_constant_to_all_costs_changes_nothing():
     X = gaussian(200)
-    found = mc.pcl(X, sizes=uneven(200, 9))
-    sites, costs = found.cells.centroids.copy(), found.cells.costs + 1234.5
-    assert (choose_cells(X, sites, costs) == found.labels).all()
-    again = found.labels.copy()
-    adjust_exactly(X, sites, costs, found.partition.sizes.copy(), again)
-    assert (again == found.labels).all()
+    result = mc.pcl(X, sizes=uneven(200, 9))
+    sites, costs = result.cells.centroids.copy(), result.cells.costs + 1234.5
+    assert (choose_cells(X, sites, costs) == result.labels).all()
+    again = result.labels.copy()
+    adjust_exactly(X, sites, costs, result.partition.sizes.copy(), again)
+    assert (again == result.labels).all()
 
 
 def test_cells_are_convex():
     """A point between two points of a cell is in that cell."""
     X = gaussian(400, 3)
-    found = mc.pcl(X, 20)
-    chance = np.random.default_rng(1)
-    for cell in range(len(found.partition)):
-        members = X[found.labels == cell]
-        one, other = members[chance.integers(0, len(members), size=(2, 50))]
-        between = one + chance.uniform(size=(50, 1)) * (other - one)
-        assert (found.cells.assign(between) == cell).all()
+    result = mc.pcl(X, 20)
+    rng = np.random.default_rng(1)
+    for cell in range(len(result.partition)):
+        members = X[result.labels == cell]
+        one, other = members[rng.integers(0, len(members), size=(2, 50))]
+        between = one + rng.uniform(size=(50, 1)) * (other - one)
+        assert (result.cells.assign(between) == cell).all()
 
 
 def test_costs_leave_no_point_on_a_border():
     X = gaussian(1000, 4)
-    found = mc.pcl(X, 10, shakes=0)
-    assert (found.cells.assign(X) == found.labels).all()
-    assert (found.cells.assign(X + 1e-12) == found.labels).all()
+    result = mc.pcl(X, 10, shakes=0)
+    assert (result.cells.assign(X) == result.labels).all()
+    assert (result.cells.assign(X + 1e-12) == result.labels).all()
 
 
 @pytest.mark.parametrize(
     "kw", [{}, {"shakes": 0}, {"speed": 1.0}, {"adjust": "newton"}, {"adjust": "noisy"}]
 )
-def test_the_history_never_rises(kw):
-    found = mc.pcl(gaussian(300, 3), 10, **kw)
-    assert len(found.history) >= 2
-    assert all(after <= before for before, after in pairwise(found.history))
-    assert found.history[-1] == pytest.approx(
-        mc.distortion(gaussian(300, 3), found.labels), rel=0.01
+def test_history_never_rises(kw):
+    result = mc.pcl(gaussian(300, 3), 10, **kw)
+    assert len(result.history) >= 2
+    assert all(after <= before for before, after in pairwise(result.history))
+    assert result.history[-1] == pytest.approx(
+        mc.distortion(gaussian(300, 3), result.labels), rel=0.01
     )
 
 
@@ -195,8 +195,8 @@ def test_newton_feeds_cells_that_no_point_would_choose():
 @pytest.mark.parametrize(("kind", "gain"), [("uniform", 0.27), ("gaussian", 0.15)])
 def test_noisy_reaches_the_published_gains_for_small_cells(kind, gain):
     """On a sample like the paper's: gains over MDAV depend on the points, and on some the best there is gains less."""
-    chance = np.random.default_rng(2)
-    X = chance.uniform(size=(250, 2)) if kind == "uniform" else chance.normal(size=(250, 2))
+    rng = np.random.default_rng(2)
+    X = rng.uniform(size=(250, 2)) if kind == "uniform" else rng.normal(size=(250, 2))
     gains = []
     for k in (6, 8, 10):
         mdav = mc.distortion(X, mc.partition(X, k, method="mdav").labels)
@@ -219,14 +219,14 @@ def test_noisy_reaches_the_published_gains_for_small_cells(kind, gain):
     ],
 )
 def test_gains_over_mdav_at_large_cells(kind, n, count, gain):
-    chance = np.random.default_rng(0)
-    X = chance.uniform(size=(n, 2)) if kind == "uniform" else chance.normal(size=(n, 2))
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(n, 2)) if kind == "uniform" else rng.normal(size=(n, 2))
     if kind == "correlated":
         X = X @ np.linalg.cholesky([[1.0, 0.5], [0.5, 1.0]]).T
         X = X / X.std(axis=0)
     mdav = mc.distortion(X, mc.partition(X, n // count, method="mdav").labels)
-    found = mc.pcl(X, n // count, restarts=1 if n > 10_000 else 5)
-    assert 1 - mc.distortion(X, found.labels) / mdav >= gain
+    result = mc.pcl(X, n // count, restarts=1 if n > 10_000 else 5)
+    assert 1 - mc.distortion(X, result.labels) / mdav >= gain
 
 
 @needs_data
@@ -262,9 +262,9 @@ def adult_columns():
 @pytest.mark.parametrize("start", ["mdav", "vmdav", "auto", "bisect", "random"])
 def test_every_start(start):
     X = gaussian(200, 3)
-    found = mc.pcl(X, 8, start=start, shakes=0)
-    assert found.partition.sizes.min() >= 8
-    assert len(found.partition) == 25
+    result = mc.pcl(X, 8, start=start, shakes=0)
+    assert result.partition.sizes.min() >= 8
+    assert len(result.partition) == 25
 
 
 def test_restarts_keep_the_best():
@@ -273,7 +273,7 @@ def test_restarts_keep_the_best():
     assert five <= one
 
 
-def test_given_centroids_move_and_fixed_ones_do_not():
+def test_initial_centroids_move_unless_fixed():
     X, sites = gaussian(120), gaussian(4, seed=5)
     fixed = mc.pcl(X, sizes=[30, 30, 30, 30], start=sites, fixed=True)
     free = mc.pcl(X, sizes=[30, 30, 30, 30], start=sites)
@@ -308,10 +308,10 @@ def test_many_cells_are_made_within_macrocells(monkeypatch):
     monkeypatch.setattr("microcell.methods.lloyd.WITHIN", 10)
     monkeypatch.setattr("microcell.methods.lloyd.MOST_MACROCELLS", 4)
     X = gaussian(3000, 2)
-    found = mc.pcl(X, 10, shakes=0)
-    assert found.partition.sizes.min() >= 10
-    assert found.cells.chooser.chooser is not None
-    assert (found.cells.assign(X) == found.labels).all()
+    result = mc.pcl(X, 10, shakes=0)
+    assert result.partition.sizes.min() >= 10
+    assert result.cells.chooser.chooser is not None
+    assert (result.cells.assign(X) == result.labels).all()
 
 
 def test_more_cells_than_arcs_reach(monkeypatch):
@@ -327,10 +327,10 @@ def test_more_cells_than_arcs_reach(monkeypatch):
 
 def test_weights_weigh_the_means():
     X, weights = gaussian(200), np.random.default_rng(1).uniform(1, 9, 200)
-    found = mc.pcl(X, 20, weights=weights)
-    assert (found.cells.assign(X) == found.labels).all()
-    assert found.history[-1] == pytest.approx(
-        mc.distortion(X, found.labels, weights=weights), rel=0.02
+    result = mc.pcl(X, 20, weights=weights)
+    assert (result.cells.assign(X) == result.labels).all()
+    assert result.history[-1] == pytest.approx(
+        mc.distortion(X, result.labels, weights=weights), rel=0.02
     )
 
 
@@ -338,12 +338,12 @@ def test_power_cells_never_raise_the_distortion():
     for seed, method in enumerate(["mdav", "vmdav", "auto", "bisect", "anneal"]):
         X = gaussian(240, 3, seed)
         start = mc.partition(X, 6, method=method)
-        found = mc.methods.power_cells(X, start.labels)
-        assert (found.partition.sizes == start.sizes).all()
-        assert mc.distortion(X, found.labels) <= mc.distortion(X, start.labels) * (1 + 1e-12)
-        assert (found.cells.assign(X) == found.labels).all()
-        means = np.array([X[found.labels == cell].mean(axis=0) for cell in range(len(start))])
-        assert found.cells.centroids == pytest.approx(means)
+        result = mc.methods.power_cells(X, start.labels)
+        assert (result.partition.sizes == start.sizes).all()
+        assert mc.distortion(X, result.labels) <= mc.distortion(X, start.labels) * (1 + 1e-12)
+        assert (result.cells.assign(X) == result.labels).all()
+        means = np.array([X[result.labels == cell].mean(axis=0) for cell in range(len(start))])
+        assert result.cells.centroids == pytest.approx(means)
 
 
 def test_power_cells_of_a_partition_that_is_already_one():
@@ -356,9 +356,9 @@ def test_power_cells_of_a_partition_that_is_already_one():
 
 
 def test_all_points_equal():
-    found = mc.pcl(np.full((50, 3), 7.0), 5)
-    assert found.partition.sizes.tolist() == [5] * 10
-    assert found.history[-1] == 0
+    result = mc.pcl(np.full((50, 3), 7.0), 5)
+    assert result.partition.sizes.tolist() == [5] * 10
+    assert result.history[-1] == 0
 
 
 @pytest.mark.parametrize("start", ["mdav", "random"])
@@ -392,7 +392,7 @@ def test_one_cell_and_cells_of_one():
         ({"probabilities": [1.5, -0.5]}, {"code": "option.invalid", "option": "probabilities"}),
         ({"probabilities": [0.999, 0.001]}, {"code": "option.invalid", "option": "probabilities"}),
         ({"probabilities": [np.nan, 1.0]}, {"code": "option.invalid", "option": "probabilities"}),
-        ({"k": 1}, {"code": "option.invalid"}),
+        ({"k": 1}, {"code": "option.out_of_range", "option": "k"}),
         ({"k": 5, "start": "nonsense"}, {"code": "option.unknown", "option": "start"}),
         ({"k": 5, "start": "pcl"}, {"code": "option.unknown", "option": "start"}),
         ({"k": 5, "start": [[0.0, 0.0]]}, {"code": "option.invalid", "option": "start"}),
@@ -415,15 +415,15 @@ def test_one_cell_and_cells_of_one():
         ),
     ],
 )
-def test_what_cannot_be_is_refused(asked, expected):
+def test_invalid_options_are_rejected(asked, expected):
     with raises(mc.errors.OptionError, **expected):
         mc.pcl(gaussian(20), **asked)
 
 
-def test_bad_points_are_refused():
+def test_invalid_points_are_rejected():
     with raises(mc.errors.DataError, "data.not_finite", option="start"):
         mc.pcl(gaussian(20), sizes=[20], start=[[np.nan, 0.0]])
-    with raises(mc.errors.DataError, "data.invalid"):
+    with raises(mc.errors.DataError, "data.not_finite"):
         mc.pcl([[0.0, np.inf], [1.0, 2.0]], sizes=[1, 1])
     with raises(mc.errors.DataError, "data.not_finite"):
         mc.pcl([[1e200], [2e200]], sizes=[1, 1])
@@ -443,7 +443,7 @@ def test_probabilities_become_the_nearest_sizes():
 
 
 def borders(cells):
-    """Where the cells of one dimension meet, in the units of the table."""
+    """Return where the cells of one dimension meet, in the units of the table."""
     order = np.argsort(cells.centroids[:, 0])
     sites, costs = cells.centroids[order, 0], cells.costs[order]
     middle = (np.diff(sites**2) + np.diff(costs)) / (2 * np.diff(sites))
@@ -453,9 +453,9 @@ def borders(cells):
 
 @pytest.mark.parametrize("method", ["mdav", "pcl", "auto"])
 @pytest.mark.parametrize("twins", [True, False])
-def test_borders_of_a_release_are_no_values_of_records(method, twins):
-    chance = np.random.default_rng(3)
-    income = np.round(np.exp(chance.normal(10, 1, 300)), 2)
+def test_cell_borders_of_a_release_are_not_values_of_records(method, twins):
+    rng = np.random.default_rng(3)
+    income = np.round(np.exp(rng.normal(10, 1, 300)), 2)
     if twins:
         income[::7] = income[1::7][: len(income[::7])]
     release = mc.anonymize(
@@ -467,12 +467,12 @@ def test_borders_of_a_release_are_no_values_of_records(method, twins):
 def test_no_site_is_a_point_that_it_started_from():
     X = gaussian(500)
     for asked in ({"k": 5}, {"k": 5, "restarts": 3}, {"sizes": [500]}):
-        found = mc.pcl(X, **asked, start="random", iterations=1, shakes=0)
-        assert squares(X, found.cells.centroids).min() > 1e-12
+        result = mc.pcl(X, **asked, start="random", iterations=1, shakes=0)
+        assert squares(X, result.cells.centroids).min() > 1e-12
 
 
-def test_an_outlier_leaves_the_function_as_the_labels_are():
+def test_function_matches_labels_despite_an_outlier():
     X = gaussian(1000)
     X[0, 0] = 1e3
-    found = mc.pcl(X, 5, shakes=5)
-    assert (found.cells.assign(X) == found.labels).all()
+    result = mc.pcl(X, 5, shakes=5)
+    assert (result.cells.assign(X) == result.labels).all()

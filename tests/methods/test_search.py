@@ -1,4 +1,4 @@
-"""Refinement and annealing: never worse, within sizes, the same on any number of threads, better than MDAV."""
+"""Refinement and annealing: never worse, valid sizes, reproducible, and better than MDAV."""
 
 import numba
 import numpy as np
@@ -54,7 +54,7 @@ def weighted_sse(X, labels, weights):
 
 
 def best_single_exchange(X, labels, k, weights):
-    """How much the best move or exchange of two records lowers the SSE, by trying all."""
+    """Return how much the best single move or swap lowers the SSE, by trying all."""
     now, best = weighted_sse(X, labels, weights), 0.0
     for i in range(len(X)):
         for cell in np.unique(labels):
@@ -99,7 +99,7 @@ def grouping_of(X, labels, k, weights=None, around=10):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("heat", [0.0, 0.1, 5.0])
-def test_annealing_keeps_its_books(heat, weighted):
+def test_annealing_keeps_its_sums_consistent(heat, weighted):
     """Who is where, sizes and sums kept on the way equal those made anew; without heat the SSE never rises."""
     rng = np.random.default_rng(0)
     X, k = rng.normal(size=(60, 3)), 4
@@ -108,7 +108,7 @@ def test_annealing_keeps_its_books(heat, weighted):
     cells, near = grouping_of(X, labels, k, weights)
     state = np.array([1], dtype=np.uint64)
     for _ in range(20):
-        made = exchange_at_random(
+        created = exchange_at_random(
             cells, near, np.full(60, heat), Limits(k, 2 * k - 1), no_rule(60), 3000, state
         )
         assert sorted(
@@ -126,7 +126,7 @@ def test_annealing_keeps_its_books(heat, weighted):
             )
             assert cells.totals[cell] == pytest.approx(weights[members].sum())
             assert cells.norms[cell] == pytest.approx((cells.sums[cell] ** 2).sum())
-    assert made > 0 or heat == 0
+    assert created > 0 or heat == 0
     if heat == 0:
         assert weighted_sse(X, cells.labels, weights) < weighted_sse(X, labels, weights)
 
@@ -200,7 +200,7 @@ def test_no_exchange_breaks_a_rule(method):
         assert mc.distortion(X, labels) < 0.7 * mc.distortion(X, start)
 
 
-def test_rules_that_cannot_be_used_are_refused():
+def test_invalid_rules_are_rejected():
     X, labels, traits = np.eye(8), np.arange(8) // 4, np.ones((8, 1))
     with raises(mc.errors.OptionError, "option.conflict", option="traits"):
         mc.refine(X, labels, 4, traits=traits)
@@ -229,8 +229,8 @@ def test_refine_finds_the_best_of_a_tiny_table():
     hits = 0
     for seed in range(10):
         X = np.random.default_rng(seed).normal(size=(9, 2))
-        found = oracles.sse(X, mc.partition(X, 2, method="anneal").labels)
-        hits += found == pytest.approx(oracles.best_sse(X, 2))
+        result = oracles.sse(X, mc.partition(X, 2, method="anneal").labels)
+        hits += result == pytest.approx(oracles.best_sse(X, 2))
     assert hits >= 9
 
 
@@ -257,7 +257,7 @@ def test_anneal_by_time_ends_and_improves():
     assert mc.distortion(X, mc.partition(X, 5, method="anneal", seconds=1.0).labels) < start
 
 
-def test_ctrl_c_gives_the_best_found(monkeypatch):
+def test_ctrl_c_returns_the_best_so_far(monkeypatch):
     X = np.random.default_rng(0).normal(size=(90, 2))
     start = mc.partition(X, 5, method="mdav")
     go_on, calls = _search.Search.anneal, []
@@ -269,9 +269,9 @@ def test_ctrl_c_gives_the_best_found(monkeypatch):
         return go_on(self, *plan)
 
     monkeypatch.setattr(_search.Search, "anneal", after_a_while)
-    found = mc.partition(X, 5, method="anneal")
+    result = mc.partition(X, 5, method="anneal")
     assert len(calls) == 10  # and what comes without heat at the end
-    assert mc.distortion(X, found.labels) <= mc.distortion(X, start.labels) + 1e-12
+    assert mc.distortion(X, result.labels) <= mc.distortion(X, start.labels) + 1e-12
 
 
 @pytest.mark.parametrize("method", ["mdav", "anneal"])

@@ -1,4 +1,4 @@
-"""PCL from given centroids and costs: the cells of an earlier run are found again, and odd costs are refused."""
+"""PCL from initial centroids and costs: earlier cells are found again; invalid costs are rejected."""
 
 import numpy as np
 import pytest
@@ -14,32 +14,32 @@ def before():
     return X, mc.pcl(X, 20)
 
 
-def test_the_end_of_one_run_is_the_start_of_another(before):
-    X, found = before
+def test_end_of_one_run_is_the_start_of_another(before):
+    X, result = before
     again = mc.pcl(
-        X, 20, start=found.cells.centroids, costs=found.cells.costs, shakes=0, iterations=1
+        X, 20, start=result.cells.centroids, costs=result.cells.costs, shakes=0, iterations=1
     )
-    assert (again.labels == found.labels).all()
+    assert (again.labels == result.labels).all()
 
 
 def test_costs_are_a_start_and_no_constraint(before):
-    X, found = before
+    X, result = before
     odd = np.random.default_rng(1).normal(size=20) * 100
-    again = mc.pcl(X, 20, start=found.cells.centroids, costs=odd, shakes=0)
+    again = mc.pcl(X, 20, start=result.cells.centroids, costs=odd, shakes=0)
     assert (again.partition.sizes == 20).all()
-    assert mc.distortion(X, again.labels) < 1.5 * mc.distortion(X, found.labels)
+    assert mc.distortion(X, again.labels) < 1.5 * mc.distortion(X, result.labels)
 
 
-def test_costs_without_centroids_are_refused(before):
+def test_costs_without_centroids_are_rejected(before):
     with raises(OptionError, "option.conflict", option="costs"):
         mc.pcl(before[0], 20, costs=np.zeros(20))
 
 
-def test_odd_costs_are_refused(before):
-    X, found = before
+def test_invalid_costs_are_rejected(before):
+    X, result = before
     for costs in (np.zeros(19), np.zeros((20, 1)), 3.0):
         with raises(OptionError, "option.invalid", option="costs"):
-            mc.pcl(X, 20, start=found.cells.centroids, costs=costs)
+            mc.pcl(X, 20, start=result.cells.centroids, costs=costs)
     for costs in (np.full(20, np.nan), np.full(20, np.inf), ["a"] * 20, np.full(20, 1e200)):
         with pytest.raises(DataError, match="costs"):
-            mc.pcl(X, 20, start=found.cells.centroids, costs=costs)
+            mc.pcl(X, 20, start=result.cells.centroids, costs=costs)

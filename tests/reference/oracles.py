@@ -1,4 +1,4 @@
-"""Slow plain versions of the methods, written from the specification: what the fast ones must equal."""
+"""Slow, plain versions of the methods, written from the specification."""
 
 from itertools import combinations
 
@@ -13,7 +13,7 @@ def squared_distances(X, point):
 
 
 def nearest_first(X, rows, row):
-    """The rows by distance from ``row``, then by number, ``row`` itself first."""
+    """Return the rows by distance from ``row``, then by number, with ``row`` first."""
     distance = squared_distances(X[rows], X[row])
     distance[rows == row] = -1
     return rows[np.argsort(distance, kind="stable")]
@@ -80,7 +80,7 @@ def sse(X, labels):
 
 
 def best_univariate_sse(x, k):
-    """The least SSE over all ways to cut the sorted values into runs of k or more."""
+    """Return the least SSE over all ways to cut the sorted values into runs of at least k."""
     x = np.sort(x)
     n = len(x)
     best = np.inf
@@ -93,7 +93,7 @@ def best_univariate_sse(x, k):
 
 
 def best_sse(X, k):
-    """The least SSE over all partitions into cells of k or more; for a handful of records."""
+    """Return the least SSE over all partitions into cells of at least k, for a few records."""
 
     def search(rest):
         if len(rest) == 0:

@@ -57,19 +57,33 @@ def draw_people(count, seed, *, unknown=False):
         "income": rng.lognormal(10, 0.6, count).round(2) * rng.choice([1.0, far], count),
         "small": rng.normal(0, 1e-290, count) * rng.choice([1.0, far], count),
         "account": 2**60 + rng.integers(0, 1000, count) * rng.choice([1, far], count),
-        "born": [date(1940, 1, 1) + timedelta(days=int(day)) for day in rng.integers(0, 20_000 * far // 10, count)],
-        "seen": [datetime(2020, 1, 1) + timedelta(microseconds=int(t)) for t in rng.integers(0, 10**14, count)],
-        "rises": [(datetime.min + timedelta(seconds=int(t))).time() for t in rng.integers(0, 86_400, count)],
+        "born": [
+            date(1940, 1, 1) + timedelta(days=int(day))
+            for day in rng.integers(0, 20_000 * far // 10, count)
+        ],
+        "seen": [
+            datetime(2020, 1, 1) + timedelta(microseconds=int(t))
+            for t in rng.integers(0, 10**14, count)
+        ],
+        "rises": [
+            (datetime.min + timedelta(seconds=int(t))).time()
+            for t in rng.integers(0, 86_400, count)
+        ],
         "wait": [timedelta(milliseconds=int(t)) for t in rng.integers(0, 10**7, count)],
         "grade": rng.choice([*GRADES, *(["unheard"] if unknown else [])], count),
         "level": rng.choice([1, 2, 3, 5, 8, *([0, 4, 6, 7, 10**6] if unknown else [])], count),
-        "rate": rng.choice([0.5, 1.0, 0.00001, 2.25, *([1.5, 1e-7, -3.0] if unknown else [])], count),
+        "rate": rng.choice(
+            [0.5, 1.0, 0.00001, 2.25, *([1.5, 1e-7, -3.0] if unknown else [])], count
+        ),
         "week": [date(2024, 1, 1) + timedelta(days=int(day)) for day in rng.choice(weeks, count)],
         "town": rng.choice([*towns, *(["Elsewhere"] if unknown else [])], count),
         "sex": rng.choice(["f", "m", *(["x"] if unknown else [])], count),
         "smoker": rng.choice([True, False], count),
         "zone": rng.choice([10, 20, 30, *([40] if unknown else [])], count),
-        "post": [f"{code:05d}" for code in rng.choice([1067, 1069, 10115, 10117, 80331, 80333, 99999], count)]
+        "post": [
+            f"{code:05d}"
+            for code in rng.choice([1067, 1069, 10115, 10117, 80331, 80333, 99999], count)
+        ]
         if not unknown
         else [f"{code}" for code in rng.integers(0, 100_000, count)],
         "lat": rng.uniform(-90, 90, count),
@@ -234,7 +248,8 @@ def design(tmp_path_factory):
 
 FILL = """
 (values => {
-  for (const [name, value] of Object.entries(values)) document.querySelector(`[name="${name}"]`).value = value;
+  for (const [name, value] of Object.entries(values))
+    document.querySelector(`[name="${name}"]`).value = value;
   document.getElementById("form").requestSubmit();
 })
 """
@@ -313,10 +328,12 @@ def test_page_neither_fetches_nor_sends_anything(browser, design):
     assert browser.requests == [design[1].as_uri()]
     assert browser.problems == []
     browser.run(
-        "window.sent = null; fetch('https://example.org').then(() => sent = true, () => sent = false); 0"
+        "window.sent = null;"
+        "fetch('https://example.org').then(() => sent = true, () => sent = false); 0"
     )
     browser.run(
-        "new Image().src = 'https://example.org/x.png'; navigator.sendBeacon?.('https://example.org', 'x'); 0"
+        "new Image().src = 'https://example.org/x.png';"
+        "navigator.sendBeacon?.('https://example.org', 'x'); 0"
     )
     assert browser.run("sent") is not True
     blocked = [text for text in browser.problems if "Content Security Policy" in text]
@@ -388,14 +405,18 @@ def test_page_fits_phones_and_has_enough_contrast(browser, design, width, dark):
     assert browser.run("document.documentElement.scrollWidth <= innerWidth")
     assert browser.run(OVERFLOWING) == []
     assert browser.run(CONTRAST.replace("h1, h2", "h1, label, button, h2")) >= 4.5
-    heights = "[...document.querySelectorAll('input, select, button')].map(it => it.getBoundingClientRect().height)"
+    heights = (
+        "[...document.querySelectorAll('input, select, button')]"
+        ".map(it => it.getBoundingClientRect().height)"
+    )
     assert min(browser.run(heights)) >= 44
 
 
 def test_every_field_has_a_label_and_is_reached_by_keyboard(browser, cells_by_kind, addresses):
     browser.open(addresses["power"])
     assert browser.run(
-        "[...document.querySelectorAll('input, select, textarea')].every(it => it.labels.length === 1)"
+        "[...document.querySelectorAll('input, select, textarea')]"
+        ".every(it => it.labels.length === 1)"
     )
     count = browser.run("document.querySelectorAll('#fields input, #fields select').length")
     assert count == sum(len(column.parts) for column in cells_by_kind["power"].encoding.columns)
@@ -407,7 +428,8 @@ def test_every_field_has_a_label_and_is_reached_by_keyboard(browser, cells_by_ki
     options = "[...document.querySelector('[name=town]').options].map(it => it.textContent)"
     assert "</script>" in browser.run(options)
     types = browser.run(
-        "Object.fromEntries([...document.querySelectorAll('#fields input')].map(it => [it.name, it.type]))"
+        "Object.fromEntries([...document.querySelectorAll('#fields input')]"
+        ".map(it => [it.name, it.type]))"
     )
     assert (types["born"], types["seen"], types["rises"]) == ("date", "datetime-local", "time")
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from microcell._atomic import Staging, check_target
+from microcell._display import count, short_repr
 from microcell._validation import NUMBERS_FROM_0, POINTS, read_entry, read_points
 from microcell.cells.survey_section import read_survey_section
 from microcell.errors import DataError, GuaranteeError, MicrocellError, OptionError, TableError
@@ -110,8 +111,9 @@ class Cells(ABC):
         return len(self.sizes)
 
     def __repr__(self) -> str:
-        dimensions = f"{self.dimensions} dimension{'' if self.dimensions == 1 else 's'}"
-        return f"<{type(self).__name__}: {len(self):,} cells, k={self.k}, {dimensions}>"
+        return short_repr(
+            self, count(len(self), "cell"), count(self.dimensions, "dimension"), k=self.k
+        )
 
     @property
     def dimensions(self) -> int:

@@ -299,7 +299,7 @@ def _headings(exploration: "Exploration") -> list[str]:
         "",
         "method",
         "k",
-        "measured\nk",
+        "audit\nk",
         *map(_heading, _shown_measures(exploration)),
         "seconds",
     ]
@@ -331,19 +331,6 @@ def _cell(exploration: "Exploration", point: "Point", name: str) -> str:
     return f"{point[name]:.6g}{'!' * missed}"
 
 
-def _facts(exploration: "Exploration", point: "Point") -> dict[str, Any]:
-    return {
-        "method": point.method,
-        "used": point.used,
-        "k": point.k,
-        "measured_k": point.measured_k,
-        "seconds": point.seconds,
-        "meets_limits": exploration.meets(point),
-        "frontier": point in exploration.frontier,
-        "recommended": point == exploration.recommended,
-    }
-
-
 def _as_data(exploration: "Exploration") -> dict[str, Any]:
     """Return the exploration as plain data for JSON."""
     return {
@@ -352,10 +339,10 @@ def _as_data(exploration: "Exploration") -> dict[str, Any]:
         "limits": dict(exploration.limits),
         "recommended": None
         if exploration.recommended is None
-        else _facts(exploration, exploration.recommended),
+        else exploration.facts(exploration.recommended),
         "reason": exploration.reason,
         "points": [
-            _facts(exploration, point)
+            exploration.facts(point)
             | {"reason": point.reason, "measures": {name: point[name] for name in point.measures}}
             for point in exploration.points
         ],
@@ -364,12 +351,7 @@ def _as_data(exploration: "Exploration") -> dict[str, Any]:
 
 def _exploration_columns(exploration: "Exploration") -> dict[str, list[Any]]:
     """Return the exploration as a table with a row per point and a column per measure."""
-    names = [name for name in _measures(exploration) if name != "k"]
-    rows = [
-        _facts(exploration, point)
-        | {name: None if point.skipped else point[name] for name in names}
-        for point in exploration.points
-    ]
+    rows = exploration.rows()
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
@@ -431,7 +413,7 @@ def dependence(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure the cost of preserving associations with confidential columns. Nothing is released."""
+    """Measure what preserving the association with confidential columns costs; releases nothing."""
     messages = Messages(quiet)
     sizes, weights = parse_sizes(k), None if lambdas is None else _parse_lambdas(lambdas)
     check_files(output, figure, sources=(table, schema))

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import progress
-from microcell._validation import as_weights, check_k, read_points
+from microcell._validation import as_weights, check_failure, check_k, read_points
 from microcell.cells import BoxCells
 from microcell.cells.boxes import EXACT, THRESHOLD_LAYOUTS, coordinate_of, positions_of
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels.arrays import centroids
 from microcell.kernels.participation import failures_along, failures_of_cells, gains_along
 from microcell.methods.candidates import (
-    check_failure,
     check_participation,
     size_for_participation,
     too_few_candidates,

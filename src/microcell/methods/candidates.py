@@ -3,13 +3,20 @@ probability."""
 
 from collections.abc import Sequence
 from itertools import pairwise
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import progress
-from microcell._validation import as_points, as_reals, check_k, varying
+from microcell._validation import (
+    MIN_PROBABILITY,
+    as_points,
+    as_reals,
+    check_failure,
+    check_k,
+    varying,
+)
 from microcell.errors import DataError, GuaranteeError, OptionError, TooFewRecordsError
 from microcell.kernels._jit import thread_count
 from microcell.kernels.arrays import Seeds, centroids, squared_distances, sum_of_squares
@@ -33,7 +40,6 @@ from microcell.methods.search import (
 from microcell.model import Floats, Integers
 
 __all__ = [
-    "check_failure",
     "check_participation",
     "expected_distortion",
     "participating_cells",
@@ -108,9 +114,6 @@ class _Within(Search):
             labels[some[blocks.members[cell, : blocks.sizes[cell]]]] = len(sizes) + cell
         return RegionResult(compact(labels), changes)
 
-
-_SMALLEST = 1e-300
-"""Smallest probability that is distinguished from 0."""
 
 _MANY = 50_000
 _MACROCELL = 20_000
@@ -198,9 +201,9 @@ def size_for_participation(k: int, participation: float, failure: float) -> int:
     """
     check_k(k)
     probability = float(check_participation(participation, 1)[0])
-    if probability < _SMALLEST:
+    if probability < MIN_PROBABILITY:
         raise OptionError(
-            f"participation must be at least {_SMALLEST:g} for a finite size.",
+            f"participation must be at least {MIN_PROBABILITY:g} for a finite size.",
             code="option.out_of_range",
             option="participation",
         )
@@ -258,18 +261,6 @@ def _check_seed(seed: object) -> None:
         raise OptionError(
             "seed must be an integer of at least 0.", code="option.out_of_range", option="seed"
         )
-
-
-def check_failure(failure: object) -> float:
-    """Return a failure probability; raise OptionError if it is not one."""
-    is_real = isinstance(failure, Real) and not isinstance(failure, bool)
-    if not is_real or not _SMALLEST <= float(failure) < 1:  # type: ignore[arg-type]
-        raise OptionError(
-            f"failure must be a probability of at least {_SMALLEST:g} and below 1.",
-            code="option.out_of_range",
-            option="failure",
-        )
-    return float(failure)  # type: ignore[arg-type]
 
 
 def check_participation(participation: object, rows: int) -> Floats:

@@ -12,6 +12,7 @@ import numpy as np
 from microcell import __version__, encoding, methods, progress, tables
 from microcell._atomic import Staging, check_target
 from microcell._display import count, short_repr
+from microcell._validation import MIN_PROBABILITY, check_failure
 from microcell.cells import Cells, load_cells
 from microcell.errors import (
     DataError,
@@ -41,8 +42,6 @@ from microcell.release import manifest as manifests
 from microcell.report.design import render_design
 from microcell.surveys.build import CellsTask, build_survey_cells
 from microcell.surveys.participation import (
-    MIN_PROBABILITY,
-    check_failure,
     check_k,
     check_probability,
 )

@@ -367,9 +367,8 @@ def list_questions(cells: BoxCells) -> tuple[Question, ...]:
             )
             for words, child in zip(_describe_choices(column, ranges), children, strict=True)
         ]
-        if kind_of(
-            column
-        ).matches_by_prefix:  # Respondents take the first match; "anything else" comes last.
+        # Respondents take the first line that matches, so "anything else" must come last.
+        if kind_of(column).matches_by_prefix:
             choices.reverse()
         questions.append(Question(numbers[node], column.name, tuple(choices)))
     return tuple(questions)

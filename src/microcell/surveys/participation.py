@@ -11,20 +11,18 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from microcell import progress
+from microcell import _validation, progress
 from microcell._display import count, short_repr
 from microcell.errors import DataError, OptionError
 from microcell.kernels.participation import failures_of_cells
 from microcell.model import Floats, Integers
 
 __all__ = [
-    "MIN_PROBABILITY",
     "Estimate",
     "Simulation",
     "as_labels",
     "as_probabilities",
     "cell_failures",
-    "check_failure",
     "check_integer",
     "check_k",
     "check_probability",
@@ -32,9 +30,6 @@ __all__ = [
     "simulate_participation",
     "table_failure",
 ]
-
-MIN_PROBABILITY = 1e-300
-"""Smallest probability accepted: smaller ones would lose digits in double precision."""
 
 
 def is_scalar(value: object) -> bool:
@@ -73,23 +68,7 @@ def check_probability(participation: object) -> float:
     """Return a participation probability that is the same for every candidate."""
     if isinstance(participation, np.ndarray) and participation.ndim == 0:
         participation = participation.item()
-    return _check_real(participation, "participation", includes_one=True)
-
-
-def check_failure(failure: object) -> float:
-    """Return the accepted failure probability of a cell."""
-    return _check_real(failure, "failure", includes_one=False)
-
-
-def _check_real(value: object, name: str, *, includes_one: bool) -> float:
-    expected = f"{name} must be a probability of at least 1e-300 and "
-    expected += "at most 1." if includes_one else "less than 1."
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise OptionError(expected, code="option.wrong_type", option=name)
-    number = float(value)
-    if not MIN_PROBABILITY <= number <= 1 or (number == 1 and not includes_one):
-        raise OptionError(expected, code="option.out_of_range", option=name)
-    return number
+    return _validation.check_probability(participation, "participation")
 
 
 def as_probabilities(values: ArrayLike, name: str = "participation") -> Floats:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from microcell._validation import check_failure
 from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels.participation import (
     count,
@@ -19,7 +20,6 @@ from microcell.kernels.participation import (
 from microcell.model import Floats
 from microcell.surveys.participation import (
     as_probabilities,
-    check_failure,
     check_integer,
     check_k,
     check_probability,
