@@ -2,13 +2,8 @@
 
 Uses HTTP/1.1 on persistent connections, written by hand because a client library would be slower
 than the service. Requests are sent either as fast as responses arrive (``--rate 0``), to measure
-<<<<<<< HEAD
 the throughput, or at a steady rate regardless of the responses. Waiting then counts from the time
 a request was due, so that a service that stalls cannot hide it.
-=======
-the throughput, or at a steady rate regardless of the responses. Waiting then counts from the time a
-request was due, so that a service that stalls cannot hide it.
->>>>>>> locations
 """
 
 import argparse
