@@ -432,7 +432,7 @@ def test_cells_that_publish_the_same_values_are_merged_if_their_class_misses_a_l
     found = enforce.enforce(limits, partition, points, schema, publish)
     assert len(found.partition) < 3
     assert not enforce.missed_limits(found.published, schema, limits.limits)
-    assert enforce.missed_limits(publish(partition), schema, limits)
+    assert enforce.missed_limits(publish(partition), schema, limits.limits)
 
     unrelated = table(age=[value + 2 * (row % 2) for row, value in enumerate(column)], pay=column)
     with raises(

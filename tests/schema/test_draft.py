@@ -634,3 +634,11 @@ def test_the_table_is_not_modified():
     values.data.flags.writeable = values.missing.flags.writeable = False
     facts_of("x", values)
     assert (values.data.tobytes(), values.missing.tobytes()) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["Patient Name", "patient_name", "Name des Patienten", "nhs_number", "Insurance No"]
+)
+def test_names_and_numbers_of_people_are_identifiers_even_if_they_repeat(name):
+    column = mc.inspect({name: ["anna", "bob", "carl", "dora", "anna"] * 10}).columns[0]
+    assert column.role == "identifier"

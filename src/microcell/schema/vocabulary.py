@@ -30,13 +30,16 @@ def _compile(patterns: str) -> re.Pattern[str]:
 IDENTIFYING = {
     "a person's name": (
         "^names?$, ^nombres?$, ^noms?$, surname*, (first|last|full|given|family|user) ?name, "
+        "(patient|person|client|customer|contact|employee|student|member|participant|respondent)s? "
+        "?names?, (name|nombre|nom) (of|des|der|del|de|du) .*, "
         "apellido*, nombre (completo|de pila), vorname*, nachname*, familienname*, prenom*, nom de "
         "famille"
     ),
     "an official ID number": (
         "ssn, social security*, dni, nif, nie, nir, passport*, pasaporte, reisepass*, passeport, "
         "iban, (tax|national|steuer) id, steuernummer, sozialversicherung*, seguridad social, "
-        "securite sociale, mrn"
+        "securite sociale, mrn, nhs( ?(no|number|nr))?, (insurance|patient|medical record|versicherten|"
+        "versicherungs) ?(no|nr|number|nummer|id)"
     ),
     "an email address or phone number": (
         "e ?mail*, mail, correo*, courriel, (tele)?phone*, telefon*, mobile, movil, fax"
