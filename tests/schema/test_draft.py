@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import microcell
 from microcell.model import Column, Schema, Table, Values
 from microcell.sample import sample_schema, sample_survey
 from microcell.schema.draft import draft_schema, inspect
@@ -640,5 +641,5 @@ def test_the_table_is_not_modified():
     "name", ["Patient Name", "patient_name", "Name des Patienten", "nhs_number", "Insurance No"]
 )
 def test_names_and_numbers_of_people_are_identifiers_even_if_they_repeat(name):
-    column = mc.inspect({name: ["anna", "bob", "carl", "dora", "anna"] * 10}).columns[0]
+    column = microcell.inspect({name: ["anna", "bob", "carl", "dora", "anna"] * 10}).columns[0]
     assert column.role == "identifier"

@@ -38,8 +38,8 @@ IDENTIFYING = {
     "an official ID number": (
         "ssn, social security*, dni, nif, nie, nir, passport*, pasaporte, reisepass*, passeport, "
         "iban, (tax|national|steuer) id, steuernummer, sozialversicherung*, seguridad social, "
-        "securite sociale, mrn, nhs( ?(no|number|nr))?, (insurance|patient|medical record|versicherten|"
-        "versicherungs) ?(no|nr|number|nummer|id)"
+        "securite sociale, mrn, nhs( ?(no|number|nr))?, "
+        "(insurance|patient|medical record|versicherten|versicherungs) ?(no|nr|number|nummer|id)"
     ),
     "an email address or phone number": (
         "e ?mail*, mail, correo*, courriel, (tele)?phone*, telefon*, mobile, movil, fax"
