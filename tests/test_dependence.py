@@ -118,14 +118,14 @@ def test_manifest_has_both_losses_and_their_weighted_sum():
     release = mc.anonymize(table, schema, k=5, method="mdav", dependence=0.3)
     shown, labels = release.manifest.dependence, release.partition.labels
     X, Y = (standardized(table[name][:, None]) for name in ("x0", "y0"))
-    assert shown["lambda"] == 0.3
-    assert shown["distortion"] == pytest.approx(mc.distortion(X, labels), rel=1e-12)
-    assert shown["dependence_loss"] == pytest.approx(mc.distortion(Y, labels), rel=1e-12)
-    both = 0.7 * shown["distortion"] + 0.3 * shown["dependence_loss"]
-    assert shown["weighted"] == pytest.approx(both, rel=1e-12)
+    assert shown.weight == 0.3
+    assert shown.quasi_identifier_loss == pytest.approx(mc.distortion(X, labels), rel=1e-12)
+    assert shown.confidential_loss == pytest.approx(mc.distortion(Y, labels), rel=1e-12)
+    both = 0.7 * shown.quasi_identifier_loss + 0.3 * shown.confidential_loss
+    assert shown.weighted_loss == pytest.approx(both, rel=1e-12)
     result = mc.audit(table, release.table, schema)
-    assert result["distortion"] == pytest.approx(shown["distortion"], rel=1e-9)
-    assert result["dependence_loss"] == pytest.approx(shown["dependence_loss"], rel=1e-9)
+    assert result["distortion"] == pytest.approx(shown.quasi_identifier_loss, rel=1e-9)
+    assert result["dependence_loss"] == pytest.approx(shown.confidential_loss, rel=1e-9)
 
 
 def test_manifest_without_dependence_omits_it():
@@ -191,16 +191,16 @@ def test_weight_out_of_range_is_rejected(dependence):
 
 
 def test_dependence_without_confidential_columns_is_rejected():
-    with raises(mc.errors.OptionError, "option.invalid"):
+    with raises(mc.errors.OptionError, "option.conflict"):
         mc.anonymize({"age": np.arange(20)}, mc.Schema(quasi=["age"]), k=5, dependence=0.1)
-    with raises(mc.errors.OptionError, "option.invalid"):
+    with raises(mc.errors.OptionError, "option.conflict"):
         mc.dependence_sweep({"age": np.arange(20)}, mc.Schema(quasi=["age"]), k=5)
 
 
 @pytest.mark.parametrize("constant", [np.ones(20), np.full(20, np.nan), np.array(["same"] * 20)])
 def test_constant_confidential_values_are_rejected(constant):
     table = {"age": np.arange(20), "pay": constant}
-    with raises(mc.errors.OptionError, "option.invalid"):
+    with raises(mc.errors.OptionError, "option.conflict"):
         mc.anonymize(table, mc.Schema(quasi=["age"], confidential=["pay"]), k=5, dependence=0.1)
 
 
@@ -317,7 +317,7 @@ def test_largest_weight_within_the_limit_is_recommended():
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"k": 1}, {"code": "option.invalid"}),
+        ({"k": 1}, {"code": "option.out_of_range"}),
         ({"k": []}, {"code": "option.invalid", "option": "k"}),
         ({"k": 1000}, {"code": "guarantee.too_few_records"}),
         ({"k": 5, "method": "unknown"}, {"code": "option.unknown", "option": "method"}),
@@ -390,9 +390,9 @@ def test_blocks_are_labelled_as_blocks():
     table, schema, release = blocked(1)
     result = mc.audit(table, release.table, schema)
     shown = release.manifest.blocks
-    assert shown["k"] == 6
-    assert shown["columns"] == [["age"], ["sex"]]
-    assert shown["jointly_k_anonymous"] is False
+    assert shown.k == 6
+    assert [list(names) for names in shown.columns] == [["age"], ["sex"]]
+    assert shown.jointly_k_anonymous is False
     assert release.manifest.k == release.partition.k == result["k"] < 6
     with raises(mc.RequirementError, "guarantee.requirement_not_met"):
         result.require(k=6)
@@ -423,8 +423,8 @@ def test_file_with_blocks_is_verified_and_audited(tmp_path):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"cells": True}, {"code": "option.invalid"}),
-        ({"require": {"l_diversity": 2}}, {"code": "option.invalid"}),
+        ({"cells": True}, {"code": "option.conflict"}),
+        ({"require": {"l_diversity": 2}}, {"code": "option.conflict"}),
     ],
 )
 def test_options_incompatible_with_blocks_are_rejected(given, expected):
@@ -434,7 +434,7 @@ def test_options_incompatible_with_blocks_are_rejected(given, expected):
 
 def test_cells_as_a_function_cannot_be_combined_with_dependence():
     table, schema = gaussian_pair(0.5, n=50)
-    with raises(mc.errors.OptionError, "option.invalid"):
+    with raises(mc.errors.OptionError, "option.conflict"):
         mc.anonymize(table, schema, k=5, dependence=0.2, cells=True)
 
 

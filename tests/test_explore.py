@@ -148,9 +148,9 @@ def test_degenerate_tables():
     ("given_", "expected"),
     [
         ({"k": []}, {"code": "option.invalid", "option": "k"}),
-        ({"k": [3, 1]}, {"code": "option.invalid"}),
-        ({"k": [3, 2.5]}, {"code": "option.invalid"}),
-        ({"k": True}, {"code": "option.invalid"}),
+        ({"k": [3, 1]}, {"code": "option.out_of_range"}),
+        ({"k": [3, 2.5]}, {"code": "option.wrong_type"}),
+        ({"k": True}, {"code": "option.wrong_type"}),
         ({"methods": ["mdav", "nonsense"]}, {"code": "option.unknown", "option": "method"}),
         ({"methods": []}, {"code": "option.invalid", "option": "methods"}),
         ({"methods": "univariate"}, {"code": "option.unsupported", "option": "methods"}),
@@ -159,12 +159,12 @@ def test_degenerate_tables():
         ({"seed": -1}, {"code": "option.out_of_range", "option": "seed"}),
         ({"risk": "nonsense"}, {"code": "option.unknown"}),
         ({"loss": "distortion.tsh"}, {"code": "option.unknown"}),
-        ({"require": {"nonsense": 1}}, {"code": "option.invalid"}),
+        ({"require": {"nonsense": 1}}, {"code": "option.unknown"}),
         ({"require": {"k": float("nan")}}, {"code": "option.invalid"}),
         ({"require": {"k": float("inf")}}, {"code": "option.invalid"}),
         ({"require": {"k": True}}, {"code": "option.invalid"}),
         ({"require": {"k": "5"}}, {"code": "option.invalid"}),
-        ({"require": [("k", 5)]}, {"code": "option.invalid"}),
+        ({"require": [("k", 5)]}, {"code": "option.wrong_type"}),
     ],
 )
 def test_invalid_use_is_rejected(given_, expected):

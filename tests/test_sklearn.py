@@ -353,9 +353,9 @@ def test_pickled_and_cloned():
 @pytest.mark.parametrize(
     "parameters, expected",
     [
-        ({"k": 1}, {"code": "option.invalid"}),
-        ({"k": 2.5}, {"code": "option.invalid"}),
-        ({"k": True}, {"code": "option.invalid"}),
+        ({"k": 1}, {"code": "option.out_of_range"}),
+        ({"k": 2.5}, {"code": "option.wrong_type"}),
+        ({"k": True}, {"code": "option.wrong_type"}),
         ({"method": "nosuch"}, {"code": "option.unknown", "option": "method"}),
         ({"method": ["mdav"]}, {"code": "option.wrong_type", "option": "method"}),
         (

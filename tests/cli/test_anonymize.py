@@ -570,7 +570,7 @@ def test_the_summary_reports_dependence(folder, run):
     section = json.loads(text)["dependence"]
     assert section["weight"] == 0.2
     assert f"D_Y {section['confidential_loss']:.4f}" in " ".join(outcome.stderr.split())
-    assert "lambda = 0.2" in (folder / "out.html").read_text(encoding="utf-8")
+    assert "weight (lambda) 0.2;" in (folder / "out.html").read_text(encoding="utf-8")
 
 
 def test_blocks_are_reported_and_fail_the_audit(folder, run):

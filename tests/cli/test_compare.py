@@ -150,7 +150,7 @@ def contents(folder):
     [
         (("-k", "3,x"), 2, "option.wrong_type"),
         (("-k", ""), 2, "option.invalid"),
-        (("-k", "1"), 2, "option.invalid"),
+        (("-k", "1"), 2, "option.out_of_range"),
         (("-k", "3,201"), 1, "guarantee.too_few_records"),
         (("-k", "3", "--methods", "mdav,nonsense"), 2, "option.unknown"),
         (("-k", "3", "--methods", ","), 2, "option.invalid"),

@@ -107,7 +107,7 @@ def test_read_options_are_used(folder, run):
         ((*TWO, "-o", "nowhere/out.svg"), 2, "table.unwritable"),
         ((*TWO, "-o", "out.svg", "--methods", "nonsense"), 2, "option.unknown"),
         ((*TWO, "-o", "out.svg", "--methods", ","), 2, "option.invalid"),
-        ((*TWO, "-o", "out.svg", "-k", 1), 2, "option.invalid"),
+        ((*TWO, "-o", "out.svg", "-k", 1), 2, "option.out_of_range"),
         ((*TWO, "-o", "out.svg", "-k", 101), 1, "guarantee.too_few_records"),
     ],
     ids=lambda item: " ".join(map(str, item)) if isinstance(item, tuple) else "",

@@ -202,8 +202,8 @@ INVALID = [
         2,
         "is in the session's folder",
     ),
-    (("finish", "st", "-o", "out.pdf"), 2, "cannot be written as '.pdf'"),
-    (("add", "st", "schema.toml"), 2, "unknown kind of file"),
+    (("finish", "st", "-o", "out.pdf"), 2, "error[table.unknown_format]"),
+    (("add", "st", "schema.toml"), 2, "error[table.unknown_format]"),
     (("add", "st", "base.csv"), 2, "exactly these records, as the base"),
     (
         ("start", "base.csv", "-s", "schema.toml", "-k", "5", "--state", "st"),
@@ -234,7 +234,7 @@ INVALID = [
     (
         ("start", "gone.csv", "-s", "schema.toml", "-k", "5", "--state", "s2"),
         2,
-        "No file 'gone.csv'",
+        "error[table.not_found]",
     ),
 ]
 
@@ -360,7 +360,7 @@ INVALID_PLANS = [
         ("--collection", "10h", "--whole", "2h", "--arrivals", "people.csv"),
         "must have exactly one",
     ),
-    (("--collection", "10h", "--whole", "2h", "--arrivals", "gone.csv"), "No file"),
+    (("--collection", "10h", "--whole", "2h", "--arrivals", "gone.csv"), "error[table.not_found]"),
     (
         ("--collection", "10h", "--whole", "2h", "--figure", "timeline.txt"),
         "--figure must be a file name ending in",

@@ -146,7 +146,7 @@ def test_weights_of_one_do_not_matter(name):
 
 def test_invalid_weights_are_rejected(name):
     for weights in ([1.0] * 9, [0.0] * 10, [-1.0] * 10, [np.nan] * 10):
-        with raises(mc.errors.DataError, "data.invalid"):
+        with raises(mc.errors.DataError, "data.bad_weight"):
             mc.partition(gaussian(name, 10), 2, method=name, weights=weights)
 
 
@@ -157,7 +157,9 @@ def test_unknown_options_are_rejected(name):
 
 @pytest.mark.parametrize("k", [1, 0, -3, 2.5, 5.0, "5", True, None])
 def test_invalid_k_is_rejected(name, k):
-    with raises(mc.errors.OptionError, "option.invalid"):
+    is_whole = isinstance(k, int) and not isinstance(k, bool)
+    code = "option.out_of_range" if is_whole else "option.wrong_type"
+    with raises(mc.errors.OptionError, code, option="k"):
         mc.partition(gaussian(name, 20), k, method=name)
 
 
