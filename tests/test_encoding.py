@@ -451,7 +451,7 @@ def test_new_locations_are_placed():
     points = place(table(lon=[5, None, 5.0], lat=[10, 1, None]), encoding).matrix
     assert points[0].tolist() == encode(source, resolve(schema, source)).matrix[1].tolist()
     assert not points[1:].any()
-    with raises(DataError, "data.invalid", column="lat", row=1):
+    with raises(DataError, "data.out_of_range", column="lat", row=1):
         place(table(lat=[99.0], lon=[0.0]), encoding)
 
 

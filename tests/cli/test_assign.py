@@ -175,7 +175,10 @@ def test_an_altered_file_is_rejected(folder, run):
         (("cells.json", "nowhere.csv", "-o", "out.csv"), "nowhere.csv"),
         (("nowhere.json", "newcomers.csv", "-o", "out.csv"), "nowhere.json"),
         (("newcomers.csv", "newcomers.csv", "-o", "out.csv"), "not JSON"),
-        (("cells.json", "newcomers.csv", "-o", "out.csv", "--keep", "wage"), "error[schema.unknown_column]"),
+        (
+            ("cells.json", "newcomers.csv", "-o", "out.csv", "--keep", "wage"),
+            "error[schema.unknown_column]",
+        ),
         (("cells.json", "newcomers.csv", "-o", "out.csv", "--missing", "drop"), "impute"),
     ],
 )

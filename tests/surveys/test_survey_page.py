@@ -291,7 +291,7 @@ def test_filling_in_the_page(browser, design):
     for name, value in (("sex", "other"), ("postal_code", "nowhere"), ("age", "300")):
         browser.run(f"{FILL}({json.dumps({**ME, name: value})})")
         message = browser.run("document.getElementById('unfamiliar').textContent")
-        assert f"your answer for {name}, or it is unusual. The nearest cell was chosen." in message
+        assert f"Your answer for {name} is unusual or not known to the survey." in message
     browser.run("document.querySelector('[type=reset]').click()")
     assert browser.run("document.getElementById('result').hidden")
 
