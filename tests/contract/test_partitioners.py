@@ -167,7 +167,7 @@ def test_invalid_k_is_rejected(name, k):
 def test_points_must_be_finite(name, value):
     points = gaussian(name, 20)
     points[3, 0] = value
-    with raises(mc.errors.DataError, "data.invalid"):
+    with raises(mc.errors.DataError, "data.not_finite"):
         mc.partition(points, 2, method=name)
 
 

@@ -356,7 +356,7 @@ def test_one_writer_but_many_readers(stored, people):
         for act in (stored.finish, lambda: stored.add(people)):
             with raises(TableError, "table.locked") as caught:
                 act()
-            assert f"({os.getpid()})" in str(caught.value)
+            assert f"(PID {os.getpid()})" in str(caught.value)
         assert stored.status().records == 100
     stored.add(rows_of(people, slice(100, 130)))
 

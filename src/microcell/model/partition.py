@@ -79,7 +79,7 @@ class Partition:
     array([2, 3])
     >>> Partition([0, 0, 1], k=2)
     Traceback (most recent call last):
-    microcell.errors.GuaranteeError: 1 of 2 cells has fewer than k = 2 records (the smallest has 1).
+    microcell.errors.GuaranteeError: 1 of 2 cells has fewer than k = 2 records; ...
     """
 
     labels: Integers

@@ -45,7 +45,7 @@ class Schema:
     ['age', 'sex']
     >>> Schema(quasi=["age"], confidential=["age"])
     Traceback (most recent call last):
-    microcell.errors.SchemaError: Column 'age' has two roles: quasi and confidential. Keep one.
+    microcell.errors.SchemaError: Column 'age' has two roles: quasi and confidential. ...
     """
 
     identifiers: Sequence[str] = ()
