@@ -82,7 +82,7 @@ def test_exact_claims_are_reproduced(about, text):
 
 
 @pytest.mark.parametrize(
-    "text", ["largest and the smallest cell differ", "sizes hold without a correction"]
+    "text", ["difference in size between the largest", "sizes are met without correction"]
 )
 def test_sizes_are_exact(about, text):
     assert {finding["verdict"] for finding in of(about, text)} == {"better"}

@@ -99,7 +99,7 @@ class WhatIf:
     cells: int
     mean: float
     root_mean_square: float
-    quantiles: tuple[tuple[float, float], ...]
+    quantiles: tuple[tuple[float, ...], ...]
     edges: tuple[float, ...]
     counts: tuple[int, ...]
 

@@ -30,6 +30,7 @@ from microcell.locations.web.models import (
     LookUpResponse,
     RebuildResponse,
     SignUpResponse,
+    WhatIfQuery,
     error_responses,
     handle_errors,
     tidy_openapi,
@@ -339,7 +340,7 @@ def _add_operator_routes(
     @app.get(
         "/what-if", response_model=WhatIf, responses=error_responses(401, 409, 422), **restricted
     )
-    def what_if(k: Annotated[int, Query(ge=2, le=1_000_000)]) -> Any:
+    def what_if(query: Annotated[WhatIfQuery, Query()]) -> Any:
         """Show how far devices would be from their locations under another k.
 
         Only one request is computed at a time.
@@ -348,7 +349,7 @@ def _add_operator_routes(
             detail = "Another what-if computation is running. Try again later."
             raise HTTPException(429, detail, {"Retry-After": "2"})
         try:
-            return JSONResponse(asdict(anonymizer.what_if(k)))
+            return JSONResponse(asdict(anonymizer.what_if(query.k)))
         finally:
             busy.release()
 

@@ -27,6 +27,7 @@ __all__ = [
     "LookUpResponse",
     "RebuildResponse",
     "SignUpResponse",
+    "WhatIfQuery",
     "error_body",
     "error_responses",
     "handle_errors",
@@ -291,3 +292,11 @@ def _field_name(location: Sequence[Any]) -> str:
     if len(location) < 2:
         return "body"
     return location[1] if location[1] in _FIELDS else "other"
+
+
+class WhatIfQuery(BaseModel):
+    """Query of a what-if computation; other parameters are rejected."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    k: Annotated[int, Field(ge=2, le=1_000_000)]
