@@ -130,8 +130,8 @@ def test_manifest_records_the_choice():
         (0.2, "another run may differ"),
     ):
         method = mc.anonymize(people, mc.sample_schema(), k=3, effort=effort).manifest.method
-        assert word in method["reason"]
-        assert method["options"] == {"effort": effort}
+        assert word in method.reason
+        assert method.options == {"effort": effort}
 
 
 def test_effort_is_shared_among_strata():
