@@ -2,29 +2,27 @@
 
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := $(VENV)/$(SCRIPTS)
+DEMO := $(VENV)/.ready-demo
+READY := $(VENV)/.ready-dev
 PEERS := .venv-peers
+LOWEST := .venv-lowest
+LOWEST_TESTS := $(addprefix tests/,auditing cells cli/test_app.py contract methods release schema tables test_api.py test_extras.py)
 
-.PHONY: setup demo check test bench peers records papers docs lock clean
+.PHONY: setup demo check test test-fast test-lowest mutants bench attack peers records papers docs dist wheel image lock clean
+
+# What the demo needs is installed first; everything else is added to the same environment.
+$(DEMO): pyproject.toml requirements.lock
+	@$(PYTHON) tools/environment.py demo
+
+$(READY): pyproject.toml requirements.lock
+	@$(PYTHON) tools/environment.py dev
 
 setup: $(READY)
 
-$(READY): pyproject.toml requirements.lock
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "microcell needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	$(BIN)/microcell compile
-	@touch $(READY)
-
-demo: setup
-	@mkdir -p demo
-	$(BIN)/microcell example --output demo --force
-	$(BIN)/microcell anonymize demo/people.csv --schema demo/schema.toml -k 5 --output demo/people_k5.csv --report demo/people_k5.html
-	@echo
-	@echo "Published table:  demo/people_k5.csv"
-	@echo "Report to open:   demo/people_k5.html"
+demo: $(DEMO)
+	@$(BIN)/microcell demo --output demo --force
 
 check: setup
 	$(BIN)/ruff check .
@@ -32,17 +30,41 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/test_architecture.py
 
+# Each of the interpreters started would compile all modules again without bytecode.
+demo test test-fast mutants: export PYTHONDONTWRITEBYTECODE :=
+
 test: setup
 	$(BIN)/pytest -q -n 2 --dist worksteal
+
+# The inner loop: without the tests marked slow.
+test-fast: setup
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow" tests
+
+# The share of small changes to kernels, proofs and audits that the tests notice.
+mutants: setup
+	$(BIN)/python -m benchmarks.mutants $(if $(COUNT),--count $(COUNT))
+
+# The lowest versions that pyproject.toml allows, in a separate environment.
+test-lowest: setup
+	$(BIN)/uv pip compile --quiet --resolution lowest-direct --all-extras --no-header --no-annotate \
+		--python $(BIN)/python --output-file build/lowest.txt pyproject.toml
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/$(SCRIPTS)/python --requirement build/lowest.txt \
+		--constraint build/lowest.txt --editable . hypothesis pandas pypdf pytest pytest-timeout pytest-xdist
+	$(LOWEST)/$(SCRIPTS)/pytest -q -n 2 --dist worksteal -m "not slow" -W ignore::DeprecationWarning $(LOWEST_TESTS)
 
 bench: setup
 	$(BIN)/python -m benchmarks $(or $(PROFILE),full)
 
+# Attack releases; a full run also writes docs/attacks.md and the figure in the README.
+attack: setup
+	$(BIN)/python -m benchmarks.adversary $(or $(PROFILE),full)
+	$(if $(filter-out full,$(PROFILE)),,$(BIN)/python docs/make_readme.py)
+
 # Packages to compare with in benchmarks, in a separate environment because their requirements may conflict with ours.
-peers:
-	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable . --group peers
+peers: setup
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(PEERS)
+	$(BIN)/uv pip install --quiet --python $(PEERS)/$(SCRIPTS)/python --editable . --group peers
 
 records: setup
 	$(BIN)/python -m benchmarks.records $(or $(EFFORT),best)
@@ -57,15 +79,28 @@ docs: setup
 	$(BIN)/python docs/make_methods.py
 	$(BIN)/python docs/make_readme.py
 	$(BIN)/python docs/make_picture.py
+	$(BIN)/python docs/make_notebooks.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Open build/site/index.html"
 	@echo "With search: $(BIN)/python -m http.server -d build/site"
 
-lock:
-	$(BIN)/python -m pip install --quiet uv
+# A wheel with compiled kernels for this platform and version of Python.
+wheel: setup
+	MICROCELL_BUILD_KERNELS=1 $(BIN)/uv build --quiet --wheel --python $(BIN)/python
+
+# The pure wheel and the source distribution, as published.
+dist: setup
+	rm -rf dist
+	$(BIN)/uv build --quiet
+	$(BIN)/uv tool run twine check --strict dist/*
+
+image:
+	docker build --tag microcell .
+
+lock: setup
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --no-emit-index-url \
 		--no-header --no-annotate --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) $(PEERS) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(LOWEST) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

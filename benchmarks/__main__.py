@@ -42,11 +42,11 @@ def run_cases(cases: Iterable[Case], peers: str | None, deadline: float = inf) -
     for case in cases:
         before, left = stopped.get((case.question, case.contender)), deadline - perf_counter()
         if before is not None:
-            told = (
+            output = (
                 f"not tried: n = {before['n']:,}, m = {before['m']}, k = {before['k']} was "
                 f"{before['why']}"
             )
-            row = {**asdict(case), **not_run(told)}
+            row = {**asdict(case), **not_run(output)}
         elif left < 1:
             row = {**asdict(case), **not_run("not tried: the time for the whole run was up")}
         else:
@@ -69,24 +69,24 @@ def run_profile(name: str, profile: Profile, peers: str | None) -> Row:
     if peers:
         warm_up_peers(peers)
     deadline = perf_counter() + 60 * profile.minutes
-    told: Row = {"profile": name, "machine": machine(), "versions": versions()}
-    told["peers"] = run_apart("benchmarks.cases:versions", {}, python=peers) if peers else None
-    told["roofline"] = roofline(list(profile.roof), profile.large_mb)
-    for row in told["roofline"]["mdav"]:
+    output: Row = {"profile": name, "machine": machine(), "versions": versions()}
+    output["peers"] = run_apart("benchmarks.cases:versions", {}, python=peers) if peers else None
+    output["roofline"] = roofline(list(profile.roof), profile.large_mb)
+    for row in output["roofline"]["mdav"]:
         share = f"{row['of_roof']:.0%} of the roof" if row["status"] == "measured" else row["why"]
         print(
             f"MDAV's scan on {row['threads']} threads, n {row['n']:,}, m {row['m']}: {share}",
             flush=True,
         )
-    told["audit"] = run_audits(profile.audit, profile.anonymity, peers)
-    told["start_up"] = start_up()
-    told["measurements"] = run_cases(profile.cases, peers, deadline)
-    told["load"] = [before, getloadavg()[0]]
-    told["exponents"] = exponents(told["measurements"], OVER)
-    return told
+    output["audit"] = run_audits(profile.audit, profile.anonymity, peers)
+    output["start_up"] = start_up()
+    output["measurements"] = run_cases(profile.cases, peers, deadline)
+    output["load"] = [before, getloadavg()[0]]
+    output["exponents"] = exponents(output["measurements"], OVER)
+    return output
 
 
-def run_again(question: str, profile: Profile, peers: str | None, told: Row) -> Row:
+def run_again(question: str, profile: Profile, peers: str | None, output: Row) -> Row:
     """Replace the measurements of one question by new ones, and note that."""
     questions = list(dict.fromkeys(case.question for case in profile.cases))
     if question not in questions:
@@ -94,10 +94,10 @@ def run_again(question: str, profile: Profile, peers: str | None, told: Row) -> 
     if peers:
         warm_up_peers(peers)
     anew = run_cases([case for case in profile.cases if case.question == question], peers)
-    kept = [row for row in told["measurements"] if row["question"] != question]
+    kept = [row for row in output["measurements"] if row["question"] != question]
     rows = sorted([*kept, *anew], key=lambda row: questions.index(row["question"]))
-    apart = sorted({*told.get("apart", ()), question})
-    return {**told, "measurements": rows, "apart": apart, "exponents": exponents(rows, OVER)}
+    apart = sorted({*output.get("apart", ()), question})
+    return {**output, "measurements": rows, "apart": apart, "exponents": exponents(rows, OVER)}
 
 
 def main() -> None:
@@ -111,18 +111,21 @@ def main() -> None:
     parser.add_argument(
         "--output", type=Path, help="file for the results, with no page made of them"
     )
-    given = parser.parse_args()
-    peers = given.peers or (str(PEERS) if PEERS.is_file() else None)
-    path = given.output or page.RESULTS.with_name(f"{given.profile}.json")
-    told = (
+    options = parser.parse_args()
+    peers = options.peers or (str(PEERS) if PEERS.is_file() else None)
+    path = options.output or page.RESULTS.with_name(f"{options.profile}.json")
+    output = (
         run_again(
-            given.only, PROFILES[given.profile], peers, json.loads(path.read_text(encoding="utf-8"))
+            options.only,
+            PROFILES[options.profile],
+            peers,
+            json.loads(path.read_text(encoding="utf-8")),
         )
-        if given.only
-        else run_profile(given.profile, PROFILES[given.profile], peers)
+        if options.only
+        else run_profile(options.profile, PROFILES[options.profile], peers)
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(output, indent=1) + "\n", encoding="utf-8")
     print(f"written: {path.name}")
     if path == page.RESULTS:
         page.write()

@@ -24,7 +24,7 @@ def not_run(why: str) -> Row:
 
 def run_apart(
     function: str,
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     *,
     python: str = sys.executable,
     threads: int = 0,
@@ -55,7 +55,7 @@ def run_apart(
     try:
         done = subprocess.run(
             words,
-            input=json.dumps(given),
+            input=json.dumps(options),
             capture_output=True,
             text=True,
             timeout=limit,
@@ -68,17 +68,17 @@ def run_apart(
     except OSError as error:
         return not_run(f"no such Python: {error.strerror}")
     if done.returncode:
-        said = done.stderr.strip().splitlines()
-        return not_run(said[-1] if said else f"ended with {done.returncode}")
-    found: Row = json.loads(done.stdout.splitlines()[-1])
-    return found
+        message = done.stderr.strip().splitlines()
+        return not_run(message[-1] if message else f"ended with {done.returncode}")
+    actual: Row = json.loads(done.stdout.splitlines()[-1])
+    return actual
 
 
 def main() -> None:
     """Entry point of the child process: call the function and print its result."""
     module, _, name = sys.argv[1].partition(":")
-    given = json.loads(sys.stdin.read())
-    print(json.dumps(getattr(importlib.import_module(module), name)(**given)))
+    options = json.loads(sys.stdin.read())
+    print(json.dumps(getattr(importlib.import_module(module), name)(**options)))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from microcell.auditing import audit
 from microcell.auditing.alignment import align
 from microcell.measures.attacks import link_records, read_linkage_points
 from microcell.measures.classes import class_labels
-from microcell.measures.disclosure import ConfidentialColumn, confidential_columns
+from microcell.measures.confidential import ConfidentialColumn, confidential_columns
 from microcell.measures.evaluate import evaluate, evaluate_sizes
 from microcell.measures.pairs import ColumnPairs
 from microcell.measures.registry import measures
@@ -65,9 +65,9 @@ def large_audit(n: int) -> Row:
     rows: list[Row] = []
 
     def timed(case: str, work: Callable[[], Any]) -> Any:
-        seconds, found = best_of(1, work)
+        seconds, actual = best_of(1, work)
         rows.append({"case": case, "n": n, "seconds": seconds})
-        return found
+        return actual
 
     labels = timed("classes", lambda: class_labels(after, schema.keys))
     timed("risk", lambda: evaluate_sizes(np.bincount(labels), before.rows))
@@ -82,8 +82,8 @@ def large_audit(n: int) -> Row:
             read_linkage_points(ColumnPairs(before, after, schema, pairs)), labels
         ),
     )
-    found = timed("whole audit", lambda: audit(before, after, schema))
-    rows[-1] |= {"k": found["k"], "classes": found["classes"], "linkage": found["linkage"]}
+    actual = timed("whole audit", lambda: audit(before, after, schema))
+    rows[-1] |= {"k": actual["k"], "classes": actual["classes"], "linkage": actual["linkage"]}
     return {
         "status": "measured",
         "rows": [*rows, {"case": "all but linkage", "n": n, "seconds": exact}],
@@ -96,13 +96,13 @@ def audit_memory(n: int) -> Row:
     tables = make_release(n)
     memory = Memory()
     audit(*tables)
-    told, size = memory.row(), sum(column.data.nbytes for column in tables[0].columns.values())
-    beyond = None if told["beyond_mb"] is None else told["beyond_mb"] * 1e6 / size
+    output, size = memory.row(), sum(column.data.nbytes for column in tables[0].columns.values())
+    beyond = None if output["beyond_mb"] is None else output["beyond_mb"] * 1e6 / size
     return {
         "status": "measured",
         "case": "whole audit, peak memory beyond the tables",
         "n": n,
-        **told,
+        **output,
         "tables": beyond,
     }
 
@@ -125,8 +125,8 @@ def anonymity_by_microcell(n: int, k: int) -> Row:
     table = _graded(n, k)
     _measures(_graded(20 * k, k))  # compiled or loaded beforehand
     memory = Memory()
-    seconds, found = best_of(3, lambda: _measures(table))
-    return {"status": "measured", "seconds": seconds, **memory.row(), "values": found}
+    seconds, actual = best_of(3, lambda: _measures(table))
+    return {"status": "measured", "seconds": seconds, **memory.row(), "values": actual}
 
 
 def _disclosure(column: ConfidentialColumn) -> dict[str, Measure]:
@@ -138,16 +138,16 @@ def _disclosure(column: ConfidentialColumn) -> dict[str, Measure]:
 
 def _measures(table: Table) -> Row:
     labels = class_labels(table, NAMES)
-    found: Row = {"k": int(np.bincount(labels).min())}
+    actual: Row = {"k": int(np.bincount(labels).min())}
     for name, ordered in (("illness", False), ("grade", True)):
         kind = "numeric" if ordered else "nominal"
         column = ConfidentialColumn(Column(name, kind=kind), table.columns[name], labels)
         values = {name: item.value for name, item in _disclosure(column).items()}
-        found |= {
+        actual |= {
             f"l of {name}": values[f"l_diversity.{name}"],
             f"t of {name}": values[f"t_closeness.{name}"],
         }
-    return found
+    return actual
 
 
 def anonymity_by_pycanon(n: int, k: int) -> Row:
@@ -160,29 +160,29 @@ def anonymity_by_pycanon(n: int, k: int) -> Row:
     frame["illness"] = np.array(table.columns["illness"].categories)[table.columns["illness"].data]
 
     def measures() -> Row:
-        found: Row = {"k": int(anonymity.k_anonymity(frame, list(NAMES)))}
+        actual: Row = {"k": int(anonymity.k_anonymity(frame, list(NAMES)))}
         for name in ("illness", "grade"):
-            found[f"l of {name}"] = int(anonymity.l_diversity(frame, list(NAMES), [name]))
-            found[f"t of {name}"] = float(anonymity.t_closeness(frame, list(NAMES), [name]))
-        return found
+            actual[f"l of {name}"] = int(anonymity.l_diversity(frame, list(NAMES), [name]))
+            actual[f"t of {name}"] = float(anonymity.t_closeness(frame, list(NAMES), [name]))
+        return actual
 
     memory = Memory()
-    seconds, found = best_of(1, measures)
-    return {"status": "measured", "seconds": seconds, **memory.row(), "values": found}
+    seconds, actual = best_of(1, measures)
+    return {"status": "measured", "seconds": seconds, **memory.row(), "values": actual}
 
 
 def run_audits(n: int, small: int, peers: str | None, k: int = 10) -> Row:
     """Run all audit benchmarks, each in a separate process; pyCANON uses ``small`` rows."""
     whole = run_apart("benchmarks.auditing:large_audit", {"n": n}, limit=600.0)
     memory = run_apart("benchmarks.auditing:audit_memory", {"n": n}, limit=600.0)
-    given = {"n": small, "k": k}
-    ours = run_apart("benchmarks.auditing:anonymity_by_microcell", given)
+    options = {"n": small, "k": k}
+    ours = run_apart("benchmarks.auditing:anonymity_by_microcell", options)
     theirs = not_run("pycanon is not installed (make peers)")
     if peers is not None:
         theirs = run_apart(
-            "benchmarks.auditing:anonymity_by_pycanon", given, python=peers, limit=300.0
+            "benchmarks.auditing:anonymity_by_pycanon", options, python=peers, limit=300.0
         )
-    both = {"microcell": {**given, **ours}, "pyCANON": {**given, **theirs}}
+    both = {"microcell": {**options, **ours}, "pyCANON": {**options, **theirs}}
     if theirs["status"] == ours["status"] == "measured":
         both["microcell"] |= {
             "times faster": theirs["seconds"] / ours["seconds"],

@@ -162,19 +162,19 @@ def run_case(case: Case, peers: str | None) -> Row:
     chosen = CONTENDERS[case.contender]
     if not chosen.ours and peers is None:
         return {**asdict(case), **not_run(f"{chosen.package} is not installed (make peers)")}
-    given = {"contender": case.contender, "n": case.n, "m": case.m, "k": case.k}
+    options = {"contender": case.contender, "n": case.n, "m": case.m, "k": case.k}
     python = sys.executable if chosen.ours else str(peers)
-    found = run_apart(
-        "benchmarks.cases:measure", given, python=python, threads=case.threads, limit=case.limit
+    actual = run_apart(
+        "benchmarks.cases:measure", options, python=python, threads=case.threads, limit=case.limit
     )
-    return {**asdict(case), **found}
+    return {**asdict(case), **actual}
 
 
 def warm_up_peers(python: str) -> None:
     """Run every other package once, so that its compiled code is cached before measuring."""
     for name in PEERS:
-        given = {"contender": name, "n": WARM_UP_OF_OTHERS, "m": 2, "k": 10}
-        run_apart("benchmarks.cases:measure", given, python=python)
+        options = {"contender": name, "n": WARM_UP_OF_OTHERS, "m": 2, "k": 10}
+        run_apart("benchmarks.cases:measure", options, python=python)
 
 
 def start_up() -> list[Row]:
@@ -211,14 +211,14 @@ def _anonymize_command(folder: Path) -> list[str]:
 
 def versions() -> Row:
     """Return the versions of the relevant packages; None if not installed."""
-    found: Row = {}
+    actual: Row = {}
     packages = dict.fromkeys(contender.package for contender in CONTENDERS.values())
     for name in (*packages, "pycanon", "numpy", "numba", "scipy", "pandas"):
         try:
-            found[name] = version(name)
+            actual[name] = version(name)
         except PackageNotFoundError:
-            found[name] = None
-    return found
+            actual[name] = None
+    return actual
 
 
 def machine() -> Row:

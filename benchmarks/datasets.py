@@ -105,7 +105,9 @@ def processor_seconds() -> float:
     )
 
 
-def on_workers(folder: Path, rows: int, columns: int, given: argparse.Namespace) -> dict[str, Any]:
+def on_workers(
+    folder: Path, rows: int, columns: int, options: argparse.Namespace
+) -> dict[str, Any]:
     """Make a release on workers and measure it."""
     source, output = write_files(folder, rows, columns), folder / f"release-{rows}x{columns}"
     stages: dict[str, float] = {}
@@ -122,17 +124,17 @@ def on_workers(folder: Path, rows: int, columns: int, given: argparse.Namespace)
             mc.Schema(quasi=names(columns)),
             k=K,
             output=output,
-            workers=given.workers,
-            memory=given.memory,
-            macrocell=given.macrocell,
+            workers=options.workers,
+            memory=options.memory,
+            macrocell=options.macrocell,
             replace=True,
         )
     return {
         "rows": rows,
         "columns": columns,
-        "workers": given.workers,
-        "memory": given.memory,
-        "macrocell": given.macrocell,
+        "workers": options.workers,
+        "memory": options.memory,
+        "macrocell": options.macrocell,
         "k": release.k,
         "records": release.manifest["records"]["released"],
         "classes": release.manifest["cells"]["classes"],
@@ -208,16 +210,16 @@ def main() -> None:
     parser.add_argument("--macrocell", type=int, default=200_000)
     parser.add_argument("--compare", action="store_true")
     parser.add_argument("--in-memory", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.in_memory:
-        print(json.dumps(in_memory(given.folder)))
+    options = parser.parse_args()
+    if options.in_memory:
+        print(json.dumps(in_memory(options.folder)))
         return
-    for case in given.cases:
+    for case in options.cases:
         rows, columns = map(int, case.split("x"))
         print(case, flush=True)
-        row = on_workers(given.folder, rows, columns, given)
-        if given.compare:
-            row["in_memory"] = in_memory_apart(write_files(given.folder, rows, columns))
+        row = on_workers(options.folder, rows, columns, options)
+        if options.compare:
+            row["in_memory"] = in_memory_apart(write_files(options.folder, rows, columns))
         keep(row)
         print(json.dumps(row, indent=2), flush=True)
 

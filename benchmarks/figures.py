@@ -42,11 +42,11 @@ def _series(
     rows: list[Row], questions: tuple[str, ...], across: str, up: str
 ) -> dict[str, list[tuple[float, float]]]:
     """Return the points of each contender, sorted by the x value."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    actual: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         if row["status"] == "measured" and row["question"] in questions:
-            found.setdefault(row["contender"], []).append((row[across], row[up]))
-    return {name: sorted(points) for name, points in found.items()}
+            actual.setdefault(row["contender"], []).append((row[across], row[up]))
+    return {name: sorted(points) for name, points in actual.items()}
 
 
 def _curves(axes: Axes, series: dict[str, list[tuple[float, float]]]) -> None:

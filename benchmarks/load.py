@@ -47,8 +47,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Record a response and send the next request that is due."""
         self.buffer += data
-        head, found, body = self.buffer.partition(b"\r\n\r\n")
-        if not found:
+        head, actual, body = self.buffer.partition(b"\r\n\r\n")
+        if not actual:
             return
         length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
         if len(body) < length:
@@ -68,13 +68,13 @@ async def drive(
     """Send requests until stdin is closed; return time, duration and status of each response."""
     results: list[tuple[float, float, int]] = []
     loop = asyncio.get_running_loop()
-    made = [
+    created = [
         await loop.create_connection(
             lambda: Connection(requests, rate == 0, results), "127.0.0.1", port
         )
         for _ in range(count)
     ]
-    turns = itertools.cycle([protocol for _, protocol in made])
+    turns = itertools.cycle([protocol for _, protocol in created])
     ended = loop.run_in_executor(None, sys.stdin.read)
     began, sent = monotonic(), 0
     while not ended.done():
@@ -83,7 +83,7 @@ async def drive(
                 next(turns).ask(began + sent / rate)
                 sent += 1
         await asyncio.sleep(0.001 if rate else 0.05)
-    for transport, _ in made:
+    for transport, _ in created:
         transport.close()
     return results
 
@@ -96,8 +96,8 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--rate", type=float, default=0.0)
-    given = parser.parse_args()
-    with given.accounts.open(encoding="utf-8", newline="") as file:
+    options = parser.parse_args()
+    with options.accounts.open(encoding="utf-8", newline="") as file:
         requests = [
             f"GET /devices/{row['pseudonym']}/location HTTP/1.1\r\nHost: localhost\r\n"
             f"Authorization: Bearer {row['token']}\r\n\r\n".encode()
@@ -105,9 +105,9 @@ def main() -> None:
         ]
     np.random.default_rng(0).shuffle(requests)
     results = asyncio.run(
-        drive(given.port, itertools.cycle(requests), given.connections, given.rate)
+        drive(options.port, itertools.cycle(requests), options.connections, options.rate)
     )
-    np.save(given.output, np.array(results).reshape(-1, 3))
+    np.save(options.output, np.array(results).reshape(-1, 3))
 
 
 if __name__ == "__main__":

@@ -51,18 +51,18 @@ def _clustered(
     case: str, points: np.ndarray, k: int, start: "locations.Clustering | None"
 ) -> "tuple[locations.Clustering, Row]":
     began = perf_counter()
-    found, cells = locations.cluster(points, k, start=start, spare=SPARE)
+    actual, cells = locations.cluster(points, k, start=start, spare=SPARE)
     seconds = perf_counter() - began
-    ours = great_circle(points, to_points(*found.places[cells].T))
+    ours = great_circle(points, to_points(*actual.places[cells].T))
     began = perf_counter()
     theirs = mdav_distances(points, k)
     mdav_seconds = perf_counter() - began
-    return found, {
+    return actual, {
         "case": case,
         "n": len(points),
         "k": k,
         "seconds": seconds,
-        "cells": len(found),
+        "cells": len(actual),
         "smallest": int(np.bincount(cells).min()),
         "mean km": float(ours.mean()),
         "MDAV mean km": float(theirs.mean()),
@@ -132,10 +132,10 @@ def _serving(database: str, k: int, key: bytes) -> "Iterator[tuple[int, location
     )
     assert process.stderr is not None
     try:
-        said = next((line for line in process.stderr if line.startswith("serving on ")), "")
-        if not said:
+        message = next((line for line in process.stderr if line.startswith("serving on ")), "")
+        if not message:
             raise RuntimeError("The service did not start.")
-        port = int(said.partition("//")[2].partition("/")[0].rpartition(":")[2])
+        port = int(message.partition("//")[2].partition("/")[0].rpartition(":")[2])
         with locations.Client(f"http://127.0.0.1:{port}", operator=OPERATOR) as client:
             yield port, client
     finally:
@@ -191,18 +191,18 @@ def _measured(case: str, answers: Answers, window: tuple[float, float] | None = 
 
 def main() -> None:
     """Measure a city of so many devices."""
-    given = [int(word) for word in sys.argv[1:3]]
-    n, k = (*given, *(100_000, 100)[len(given) :])
+    options = [int(word) for word in sys.argv[1:3]]
+    n, k = (*options, *(100_000, 100)[len(options) :])
     rows: list[Row] = []
     for case in (clustering, look_ups):
         before = os.getloadavg()[0]
         for row in case(n, k):
             rows.append({**row, "load before": before})
-            told = (
+            text = (
                 f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
                 for name, value in row.items()
             )
-            print("  " + ", ".join(told).removeprefix("case "), flush=True)
+            print("  " + ", ".join(text).removeprefix("case "), flush=True)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "locations.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 

@@ -154,9 +154,9 @@ def distortion_by_k(results: Row) -> str:
     """Return distortion by method and k."""
     rows = _measured(results, "over k")
     columns = sorted({row["k"] for row in rows})
-    found = {(row["contender"], row["k"]): _distortion(row) for row in rows}
+    actual = {(row["contender"], row["k"]): _distortion(row) for row in rows}
     names = dict.fromkeys(row["contender"] for row in rows)
-    lines = [[name, *(found.get((name, k)) for k in columns)] for name in names]
+    lines = [[name, *(actual.get((name, k)) for k in columns)] for name in names]
     below = "time and memory are listed under all measurements"
     text = (
         f"D by k, {rows[0]['n']:,} records with {rows[0]['m']} columns; {below}.\n\n"
@@ -373,8 +373,8 @@ def make_page(results: Row) -> str:
 
 def read(path: Path = RESULTS) -> Row:
     """Read the results of a run."""
-    found: Row = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    actual: Row = json.loads(path.read_text(encoding="utf-8"))
+    return actual
 
 
 def write() -> None:

@@ -36,9 +36,11 @@ class Profile:
     anonymity: int
 
 
-def _over_n(sizes: Sizes, m: int, question: str, **given: Any) -> list[Case]:
+def _over_n(sizes: Sizes, m: int, question: str, **options: Any) -> list[Case]:
     return [
-        Case(question, name, n, m, 10, **given) for name, several in sizes.items() for n in several
+        Case(question, name, n, m, 10, **options)
+        for name, several in sizes.items()
+        for n in several
     ]
 
 

@@ -71,14 +71,14 @@ def search(name: str, k: int, effort: str | float) -> None:
     X, seed = load(name), int(np.random.default_rng().integers(10**6))
     for method, options in {"auto": {"effort": effort}, "pcl": {"restarts": 5}}.items():
         started = perf_counter()
-        found = mc.partition(X, k, method=method, seed=seed, **options).labels
+        actual = mc.partition(X, k, method=method, seed=seed, **options).labels
         seconds = perf_counter() - started
-        before, now = loss(X, kept_labels(name, k)), loss(X, found)
+        before, now = loss(X, kept_labels(name, k)), loss(X, actual)
         better = now < before * (1 - 1e-9)
         if better:
-            keep(name, k, found)
-        told = f"{name} k = {k}, {method}: {now:.4f} in {seconds:.0f} s, before {before:.4f}"
-        print(told + (", kept" if better else ""), flush=True)
+            keep(name, k, actual)
+        output = f"{name} k = {k}, {method}: {now:.4f} in {seconds:.0f} s, before {before:.4f}"
+        print(output + (", kept" if better else ""), flush=True)
 
 
 def keep(name: str, k: int, labels: np.ndarray) -> None:
@@ -107,8 +107,8 @@ def page() -> str:
 
 def main() -> None:
     """Search every data set for every k, then write the page."""
-    given = sys.argv[1] if len(sys.argv) > 1 else "best"
-    effort = given if given in ("fast", "balanced", "best") else float(given)
+    inputs = sys.argv[1] if len(sys.argv) > 1 else "best"
+    effort = inputs if inputs in ("fast", "balanced", "best") else float(inputs)
     for name in SETS:
         for k in SIZES:
             search(name, k, effort)

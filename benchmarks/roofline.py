@@ -158,11 +158,11 @@ def place(row: Row, peak: Row, near: Row) -> Row:
 
 def roofline(tables: list[tuple[int, int, int]], large_mb: float = LARGE_MB) -> Row:
     """Measure the limits of one core and of all cores, and MDAV on tables of (n, m, k)."""
-    told: Row = {"machine": [], "mdav": []}
+    output: Row = {"machine": [], "mdav": []}
     for threads in dict.fromkeys((1, os.cpu_count() or 1)):
         peak = run_apart("benchmarks.roofline:peaks", {}, threads=threads)
         far = run_apart("benchmarks.roofline:bandwidth", {"megabytes": large_mb}, threads=threads)
-        told["machine"].append({"threads": threads, **peak, **far})
+        output["machine"].append({"threads": threads, **peak, **far})
         for n, m, k in tables:
             row = run_case(Case("roofline", "mdav", n, m, k, threads=threads, limit=300.0), None)
             near = run_apart(
@@ -171,5 +171,5 @@ def roofline(tables: list[tuple[int, int, int]], large_mb: float = LARGE_MB) -> 
             missing = next(
                 (part for part in (row, peak, near) if part.get("status") == "not run"), None
             )
-            told["mdav"].append({**row, **(missing or place(row, peak, near))})
-    return told
+            output["mdav"].append({**row, **(missing or place(row, peak, near))})
+    return output

@@ -49,14 +49,14 @@ def exponents(rows: Iterable[Row], over: dict[str, str]) -> list[Row]:
     for row in rows:
         if row["status"] == "measured" and row["question"] in over:
             groups.setdefault((row["question"], row["contender"]), []).append(row)
-    told = []
-    for (question, contender), found in groups.items():
+    output = []
+    for (question, contender), actual in groups.items():
         varied = over[question]
-        sizes = [row[varied] for row in found]
+        sizes = [row[varied] for row in actual]
         if len(set(sizes)) > 1:
-            slope = fit(sizes, [row["seconds"] for row in found])
-            told.append(
+            slope = fit(sizes, [row["seconds"] for row in actual])
+            output.append(
                 {"question": question, "contender": contender, "over": varied}
                 | {"from": min(sizes), "to": max(sizes), **slope}
             )
-    return told
+    return output

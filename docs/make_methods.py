@@ -133,12 +133,12 @@ def losses_table(name: str | None = None) -> str:
 
 
 def _cell(rows: list[dict[str, str]], method: str, way: str, where: str) -> str:
-    found = {
+    actual = {
         int(row["k"]): row["loss"]
         for row in rows
         if (row["method"], row["way"], row["set"]) == (method, way, where)
     }
-    return " / ".join(found.get(k, "?") for k in SIZES)
+    return " / ".join(actual.get(k, "?") for k in SIZES)
 
 
 def read_printed() -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""Fill the table of README.md with the results of the experiments.
+"""Fill README.md with the results of the experiments and of the attacks.
 
 Run ``python docs/make_readme.py`` from the project's root; ``--check`` only reports whether the
 page is current.
@@ -7,11 +7,13 @@ page is current.
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from _pages import ROOT, fill, table, write_or_check
 
 RESULTS = ROOT / "experiments" / "results" / "full" / "aggregation" / "findings.json"
+ATTACKS = ROOT / "benchmarks" / "results" / "attacks-full.json"
 RECORDS = ROOT / "docs" / "records.md"
 SHOWN = ("MDAV", "V-MDAV", "PCL in print", "best in print", "auto", "best of ours")
 """The methods in the README; docs/results.md has all."""
@@ -23,9 +25,34 @@ def main() -> None:
 
 
 def readme_pages() -> dict[Path, str]:
-    """Return the README with its table."""
+    """Return the README with its generated parts."""
     path = ROOT / "README.md"
-    return {path: fill(path.read_text(encoding="utf-8"), "headline", headline())}
+    text = fill(path.read_text(encoding="utf-8"), "headline", headline())
+    return {path: fill(text, "attacks", attacks(json.loads(ATTACKS.read_text(encoding="utf-8"))))}
+
+
+def attacks(results: Mapping[str, Any]) -> str:
+    """Return what attacks recovered beyond guessing, and which attacks succeed.
+
+    Examples
+    --------
+    >>> row = {"total": 90, "beyond_guessing": 0, "promised": True, "name": "row positions"}
+    >>> print(attacks({"attacks": [row]}).splitlines()[0])
+    **Recovered beyond guessing: 0 of 90**, in 1 attack on releases
+    """
+    resisted = [row for row in results["attacks"] if row["promised"]]
+    others = [row["name"] for row in results["attacks"] if not row["promised"]]
+    lines = [
+        f"**Recovered beyond guessing: {sum(row['beyond_guessing'] for row in resisted):,} of "
+        f"{sum(row['total'] for row in resisted):,}**, in "
+        f"{len(resisted)} attack{'s' * (len(resisted) != 1)} on releases",
+        "([row order, linkage, documents, ranges, digits, bytes of files](docs/attacks.md)).",
+    ]
+    if others:
+        # Shown so that nobody takes the figure for more than it is.
+        text = f"Outside the guarantee, and measured there with advice: {'; '.join(others)}."
+        lines += wrap(text, 100)
+    return "\n".join(lines)
 
 
 def headline() -> str:

@@ -138,8 +138,8 @@ def judge_gains(results: Study, runs: Runs, profile: str) -> None:
             f"least and largest change of D from {yardstick}, k = 500 to 4000",
             f"{percent(least, 0)} to {percent(most, 0)}",
             "; ".join(
-                f"{percent(max(found))} to {percent(min(found))} ({name})"
-                for name, found in gains.items()
+                f"{percent(max(actual))} to {percent(min(actual))} ({name})"
+                for name, actual in gains.items()
             ),
             judge_range(gains, least, most),
             why + (tried if yardstick == "V-MDAV" else ""),

@@ -63,12 +63,12 @@ def note(name: str) -> str:
 
 def unit(runs: Runs, name: str) -> str:
     """Explain why times in units of MDAV differ from the paper's."""
-    found = runs[name, MOST[name], 10]
-    theirs, ours = SECONDS[name], min(run.whole for run in found)
-    late = of(found, "split-late")
+    actual = runs[name, MOST[name], 10]
+    theirs, ours = SECONDS[name], min(run.whole for run in actual)
+    late = of(actual, "split-late")
     joining, both_steps = (
-        at(found, "nearest", 0.5).tau_added,
-        at(found, "split-late", 0.5).tau_added,
+        at(actual, "nearest", 0.5).tau_added,
+        at(actual, "split-late", 0.5).tau_added,
     )
     return (
         "Counting distances, the records of a batch are compared with nu (1-nu) n²/k centroids, "
@@ -125,9 +125,9 @@ def time_of_two_runs(results: Study, runs: Runs) -> None:
     figure, axes = panels(2)
     for panel, name in zip(axes, DATA, strict=True):
         for k, colour in zip((10, 100), COLOURS, strict=False):
-            found = of(runs[name, MOST[name], k], "separate")
-            draw(panel, found, both, "o-", color=colour, label=f"k = {k}")
-            least = min(found, key=both)
+            actual = of(runs[name, MOST[name], k], "separate")
+            draw(panel, actual, both, "o-", color=colour, label=f"k = {k}")
+            least = min(actual, key=both)
             results.find(
                 "Fig. 5.1",
                 f"{name}, k = {k}: nu that minimizes tau0 + tau+, and the minimum",
@@ -164,10 +164,10 @@ def time_of_second_run(results: Study, runs: Runs) -> None:
     figure, axes = panels(2)
     for panel, name in zip(axes, DATA, strict=True):
         for k, colour in zip((10, 100), COLOURS, strict=False):
-            found = of(runs[name, MOST[name], k], "separate")
-            draw(panel, found, added, "o-", color=colour, label=f"k = {k}")
-            draw(panel, found, bound, "--", color=colour, label=f"bound, k = {k}")
-            _find_square(results, name, k, found, small_job(runs, name, k))
+            actual = of(runs[name, MOST[name], k], "separate")
+            draw(panel, actual, added, "o-", color=colour, label=f"k = {k}")
+            draw(panel, actual, bound, "--", color=colour, label=f"bound, k = {k}")
+            _find_square(results, name, k, actual, small_job(runs, name, k))
         _draw_square(panel)
         label(panel, f"{name}, {MOST[name]} dimensions", "nu", "tau+ (whole jobs)", ylim=(0, 2))
     results.figure(
@@ -189,19 +189,19 @@ def _draw_square(panel: Axes) -> None:
 
 
 def _find_square(
-    results: Study, name: str, k: int, found: Sequence[mc.increments.Increment], why: str
+    results: Study, name: str, k: int, actual: Sequence[mc.increments.Increment], why: str
 ) -> None:
-    worst = max(found, key=lambda run: abs(run.tau_added - run.nu**2))
+    worst = max(actual, key=lambda run: abs(run.tau_added - run.nu**2))
     results.find(
         "Fig. 5.2",
         f"{name}, k = {k}: tau+ against nu²: largest difference, at nu = {worst.nu:g}; below the "
         f"bound at every nu",
         "tau+ = nu², whatever k",
         f"{worst.tau_added - worst.nu**2:+.3f}; "
-        f"{'yes' if all(run.tau_added < bound(run) for run in found) else 'no'}",
+        f"{'yes' if all(run.tau_added < bound(run) for run in actual) else 'no'}",
         verdict(
             abs(worst.tau_added - worst.nu**2) < 0.15,
-            *(run.tau_added < bound(run) for run in found),
+            *(run.tau_added < bound(run) for run in actual),
         ),
         (
             f"Equal is taken to mean a difference below 0.15 of the whole job. {why}{note(name)}"
@@ -226,14 +226,14 @@ def distortion_by_dimension(results: Study, runs: Runs) -> None:
                 )
             label(panel, f"{name}, k = 10", "nu", "delta (%)")
             for k in (10, 100):
-                found = [at(runs[name, m, k], strategy, 0.1).delta for m in dimensions]
+                actual = [at(runs[name, m, k], strategy, 0.1).delta for m in dimensions]
                 results.find(
                     item,
                     f"{name}, k = {k}, nu = 0.1, {WORDS[strategy]}: delta for m = "
                     f"{', '.join(map(str, dimensions))}",
                     "falls as m grows",
-                    ", ".join(map(part, found)),
-                    verdict(*(later < earlier for earlier, later in pairwise(found))),
+                    ", ".join(map(part, actual)),
+                    verdict(*(later < earlier for earlier, later in pairwise(actual))),
                     note(name),
                 )
         if strategy == "separate":
@@ -271,17 +271,17 @@ def nearest_alone(results: Study, runs: Runs) -> None:
     figure, axes = panels(2)
     for panel, name in zip(axes, DATA, strict=True):
         for k, colour in zip((10, 100), COLOURS, strict=False):
-            found = of(runs[name, MOST[name], k], "nearest")
-            draw(panel, found, delta, "o-", color=colour, label=f"k = {k}")
-            values = [run.delta for run in found]
+            actual = of(runs[name, MOST[name], k], "nearest")
+            draw(panel, actual, delta, "o-", color=colour, label=f"k = {k}")
+            values = [run.delta for run in actual]
             split = of(runs[name, MOST[name], k], "split-late")[-1].delta
             results.find(
                 "Fig. 5.4",
-                f"{name}, k = {k}: delta of nearest at nu = {found[0].nu:g}, 0.5 and "
-                f"{found[-1].nu:g}; of split at the "
-                f"end at {found[-1].nu:g}",
+                f"{name}, k = {k}: delta of nearest at nu = {actual[0].nu:g}, 0.5 and "
+                f"{actual[-1].nu:g}; of split at the "
+                f"end at {actual[-1].nu:g}",
                 "grows without bound; no practical method",
-                f"{part(values[0])}, {part(at(found, 'nearest', 0.5).delta)}, {part(values[-1])}; "
+                f"{part(values[0])}, {part(at(actual, 'nearest', 0.5).delta)}, {part(values[-1])}; "
                 f"{part(split)}",
                 verdict(*(a < b for a, b in pairwise(values)), values[-1] > 2 * split),
                 note(name),
@@ -319,8 +319,8 @@ def inertia(results: Study, runs: Runs) -> None:
     """Fig. 5.6: with and without the inertial coefficient, cells split at the end."""
     figure, axes = panels(2)
     for panel, name in zip(axes, DATA, strict=True):
-        found = runs[name, MOST[name], 10]
-        plain, moved = of(found, "split-late"), of(found, "split-late", inertial=True)
+        actual = runs[name, MOST[name], 10]
+        plain, moved = of(actual, "split-late"), of(actual, "split-late", inertial=True)
         draw(panel, plain, delta, "o-", color=COLOURS[0], label="without")
         draw(panel, moved, delta, "s--", color=COLOURS[1], label="inertial")
         label(panel, f"{name}, {MOST[name]} dimensions, k = 10", "nu", "delta (%)", ylim=(0, None))
@@ -354,8 +354,8 @@ def time_of_splitting(results: Study, runs: Runs) -> None:
         for panel, name in zip(axes, DATA, strict=True):
             for k, colour in zip((10, 100), COLOURS, strict=False):
                 for way, line in (("split-early", "o--"), ("split-late", "s-")):
-                    found = of(runs[name, MOST[name], k], way)
-                    draw(panel, found, value, line, color=colour, label=f"{WORDS[way]}, k = {k}")
+                    actual = of(runs[name, MOST[name], k], way)
+                    draw(panel, actual, value, line, color=colour, label=f"{WORDS[way]}, k = {k}")
             if item == "Fig. 5.8":
                 _draw_square(panel)
             label(panel, f"{name}, {MOST[name]} dimensions", "nu", "whole jobs", ylim=(0, None))

@@ -112,9 +112,9 @@ def measure_all(sizes: Sizes) -> Runs:
     """Measure everything shown in the figures of chapter 5."""
     work = partial(measure_data, sizes=sizes)
     if sizes.processes == 1:
-        return {key: found for name in DIMENSIONS for key, found in work(name).items()}
+        return {key: actual for name in DIMENSIONS for key, actual in work(name).items()}
     with ProcessPoolExecutor(sizes.processes, mp_context=get_context("spawn")) as pool:
-        return {key: found for each in pool.map(work, DIMENSIONS) for key, found in each.items()}
+        return {key: actual for each in pool.map(work, DIMENSIONS) for key, actual in each.items()}
 
 
 def measure_data(name: str, sizes: Sizes) -> Runs:
@@ -189,7 +189,7 @@ def measure(
     points = points[np.random.default_rng(0).permutation(len(points))]
     scaled = _standardized(points, points)
     labels, whole = _clocked(partial(_mdav, scaled, k))
-    lost, found = mc.distortion(scaled, labels), []
+    lost, actual = mc.distortion(scaled, labels), []
     for nu, listed in ways.items():
         n = len(points) - round(nu * len(points))
         early = _standardized(points, points[:n])
@@ -199,7 +199,7 @@ def measure(
                 add_batch, early[:n], start, early[n:], k, strategy=strategy, inertial=inertial
             )
             both, added = _clocked(add)
-            found.append(
+            actual.append(
                 mc.increments.Increment(
                     strategy,
                     inertial,
@@ -211,7 +211,7 @@ def measure(
                     mc.distortion(scaled, both.labels),
                 )
             )
-    return found
+    return actual
 
 
 def _mdav(points: Floats, k: int) -> Integers:
@@ -231,7 +231,7 @@ def warm_up(dimensions: int) -> None:
     """Compile the timed kernels on a few points."""
     few = np.random.default_rng(0).normal(size=(60, dimensions))
     for strategy in ("separate", "split-early", "split-late", "nearest", "refined"):
-        next(iter(mc.increments.measure_increments(few, 3, nu=[0.3], strategies=[strategy])))
+        mc.increments.measure_increments(few, 3, nu=[0.3], strategies=[strategy])
     mc.increments.measure_increment(few, 3, nu=0.3, strategy="split-late", inertial=True)
 
 

@@ -70,8 +70,8 @@ def two_cells(results: Study, points: Floats) -> None:
     results.figure(
         "one_cost", "Figs. 21 and 22", "Ten points, and the missing share against the cost.", figure
     )
-    found = mc.pcl(points, sizes=[5, 5], start=sites, fixed=True)
-    lack = missing(points, sites, found.cells.costs[np.newaxis])[0]
+    actual = mc.pcl(points, sizes=[5, 5], start=sites, fixed=True)
+    lack = missing(points, sites, actual.cells.costs[np.newaxis])[0]
     results.find(
         "Figs. 21 and 22",
         "the missing share is piecewise constant: number of values; share of cost steps that "
@@ -119,8 +119,8 @@ def three_cells(results: Study, points: Floats) -> None:
         "Fifteen points, and the missing share against two costs.",
         figure,
     )
-    found = mc.pcl(points, sizes=[5, 5, 5], start=SITES, fixed=True)
-    solved = np.isclose(missing(points, SITES, found.cells.costs[np.newaxis])[0], 0)
+    actual = mc.pcl(points, sizes=[5, 5, 5], start=SITES, fixed=True)
+    solved = np.isclose(missing(points, SITES, actual.cells.costs[np.newaxis])[0], 0)
     results.find(
         "Figs. 23 and 24",
         "share of cost pairs that are solutions; number of values of the surface; solved by "

@@ -72,7 +72,7 @@ class Run:
     loss: float
     smallest: int
     seconds: float
-    found: mc.methods.Quantization | None = None
+    quantization: mc.methods.Quantization | None = None
 
     @property
     def cells(self) -> int:
@@ -100,9 +100,13 @@ def run_method(X: Floats, k: int, method: str, **options: Any) -> Run:
 
 def run_pcl(X: Floats, k: int, **options: Any) -> Run:
     """Run PCL, keeping sites, costs and history."""
-    found, seconds = clock(lambda: mc.pcl(X, k, **options))
+    actual, seconds = clock(lambda: mc.pcl(X, k, **options))
     return Run(
-        found.labels, mean_square(X, found.labels), int(found.partition.sizes.min()), seconds, found
+        actual.labels,
+        mean_square(X, actual.labels),
+        int(actual.partition.sizes.min()),
+        seconds,
+        actual,
     )
 
 
@@ -228,14 +232,14 @@ def map_cells(
 def map_diagram(
     axes: Axes,
     X: Floats,
-    found: mc.methods.Quantization,
+    actual: mc.methods.Quantization,
     colours: Sequence[str],
     sides: tuple[float, float],
 ) -> None:
     """Color a square by power cells, with the points and their centroids."""
-    _colour(axes, found.cells.assign(_grid(sides)), colours, sides)
+    _colour(axes, actual.cells.assign(_grid(sides)), colours, sides)
     axes.plot(X[:, 0], X[:, 1], ".", color="black", markersize=2)
-    _mark_means(axes, X, found.labels, sides)
+    _mark_means(axes, X, actual.labels, sides)
 
 
 def draw_stars(axes: Axes, X: Floats, labels: Integers, sides: tuple[float, float]) -> None:

@@ -54,10 +54,10 @@ def parse(arguments: list[str]) -> tuple[str, Path]:
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--profile", choices=PROFILES, default="quick")
     parser.add_argument("--output", type=Path, help="folder for the results")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     if not has_classics():
         sys.exit("The classic data sets were not found: set MICROCELL_DATA to their directory.")
-    return given.profile, given.output or RESULTS / given.profile
+    return options.profile, options.output or RESULTS / options.profile
 
 
 def run_alone(study: Callable[[str], Study]) -> None:

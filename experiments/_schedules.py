@@ -63,10 +63,12 @@ def closed_forms(results: Study) -> None:
     plans = {sigma: plan_for(sigma) for sigma in SIGMAS}
     figure, axes = panels(5, rows=2)
     _draw_critical(axes[0], grid)
-    _draw_found(axes[1], grid, [best_share(s) for s in grid], [plans[s].soonest.nu for s in SIGMAS])
+    _draw_measured(
+        axes[1], grid, [best_share(s) for s in grid], [plans[s].soonest.nu for s in SIGMAS]
+    )
     label(axes[1], "4.2: best share", "sigma (collection / whole job)", "nu*")
     _draw_gain(axes[2])
-    _draw_found(
+    _draw_measured(
         axes[3], grid, [least_end(s) for s in grid], [plans[s].soonest.after / HOUR for s in SIGMAS]
     )
     label(axes[3], "4.4: soonest end", "sigma", "tau_min (whole jobs)")
@@ -111,11 +113,11 @@ def _draw_critical(axes: Axes, grid: Sequence[float]) -> None:
     label(axes, "4.1: critical share", "sigma (collection / whole job)", "nu_c")
 
 
-def _draw_found(
-    axes: Axes, grid: Sequence[float], formula: list[float], found: list[float]
+def _draw_measured(
+    axes: Axes, grid: Sequence[float], formula: list[float], actual: list[float]
 ) -> None:
     axes.plot(grid, formula, color=COLOURS[0], label="formula")
-    axes.plot(SIGMAS, found, "x", color=COLOURS[1], label="our plan")
+    axes.plot(SIGMAS, actual, "x", color=COLOURS[1], label="our plan")
     axes.axvline(CRITICAL, color="black", linestyle=":", linewidth=0.8)
 
 

@@ -32,8 +32,8 @@ def loss_by_mdav(X: Floats) -> Loss:
     def of_size(size: int) -> float:
         return mc.distortion(X, mc.partition(X, size, method="mdav").labels)
 
-    return lambda k, chance, accepted: of_size(
-        mc.surveys.effective_anonymity(k, chance, accepted).size
+    return lambda k, participation, accepted: of_size(
+        mc.surveys.effective_anonymity(k, participation, accepted).size
     )
 
 
@@ -52,12 +52,12 @@ def distortion_of_surveys(results: Study, profile: str) -> None:
             {
                 "data": name,
                 "k": k,
-                "pi": chance,
-                "size": mc.surveys.effective_anonymity(k, chance, 1e-5).size,
-                "D": loss(k, chance, 1e-5),
+                "pi": participation,
+                "size": mc.surveys.effective_anonymity(k, participation, 1e-5).size,
+                "D": loss(k, participation, 1e-5),
             }
             for k in SIZES
-            for chance in (0.5, 0.75, 1.0)
+            for participation in (0.5, 0.75, 1.0)
         ]
     results.table(
         "distortion",
@@ -70,9 +70,11 @@ def distortion_of_surveys(results: Study, profile: str) -> None:
 def draw_distortion(results: Study, item: str, name: str, loss: Loss, file: str) -> None:
     """Three panels: against k, against participation, against the accepted failure."""
     figure, axes = panels(3)
-    for chance, colour in zip((1.0, 0.75, 0.5), COLOURS, strict=False):
-        values = [loss(k, chance, 1e-5) for k in SIZES]
-        axes[0].plot(SIZES, values, "o-", color=colour, markersize=3, label=f"pi = {chance:g}")
+    for participation, colour in zip((1.0, 0.75, 0.5), COLOURS, strict=False):
+        values = [loss(k, participation, 1e-5) for k in SIZES]
+        axes[0].plot(
+            SIZES, values, "o-", color=colour, markersize=3, label=f"pi = {participation:g}"
+        )
     label(axes[0], "accepted failure 1e-5", "k", "D")
     for k, colour in zip((10, 50), COLOURS, strict=False):
         axes[1].plot(
@@ -99,7 +101,7 @@ def draw_distortion(results: Study, item: str, name: str, loss: Loss, file: str)
 
 def judge_distortion(results: Study, item: str, name: str, loss: Loss, why: str) -> None:
     """Check that low participation increases D and that the accepted failure hardly matters."""
-    values = [loss(10, chance, 1e-5) for chance in CHANCES]
+    values = [loss(10, participation, 1e-5) for participation in CHANCES]
     high, low = values[7] - values[8], values[0] - values[1]
     results.find(
         item,
@@ -185,12 +187,12 @@ def price_of_uncertainty(results: Study, profile: str) -> None:
     ordered = all(
         ratios[2][place] > ratios[5][place] > ratios[10][place] for place in range(len(SIZES))
     )
-    what, told = (
+    what, output = (
         "the ratio falls with the dimension, at every k",
         "yes" if ordered else "not at every k",
     )
     results.find(
-        "Fig. 13 (a)", what, "yes", told, agree(ordered), "" if ordered else "See the table."
+        "Fig. 13 (a)", what, "yes", output, agree(ordered), "" if ordered else "See the table."
     )
 
 
@@ -207,8 +209,8 @@ def ignoring_participation(results: Study) -> None:
     for k, colour in zip((2, 3, 5, 10), COLOURS, strict=False):
         ours = np.array(
             [
-                mc.surveys.cell_failures(np.zeros(k, dtype=int), float(chance), k)[0]
-                for chance in chances
+                mc.surveys.cell_failures(np.zeros(k, dtype=int), float(participation), k)[0]
+                for participation in chances
             ]
         )
         gaps.append(float(np.abs(ours - (1 - (chances**k + (1 - chances) ** k))).max()))

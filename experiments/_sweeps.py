@@ -47,15 +47,15 @@ def sweep(points: Floats, quasi: int, **options: Any) -> mc.sweeps.DependenceSwe
 def sweep_all(profile: str) -> Sweeps:
     """Sweep the paper's four data sets by MDAV, lambda = 0, 0.1, ..., 1."""
     pairs = {f"Gaussian {rho}": gaussian_pairs(rho, RECORDS[profile]) for rho in (0.5, 0.9)}
-    found = {
+    actual = {
         name: sweep(points, 1, k=SIZES, lambdas=LAMBDAS, method="mdav")
         for name, points in pairs.items()
     }
     for name in ("Census", "Tarragona"):
-        found[name] = sweep(
+        actual[name] = sweep(
             classic(name.lower()), 6, k=CLASSIC_SIZES, lambdas=LAMBDAS, method="mdav"
         )
-    return found
+    return actual
 
 
 def at(
@@ -65,9 +65,9 @@ def at(
     return next(point for point in points if point.k == k and abs(point.dependence - weight) < 1e-9)
 
 
-def sizes_of(found: mc.sweeps.DependenceSweep) -> list[int]:
+def sizes_of(actual: mc.sweeps.DependenceSweep) -> list[int]:
     """The values of k of a sweep, ascending."""
-    return sorted({point.k for point in found.points})
+    return sorted({point.k for point in actual.points})
 
 
 def percent(share: float) -> str:

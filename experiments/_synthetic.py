@@ -94,8 +94,8 @@ def few_points(results: Study, profile: str) -> None:
         mdav, pcl = pairs[shown]
         figure, axes = panels(2)
         draw_stars(axes[0], uniform(10, shown), mdav.labels, (0.0, 1.0))
-        assert pcl.found is not None
-        map_diagram(axes[1], uniform(10, shown), pcl.found, PASTELS, (0.0, 1.0))
+        assert pcl.quantization is not None
+        map_diagram(axes[1], uniform(10, shown), pcl.quantization, PASTELS, (0.0, 1.0))
         label(axes[0], f"MDAV, k = {k}: D = {mdav.loss:.4f}", "x1", "x2", legend=False)
         label(
             axes[1],
@@ -224,8 +224,8 @@ def judge_example(
     """Judge a partition shown in the paper: reproduced if its gain is within our samples' range."""
     spread = list(draws.values())
     inside = min(spread) <= printed <= max(spread)
-    told = f"{percent(max(spread))} to {percent(min(spread))}, median {percent(median(spread))}"
-    told += f" (D of MDAV {min(draws):.3g} to {max(draws):.3g})"
+    output = f"{percent(max(spread))} to {percent(min(spread))}, median {percent(median(spread))}"
+    output += f" (D of MDAV {min(draws):.3g} to {max(draws):.3g})"
     verdict = "reproduced" if inside else "better" if max(spread) < printed else "differs"
     reason = (
         "The paper's points are not printed; reproduced means that the paper's gain is within the "
@@ -235,7 +235,7 @@ def judge_example(
         item,
         what,
         theirs,
-        f"{ours}; {len(spread)} draws: {told}",
+        f"{ours}; {len(spread)} draws: {output}",
         verdict,
         (why + " " + reason).strip(),
     )
@@ -320,10 +320,10 @@ def draw_small(
 ) -> None:
     """Draw the cells of both methods for one k."""
     best = min(tries, key=lambda run: run.loss)
-    assert best.found is not None
+    assert best.quantization is not None
     figure, axes = panels(2)
     draw_stars(axes[0], X, mdav.labels, sides)
-    map_diagram(axes[1], X, best.found, PASTELS, sides)
+    map_diagram(axes[1], X, best.quantization, PASTELS, sides)
     label(axes[0], f"MDAV, k = {k}: D = {mdav.loss:.3g}", "x1", "x2", legend=False)
     label(axes[1], f"PCL: D = {best.loss:.3g}", "x1", "x2", legend=False)
     results.figure(

@@ -78,10 +78,10 @@ def nonlinear_prediction(results: Study) -> None:
 def extremes_against_k(results: Study, sweeps: Sweeps, records: int) -> None:
     """Fig. 8: both distortions against k for lambda = 0 and 1, also for the classic data sets."""
     figure, axes = panels(len(sweeps), rows=2)
-    for panel, (name, found) in zip(axes, sweeps.items(), strict=True):
-        sizes = sizes_of(found)
+    for panel, (name, actual) in zip(axes, sweeps.items(), strict=True):
+        sizes = sizes_of(actual)
         for weight, colour in ((0, COLOURS[0]), (1, COLOURS[1])):
-            points = [at(found.points, k, weight) for k in sizes]
+            points = [at(actual.points, k, weight) for k in sizes]
             panel.plot(
                 sizes,
                 [p.distortion for p in points],
@@ -103,8 +103,8 @@ def extremes_against_k(results: Study, sweeps: Sweeps, records: int) -> None:
         "D_X and D_Y against k, for λ = 0 (X alone) and λ = 1 (Y alone)",
         figure,
     )
-    for name, found in sweeps.items():
-        _find_order(results, name, found)
+    for name, actual in sweeps.items():
+        _find_order(results, name, actual)
     for name, rho in (("Gaussian 0.5", 0.5), ("Gaussian 0.9", 0.9)):
         least = at(sweeps[name].points, SIZES[0], 0)
         results.find(
@@ -121,8 +121,8 @@ def extremes_against_k(results: Study, sweeps: Sweeps, records: int) -> None:
     _find_closeness(results, sweeps)
 
 
-def _find_order(results: Study, name: str, found: mc.sweeps.DependenceSweep) -> None:
-    pairs = [(at(found.points, k, 0), at(found.points, k, 1)) for k in sizes_of(found)]
+def _find_order(results: Study, name: str, actual: mc.sweeps.DependenceSweep) -> None:
+    pairs = [(at(actual.points, k, 0), at(actual.points, k, 1)) for k in sizes_of(actual)]
     first, last = pairs[0]
     results.find(
         "Fig. 8",
@@ -163,11 +163,11 @@ def _find_closeness(results: Study, sweeps: Sweeps) -> None:
     )
 
 
-def trade_off(results: Study, item: str, name: str, found: mc.sweeps.DependenceSweep) -> None:
+def trade_off(results: Study, item: str, name: str, actual: mc.sweeps.DependenceSweep) -> None:
     """Figs. 9 to 12: D_Y against D_X by k, absolute and relative."""
     figure, (plain, relative) = panels(2)
-    for k, colour in zip(sizes_of(found), COLOURS, strict=False):
-        points = [point for point in found.points if point.k == k]
+    for k, colour in zip(sizes_of(actual), COLOURS, strict=False):
+        points = [point for point in actual.points if point.k == k]
         plain.plot(
             [p.distortion for p in points],
             [p.dependence_loss for p in points],
@@ -194,14 +194,16 @@ def trade_off(results: Study, item: str, name: str, found: mc.sweeps.DependenceS
     results.figure(
         f"trade_off_{slug}", item, caption + (" (logarithmic axis)" if gaussian else ""), figure
     )
-    _find_steepness(results, item, name, found)
-    _find_shape(results, item, name, found)
+    _find_steepness(results, item, name, actual)
+    _find_shape(results, item, name, actual)
 
 
-def _find_steepness(results: Study, item: str, name: str, found: mc.sweeps.DependenceSweep) -> None:
-    least, most = sizes_of(found)[0], sizes_of(found)[-1]
-    early, late = at(found.points, least, 0.1), at(found.points, most, 0.1)
-    plain, full = at(found.points, least, 0), at(found.points, least, 1)
+def _find_steepness(
+    results: Study, item: str, name: str, actual: mc.sweeps.DependenceSweep
+) -> None:
+    least, most = sizes_of(actual)[0], sizes_of(actual)[-1]
+    early, late = at(actual.points, least, 0.1), at(actual.points, most, 0.1)
+    plain, full = at(actual.points, least, 0), at(actual.points, least, 1)
     covered = (plain.dependence_loss - early.dependence_loss) / (
         plain.dependence_loss - full.dependence_loss
     )
@@ -226,10 +228,10 @@ def _find_steepness(results: Study, item: str, name: str, found: mc.sweeps.Depen
     )
 
 
-def _find_shape(results: Study, item: str, name: str, found: mc.sweeps.DependenceSweep) -> None:
+def _find_shape(results: Study, item: str, name: str, actual: mc.sweeps.DependenceSweep) -> None:
     steps = falls = 0
-    for k in sizes_of(found):
-        losses = [at(found.points, k, weight).dependence_loss for weight in LAMBDAS]
+    for k in sizes_of(actual):
+        losses = [at(actual.points, k, weight).dependence_loss for weight in LAMBDAS]
         steps += len(losses) - 1
         falls += sum(after <= before for before, after in pairwise(losses))
     results.find(
@@ -240,8 +242,8 @@ def _find_shape(results: Study, item: str, name: str, found: mc.sweeps.Dependenc
         verdict(falls >= 0.9 * steps),
     )
     if name in ("Census", "Tarragona"):
-        least = sizes_of(found)[0]
-        early = at(found.points, least, 0.1)
+        least = sizes_of(actual)[0]
+        early = at(actual.points, least, 0.1)
         results.find(
             item,
             f"{name}, k = {least}, λ = 0.1: relative gain in D_Y against relative loss in D_X",
@@ -270,8 +272,8 @@ def table_of_sweeps(results: Study, sweeps: Sweeps) -> None:
                 "DLD": point.dld,
                 "cells": point.cells,
             }
-            for name, found in sweeps.items()
-            for point in found.points
+            for name, actual in sweeps.items()
+            for point in actual.points
         ),
     )
 
@@ -296,20 +298,20 @@ def diversity(results: Study, sweeps: Sweeps) -> None:
     """Fig. 13: l_avg against lambda."""
     figure, axes = panels(2)
     for panel, name in zip(axes, ("Census", "Tarragona"), strict=True):
-        found = sweeps[name]
-        for k, colour in zip(sizes_of(found), COLOURS, strict=False):
-            values = [at(found.points, k, weight).diversity for weight in LAMBDAS]
+        actual = sweeps[name]
+        for k, colour in zip(sizes_of(actual), COLOURS, strict=False):
+            values = [at(actual.points, k, weight).diversity for weight in LAMBDAS]
             panel.plot(LAMBDAS, values, "o-", color=colour, markersize=3, label=f"k = {k}")
         label(panel, name, "λ", "l_avg (distinct values)", ylim=(0, None))
-        _find_diversity(results, name, found)
+        _find_diversity(results, name, actual)
     results.figure("diversity", "Fig. 13", "The diversity l_avg against λ", figure)
 
 
-def _find_diversity(results: Study, name: str, found: mc.sweeps.DependenceSweep) -> None:
+def _find_diversity(results: Study, name: str, actual: mc.sweeps.DependenceSweep) -> None:
     def change(k: int, weight: float) -> float:
-        return at(found.points, k, weight).diversity / at(found.points, k, 0).diversity - 1
+        return at(actual.points, k, weight).diversity / at(actual.points, k, 0).diversity - 1
 
-    sizes = sizes_of(found)
+    sizes = sizes_of(actual)
     small = [change(k, 0.1) for k in sizes]
     results.find(
         "Fig. 13",
@@ -328,20 +330,20 @@ def _find_diversity(results: Study, name: str, found: mc.sweeps.DependenceSweep)
         "a small fall, only towards λ = 1",
         ", ".join(map(percent, whole)),
         verdict(worst > -0.15),
-        f"For k = {least} it falls from {at(found.points, least, 0).diversity:.2f} distinct values "
-        f"to "
-        f"{at(found.points, least, 1).diversity:.2f}: a small difference in a figure, but not "
-        f"relative to λ = 0. At λ = 1 "
-        "diversity should be checked.",
+        f"For k = {least} it falls from {at(actual.points, least, 0).diversity:.2f} distinct "
+        f"values to {at(actual.points, least, 1).diversity:.2f}: a small difference in a "
+        "figure, but not relative to λ = 0. At λ = 1 diversity should be checked.",
     )
 
 
 def blocks_and_disclosure(results: Study) -> None:
     """Fig. 14: D_X and distance-based linkage by lambda, for blocks of Census columns."""
     census = classic("census")
-    found = {b: sweep(census, 6, k=10, lambdas=LAMBDAS, method="mdav", blocks=b) for b in (2, 3, 6)}
+    actual = {
+        b: sweep(census, 6, k=10, lambdas=LAMBDAS, method="mdav", blocks=b) for b in (2, 3, 6)
+    }
     figure, (lost, linked) = panels(2)
-    for (b, each), colour in zip(found.items(), COLOURS, strict=False):
+    for (b, each), colour in zip(actual.items(), COLOURS, strict=False):
         weights = [point.dependence for point in each.points]
         lost.plot(
             weights,
@@ -380,12 +382,12 @@ def blocks_and_disclosure(results: Study) -> None:
                 "DLD": p.dld,
                 "found_k": p.joint_k,
             }
-            for b, each in found.items()
+            for b, each in actual.items()
             for p in each.points
         ),
     )
-    _find_blocks(results, {b: at(each.points, 10, 0) for b, each in found.items()})
-    _find_blocks_at_one(results, [at(each.points, 10, 1) for each in found.values()])
+    _find_blocks(results, {b: at(each.points, 10, 0) for b, each in actual.items()})
+    _find_blocks_at_one(results, [at(each.points, 10, 1) for each in actual.values()])
 
 
 def _find_blocks(results: Study, plain: dict[int, mc.sweeps.DependencePoint]) -> None:

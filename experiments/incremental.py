@@ -206,8 +206,8 @@ def every_increment(results: Study, runs: Runs) -> None:
                 "D_T": run.distortion,
                 "delta": run.delta,
             }
-            for (name, m, k), found in runs.items()
-            for run in found
+            for (name, m, k), actual in runs.items()
+            for run in actual
         ),
     )
 
@@ -218,8 +218,8 @@ def every_increment(results: Study, runs: Runs) -> None:
 def which_wins(results: Study, runs: Runs) -> None:
     """Figs. 5.9, 5.10 and 6.3: two-step MDAV against nearest cells split at the end."""
     for item, name in (("Fig. 5.9", GAUSSIAN), ("Fig. 5.10", SUBSTITUTE)):
-        found = runs[name, MOST[name], 10]
-        own, late, ours = (of(found, way) for way in ("separate", "split-late", "refined"))
+        actual = runs[name, MOST[name], 10]
+        own, late, ours = (of(actual, way) for way in ("separate", "split-late", "refined"))
         common = [run for run in own if run.nu in {each.nu for each in late}]
         figure, (times, losses) = panels(2)
         for panel, value in ((times, added), (losses, delta)):
@@ -294,9 +294,9 @@ def _find_regions(
 
 def shares_of_the_example(results: Study, runs: Runs) -> None:
     """Chapter 6: distortion at the shares of the worked example."""
-    found = runs[GAUSSIAN, 15, 10]
-    shares = sorted(run.nu for run in of(found, "separate"))
-    lowest = at(found, "separate", shares[0])
+    actual = runs[GAUSSIAN, 15, 10]
+    shares = sorted(run.nu for run in of(actual, "separate"))
+    lowest = at(actual, "separate", shares[0])
     for item, nu, strategy, near in (
         ("Chapter 6", 0.1, "separate", 0.05),
         ("Chapter 6", 0.1, "split-late", 0.02),
@@ -305,7 +305,7 @@ def shares_of_the_example(results: Study, runs: Runs) -> None:
     ):
         if nu not in shares:
             continue
-        value = at(found, strategy, nu).delta
+        value = at(actual, strategy, nu).delta
         close = abs(value - near) <= 0.005
         results.find(
             item,
@@ -317,7 +317,7 @@ def shares_of_the_example(results: Study, runs: Runs) -> None:
             if close
             else "The paper measured in steps of 0.05 and states a rounded value in between: at "
             f"nu = {lowest.nu:g} "
-            f"we find {part(lowest.delta)}, and at 0.1 {part(at(found, 'separate', 0.1).delta)}.",
+            f"we find {part(lowest.delta)}, and at 0.1 {part(at(actual, 'separate', 0.1).delta)}.",
         )
 
 
@@ -325,9 +325,9 @@ def refined(results: Study, runs: Runs) -> None:
     """Our addition: split at the end, then local search around the changed cells."""
     for name in DATA:
         for k in (10, 100):
-            found = runs[name, MOST[name], k]
-            for ours in of(found, "refined"):
-                theirs = at(found, "split-late", ours.nu)
+            actual = runs[name, MOST[name], k]
+            for ours in of(actual, "refined"):
+                theirs = at(actual, "split-late", ours.nu)
                 results.find(
                     "Ours",
                     f"{name}, m = {MOST[name]}, k = {k}, nu = {ours.nu:g}: delta of split at the "

@@ -95,21 +95,21 @@ def study(profile: str) -> Study:
 
 def simulated_failures(results: Study, profile: str) -> None:
     """Table II: k = 20, pi = 0.5, 0.1 accepted; computed, and simulated."""
-    found = mc.surveys.effective_anonymity(20, 0.5, 0.1)
+    actual = mc.surveys.effective_anonymity(20, 0.5, 0.1)
     drawn = mc.surveys.simulate_participation(
-        np.full(found.size, 0.5), 20, trials=TRIALS[profile], seed=1
+        np.full(actual.size, 0.5), 20, trials=TRIALS[profile], seed=1
     )
     results.find(
         "Table II",
         "size for k = 20, pi = 0.5, 0.1 accepted",
         "48",
-        str(found.size),
-        agree(found.size == 48),
+        str(actual.size),
+        agree(actual.size == 48),
     )
     rows = []
     for name, (algorithm, simulation) in TABLE_II.items():
         exact, estimate = (
-            getattr(found, name.replace(" ", "_")),
+            getattr(actual, name.replace(" ", "_")),
             getattr(drawn, name.replace(" ", "_")),
         )
         off = change(estimate.value, exact)
@@ -151,22 +151,22 @@ def simulated_failures(results: Study, profile: str) -> None:
 def sizes_and_failures(results: Study) -> None:
     """Table III: sizes and failures for k = 10, 50."""
     rows = []
-    for (k, chance, accepted), printed in TABLE_III.items():
-        found = mc.surveys.effective_anonymity(k, chance, accepted)
-        ours = [float(getattr(found, name)) for name in RESULTS]
+    for (k, participation, accepted), printed in TABLE_III.items():
+        actual = mc.surveys.effective_anonymity(k, participation, accepted)
+        ours = [float(getattr(actual, name)) for name in RESULTS]
         same = [same_digits(text, value) for text, value in zip(printed, ours, strict=True)]
         rows.append(
-            {"k": k, "pi": chance, "accepted": f"{accepted:.0e}"}
+            {"k": k, "pi": participation, "accepted": f"{accepted:.0e}"}
             | {name.replace("_", " "): value for name, value in zip(RESULTS, ours, strict=True)}
             | {"digits as printed": f"{sum(same)} of {len(same)}"}
         )
         results.find(
             "Table III",
-            f"k = {k}, pi = {chance:g}, {accepted:.0e} accepted: size; failure of a cell; "
+            f"k = {k}, pi = {participation:g}, {accepted:.0e} accepted: size; failure of a cell; "
             f"unprotected; failure of a "
             "record; of a participant",
             "; ".join(printed),
-            "; ".join([str(found.size), *(f"{value:.3g}" for value in ours[1:])]),
+            "; ".join([str(actual.size), *(f"{value:.3g}" for value in ours[1:])]),
             agree(*same),
             "" if all(same) else "The reason was not found.",
         )
@@ -179,22 +179,22 @@ def failures_of_tables(results: Study) -> None:
     for (k, records), printed in TABLE_IV.items():
         for accepted, theirs in zip(FAILURES, printed, strict=True):
             size = mc.surveys.size(k, participation=0.75, failure=accepted, records=records)
-            found, failure = size.anonymity, float(size.table_failure or 0.0)
+            actual, failure = size.anonymity, float(size.table_failure or 0.0)
             record, participant = TABLE_III[k, 0.75, accepted][3:]
             rows.append(
                 {
                     "k": k,
                     "records": records,
                     "accepted": f"{accepted:.0e}",
-                    "record failure": found.record_failure,
-                    "participant failure": found.participant_failure,
+                    "record failure": actual.record_failure,
+                    "participant failure": actual.participant_failure,
                     "table failure": failure,
                     "in print": theirs,
                 }
             )
             pairs = zip(
                 (record, participant, theirs),
-                (found.record_failure, found.participant_failure, failure),
+                (actual.record_failure, actual.participant_failure, failure),
                 strict=True,
             )
             same = [same_digits(text, value) for text, value in pairs]
@@ -203,7 +203,7 @@ def failures_of_tables(results: Study) -> None:
                 f"k = {k}, {records:,} records, {accepted:.0e} accepted: record, participant, "
                 f"table failure",
                 f"{record}; {participant}; {theirs}",
-                f"{found.record_failure:.3g}; {found.participant_failure:.3g}; {failure:.3g}",
+                f"{actual.record_failure:.3g}; {actual.participant_failure:.3g}; {failure:.3g}",
                 agree(*same),
                 "" if all(same) else "The reason was not found.",
             )
@@ -218,13 +218,13 @@ def exact_failure(n: int, k: int) -> float:
     return float(Fraction(sum(math.comb(n, j) for j in range(1, k)), 2**n))
 
 
-def failure_as_published(n: int, k: int, chance: float) -> float:
+def failure_as_published(n: int, k: int, participation: float) -> float:
     """The published recursion: the distribution function minus the probability of nobody."""
     mass, below = np.zeros(k), 1.0
     mass[0] = 1.0
     for _ in range(n):
-        below -= chance * mass[-1]
-        mass = (1 - chance) * mass + chance * np.concatenate([[0.0], mass[:-1]])
+        below -= participation * mass[-1]
+        mass = (1 - participation) * mass + participation * np.concatenate([[0.0], mass[:-1]])
     return float(below - mass[0])
 
 
@@ -233,17 +233,17 @@ def numerical_stability(results: Study) -> None:
     powers = np.linspace(-1, -17, 129)
     errors: dict[str, list[float]] = {"recursion as printed": [], "ours": []}
     for power in powers:
-        found = mc.surveys.effective_anonymity(20, 0.5, float(10**power))
-        exact = exact_failure(found.size, 20)
+        actual = mc.surveys.effective_anonymity(20, 0.5, float(10**power))
+        exact = exact_failure(actual.size, 20)
         errors["recursion as printed"].append(
-            abs(change(failure_as_published(found.size, 20, 0.5), exact))
+            abs(change(failure_as_published(actual.size, 20, 0.5), exact))
         )
-        errors["ours"].append(abs(change(found.cell_failure, exact)))
+        errors["ours"].append(abs(change(actual.cell_failure, exact)))
     deep = [
         mc.surveys.effective_anonymity(20, 0.5, float(10.0**power))
         for power in range(-20, -301, -20)
     ]
-    worst = max(abs(change(found.cell_failure, exact_failure(found.size, 20))) for found in deep)
+    worst = max(abs(change(actual.cell_failure, exact_failure(actual.size, 20))) for actual in deep)
     figure, (panel,) = panels(1)
     for (name, values), colour in zip(errors.items(), (COLOURS[1], COLOURS[0]), strict=True):
         panel.loglog(

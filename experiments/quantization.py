@@ -89,7 +89,7 @@ def study(profile: str) -> Study:
 
 def compare_on_gaussian(profile: str) -> list[Compared]:
     """Run all three for every dimension, correlation and number of cells."""
-    found = []
+    actual = []
     for dimensions in DIMENSIONS:
         for correlation in CORRELATIONS:
             X = gaussian(POINTS[profile], dimensions, correlation, seed=dimensions)
@@ -100,8 +100,8 @@ def compare_on_gaussian(profile: str) -> list[Compared]:
                     run_pcl(X, k, iterations=40, **AS_PUBLISHED),
                     run_pcl(X, k, **OURS[profile]),
                 )
-                found.append(Compared(dimensions, correlation, cells, *runs))
-    return found
+                actual.append(Compared(dimensions, correlation, cells, *runs))
+    return actual
 
 
 def clusters(results: Study, compared: list[Compared]) -> None:
@@ -131,9 +131,9 @@ def clusters(results: Study, compared: list[Compared]) -> None:
             judge_change(min(gain, best), printed[one.correlation]),
             OTHER_DRAW,
         )
-        found = one.published.found
-        assert found is not None
-        kept = float((found.cells.assign(X) == found.labels).mean())
+        actual = one.published.quantization
+        assert actual is not None
+        kept = float((actual.cells.assign(X) == actual.labels).mean())
         results.find(
             "Fig. 3",
             f"cells are polytopes (correlation {one.correlation:g}): points that sites and costs "
@@ -277,9 +277,9 @@ def distortion_falls(results: Study, profile: str) -> None:
     X = gaussian(POINTS[profile], 2, 0.5, seed=2)
     k = len(X) // 32
     mdav = run_method(X, k, "mdav")
-    found = run_pcl(X, k, iterations=50, tolerance=0.0, **AS_PUBLISHED).found
-    assert found is not None
-    history = np.array(found.history) * X.var(axis=0).mean()
+    actual = run_pcl(X, k, iterations=50, tolerance=0.0, **AS_PUBLISHED).quantization
+    assert actual is not None
+    history = np.array(actual.history) * X.var(axis=0).mean()
     figure, (panel,) = panels(1)
     panel.plot(
         np.arange(1, len(history) + 1), history, "o-", markersize=3, color=COLOURS[0], label="PCL"

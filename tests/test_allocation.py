@@ -55,79 +55,79 @@ def column(native, name):
 )
 def test_table_keeps_its_frame_type(kind, name, expected):
     people = FRAMES[kind](PEOPLE)
-    found = mc.allocate(people, FRAMES[kind](CENTRES), name=name).table
-    assert type(found) is type(people)
-    assert column(found, "who") == PEOPLE["who"]
-    assert column(found, "centre") == expected
-    assert column(found, "distance") == [1.0, 0.0, 6.0, 1.0]
+    actual = mc.allocate(people, FRAMES[kind](CENTRES), name=name).table
+    assert type(actual) is type(people)
+    assert column(actual, "who") == PEOPLE["who"]
+    assert column(actual, "centre") == expected
+    assert column(actual, "distance") == [1.0, 0.0, 6.0, 1.0]
     assert "centre" not in (people.column_names if kind == "pyarrow" else people)
     if kind == "pandas":
-        assert found.index.tolist() == [7, 7, 3, 1]
+        assert actual.index.tolist() == [7, 7, 3, 1]
 
 
 def test_files_keep_their_dialect(tmp_path):
     (tmp_path / "people.csv").write_text("who;x\na;0,5\nb;1,5\n", encoding="utf-8")
     (tmp_path / "centres.csv").write_text("x,places\n1,1\n2,1\n", encoding="utf-8")
-    found = mc.allocate(tmp_path / "people.csv", str(tmp_path / "centres.csv"))
-    assert isinstance(found.table, pl.DataFrame)
-    mc.write(found.allocated, tmp_path / "out.csv")
+    actual = mc.allocate(tmp_path / "people.csv", str(tmp_path / "centres.csv"))
+    assert isinstance(actual.table, pl.DataFrame)
+    mc.write(actual.allocated, tmp_path / "out.csv")
     lines = (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()
     assert lines == ["who;x;centre;distance", "a;0,5;1;0,5", "b;1,5;2;0,5"]
 
 
 def test_record_is_consistent():
     people, centres = town()
-    found = mc.allocate(people, centres, columns=["latitude", "z"])
+    actual = mc.allocate(people, centres, columns=["latitude", "z"])
     X, Y = (np.stack([table["latitude"], table["z"]], axis=1) for table in (people, centres))
     table = np.sqrt(((X[:, None] - Y) ** 2).sum(axis=2))
-    assert found.distances == pytest.approx(table[np.arange(len(X)), found.labels])
-    assert found.nearest == pytest.approx(table.min(axis=1))
-    assert (found.loads == np.bincount(found.labels, minlength=6)).all()
-    assert (found.loads <= found.places).all()
-    assert (found.places == centres["places"]).all()
-    assert (found.prices[found.loads < found.places] == 0).all()
-    assert found.prices.max() > 0
-    assert found.columns == ("latitude", "z")
-    assert found.centres == (1, 2, 3, 4, 5, 6)
+    assert actual.distances == pytest.approx(table[np.arange(len(X)), actual.labels])
+    assert actual.nearest == pytest.approx(table.min(axis=1))
+    assert (actual.loads == np.bincount(actual.labels, minlength=6)).all()
+    assert (actual.loads <= actual.places).all()
+    assert (actual.places == centres["places"]).all()
+    assert (actual.prices[actual.loads < actual.places] == 0).all()
+    assert actual.prices.max() > 0
+    assert actual.columns == ("latitude", "z")
+    assert actual.centres == (1, 2, 3, 4, 5, 6)
 
 
 def test_summary_matches_the_allocation():
     people, centres = town()
-    found = mc.allocate(people, centres, location=PLACE)
-    summary = found.summary
-    far = found.distances
+    actual = mc.allocate(people, centres, location=PLACE)
+    summary = actual.summary
+    far = actual.distances
     assert summary.distances.mean == pytest.approx(far.mean())
     assert (summary.distances.median, summary.distances.max) == (np.median(far), far.max())
     assert summary.distances.p90 == np.quantile(far, 0.9)
     assert summary.nearest.mean < summary.distances.mean
     assert (summary.points, summary.places, summary.unit) == (200, 220, "km")
-    assert [centre.load for centre in summary.centres] == found.loads.tolist()
-    assert [centre.price for centre in summary.centres] == found.prices.tolist()
+    assert [centre.load for centre in summary.centres] == actual.loads.tolist()
+    assert [centre.price for centre in summary.centres] == actual.prices.tolist()
     first = summary.centres[0]
-    assert first.mean_distance == pytest.approx(far[found.labels == 0].mean())
+    assert first.mean_distance == pytest.approx(far[actual.labels == 0].mean())
     assert summary.as_dict()["centres"][0]["places"] == centres["places"][0]
 
 
 def test_centre_without_points_has_no_mean_distance():
-    found = mc.allocate({"x": [0.0]}, {"x": [0.0, 9.0], "places": [1, 1]})
-    assert found.summary.centres[1].mean_distance is None
+    actual = mc.allocate({"x": [0.0]}, {"x": [0.0, 9.0], "places": [1, 1]})
+    assert actual.summary.centres[1].mean_distance is None
 
 
 def test_location_distances_are_great_circles_and_chords_are_minimized():
-    found = mc.allocate(
+    actual = mc.allocate(
         {"lat": [0.0, 0.0, 90.0], "lon": [179.0, 0.0, 12.0]},
         {"lat": [0.0, 0.0, 0.0], "lon": [-179.0, 90.0, 12.0], "places": [1, 1, 1]},
         location=("lat", "lon"),
     )
-    assert found.labels.tolist() == [0, 2, 1]
+    assert actual.labels.tolist() == [0, 2, 1]
     degree = np.pi / 180 * EARTH_RADIUS
-    assert found.distances == pytest.approx([2 * degree, 12 * degree, 90 * degree])
-    assert found.unit == "km"
+    assert actual.distances == pytest.approx([2 * degree, 12 * degree, 90 * degree])
+    assert actual.unit == "km"
 
 
 def test_antipodes_have_a_distance():
-    found = mc.allocate({"a": [90.0], "o": [0.0]}, {"a": [-90.0], "o": [0.0]}, location=["a", "o"])
-    assert found.distances == pytest.approx([np.pi * EARTH_RADIUS])
+    actual = mc.allocate({"a": [90.0], "o": [0.0]}, {"a": [-90.0], "o": [0.0]}, location=["a", "o"])
+    assert actual.distances == pytest.approx([np.pi * EARTH_RADIUS])
 
 
 def test_places_are_divided_equally_by_default():
@@ -149,10 +149,10 @@ def test_default_columns_are_the_common_ones_without_places_and_names():
         "only": [1, 2],
     }
     centres = {"x": [0, 1], "y": [0.0, 1.0], "places": [1, 2], "id": [9, 8], "t": ["a", "b"]}
-    found = mc.allocate(people, centres, name="id")
-    assert found.columns == ("x", "y")
-    assert found.centres == (9, 8)
-    assert found.table["centre"].tolist() == [9, 8]
+    actual = mc.allocate(people, centres, name="id")
+    assert actual.columns == ("x", "y")
+    assert actual.centres == (9, 8)
+    assert actual.table["centre"].tolist() == [9, 8]
 
 
 def test_standardizing_divides_by_the_deviation_of_the_points():
@@ -369,10 +369,10 @@ def test_progress_is_reported():
     ids=["earth", "plane", "line"],
 )
 def test_figure_has_three_formats_and_is_reproducible(form, start, options):
-    found = mc.allocate(*town(), **options)
-    drawn = mc.plot.allocation(found, format=form)
+    actual = mc.allocate(*town(), **options)
+    drawn = mc.plot.allocation(actual, format=form)
     assert drawn.startswith(start)
-    assert drawn == mc.plot.allocation(found, format=form)
+    assert drawn == mc.plot.allocation(actual, format=form)
 
 
 @pytest.mark.parametrize(

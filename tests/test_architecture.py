@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 LAYERS = [
     {"_display", "errors", "progress", "kernels"},
-    {"_atomic", "kinds"},
+    {"_atomic", "_extras", "_files", "kinds"},
     {"model"},
     {"_validation"},
     {"measures", "cells"},
@@ -32,7 +32,8 @@ SAME_LAYER = {
 """Allowed imports within a layer."""
 
 HOMES = {
-    "numba": ("kernels._jit",),
+    "numba": ("kernels._jit", "kernels._cache", "kernels._build"),
+    "llvmlite": ("kernels._jit", "kernels._cache"),
     "narwhals": ("tables",),
     "pandas": ("model._frames",),
     "polars": ("tables", "model._frames"),
@@ -196,7 +197,7 @@ def test_functions_stay_short():
     """At most 60 lines of body, 80 in kernels."""
     long = []
     for module, path in source_files().items():
-        limit = 80 if ".kernels." in module else 62
+        limit = 80 if ".kernels." in module else 60
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 start = node.body[0].end_lineno if ast.get_docstring(node) else node.lineno

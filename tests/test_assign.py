@@ -155,8 +155,8 @@ def test_days_are_written_as_in_the_release(tmp_path):
     frame = pl.DataFrame({"age": np.arange(40) % 13 + 20, "born": days})
     release = mc.anonymize(frame, mc.Schema(quasi=frame.columns), k=4, cells=True)
     mc.publish(release, tmp_path / "out.csv", keep_order=True)
-    told = mc.assign(release.cells, frame).table["born"]
-    assert told.to_list() == pl.read_csv(tmp_path / "out.csv")["born"].to_list()
+    output = mc.assign(release.cells, frame).table["born"]
+    assert output.to_list() == pl.read_csv(tmp_path / "out.csv")["born"].to_list()
 
 
 def test_smallest_counts_only_cells_with_records(release):
@@ -266,7 +266,7 @@ def test_errors_show_no_value(release):
 
 
 def test_progress_is_reported(release):
-    told = []
-    with mc.listen(lambda task, *_: told.append(task)):
+    output = []
+    with mc.listen(lambda task, *_: output.append(task)):
         mc.assign(release.cells, people())
-    assert {"reading", "assigning"} <= set(told)
+    assert {"reading", "assigning"} <= set(output)

@@ -4,16 +4,16 @@ import os
 
 import pytest
 
-from microcell._atomic import Staging, check_target
+from microcell._atomic import AtomicFiles, check_target
 from microcell.errors import TableError
 from tests.raising import raises
 
 
 def test_files_appear_together_at_the_end(tmp_path):
     first, second = tmp_path / "a.csv", tmp_path / "b.json"
-    with Staging() as staging:
-        staging.path(first).write_text("1")
-        staging.path(second).write_text("2")
+    with AtomicFiles() as atomic:
+        atomic.path(first).write_text("1")
+        atomic.path(second).write_text("2")
         assert not first.exists()
         assert not second.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.json"]
@@ -25,8 +25,8 @@ def test_a_failure_leaves_the_old_file(tmp_path, error):
     target.write_text("old")
 
     def work():
-        with Staging() as staging:
-            staging.path(target).write_text("half")
+        with AtomicFiles() as atomic:
+            atomic.path(target).write_text("half")
             raise error
 
     with pytest.raises(error):
@@ -46,15 +46,15 @@ def test_an_interrupt_while_renaming_does_not_leave_a_partial_set(tmp_path, monk
         rename(source, target)
 
     monkeypatch.setattr(os, "replace", interrupted)
-    with Staging() as staging:
+    with AtomicFiles() as atomic:
         for target in targets:
-            staging.path(target).write_text("new")
+            atomic.path(target).write_text("new")
     assert [target.read_text() for target in targets] == ["new"] * 3
 
 
 def test_the_temporary_name_keeps_the_suffix_and_is_hidden(tmp_path):
-    with Staging() as staging:
-        path = staging.path(tmp_path / "table.parquet")
+    with AtomicFiles() as atomic:
+        path = atomic.path(tmp_path / "table.parquet")
         path.write_text("")
         assert path.suffix == ".parquet"
         assert path.name.startswith(".table.")

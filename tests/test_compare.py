@@ -112,8 +112,8 @@ def test_options_are_passed_to_methods_that_accept_them():
     plain = {
         trial.method: trial for trial in mc.compare(PEOPLE, SCHEMA, k=3, methods=["mdav", "vmdav"])
     }
-    given = mc.compare(PEOPLE, SCHEMA, k=3, methods=["mdav", "vmdav"], options={"gamma": 1.5})
-    set_ = {trial.method: trial for trial in given}
+    options = mc.compare(PEOPLE, SCHEMA, k=3, methods=["mdav", "vmdav"], options={"gamma": 1.5})
+    set_ = {trial.method: trial for trial in options}
     assert set_["mdav"].distortion == plain["mdav"].distortion
     assert (
         set_["vmdav"].distortion
@@ -132,7 +132,7 @@ def test_refine_is_passed_to_all_methods():
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("options", "expected"),
     [
         ({"options": {"nonsense": 1}}, {"code": "option.unsupported", "option": "nonsense"}),
         ({"options": {"steps": 3}}, {"code": "option.unsupported", "option": "steps"}),
@@ -149,9 +149,9 @@ def test_refine_is_passed_to_all_methods():
         ({"seed": -1}, {"code": "option.out_of_range", "option": "seed"}),
     ],
 )
-def test_invalid_use_is_rejected(given, expected):
+def test_invalid_use_is_rejected(options, expected):
     with raises(OptionError, **expected):
-        mc.compare(PEOPLE, SCHEMA, **({"k": 3, "methods": ["mdav", "vmdav"]} | given))
+        mc.compare(PEOPLE, SCHEMA, **({"k": 3, "methods": ["mdav", "vmdav"]} | options))
 
 
 def test_largest_k_is_checked_before_any_trial(monkeypatch):

@@ -124,7 +124,7 @@ def test_manifest_has_both_losses_and_their_weighted_sum():
     both = 0.7 * shown.quasi_identifier_loss + 0.3 * shown.confidential_loss
     assert shown.weighted_loss == pytest.approx(both, rel=1e-12)
     result = mc.audit(table, release.table, schema)
-    assert result["distortion"] == pytest.approx(shown.quasi_identifier_loss, rel=1e-9)
+    assert result["information_loss"] == pytest.approx(shown.quasi_identifier_loss, rel=1e-9)
     assert result["dependence_loss"] == pytest.approx(shown.confidential_loss, rel=1e-9)
 
 
@@ -315,7 +315,7 @@ def test_largest_weight_within_the_limit_is_recommended():
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("options", "expected"),
     [
         ({"k": 1}, {"code": "option.out_of_range"}),
         ({"k": []}, {"code": "option.invalid", "option": "k"}),
@@ -333,10 +333,10 @@ def test_largest_weight_within_the_limit_is_recommended():
         ({"k": 5, "blocks": [["x0"], []]}, {"code": "option.invalid", "option": "blocks"}),
     ],
 )
-def test_invalid_input_is_rejected(given, expected):
+def test_invalid_input_is_rejected(options, expected):
     table, schema = gaussian_pair(0.5, n=50)
     with raises(mc.MicrocellError, **expected):
-        mc.dependence_sweep(table, schema, **given)
+        mc.dependence_sweep(table, schema, **options)
 
 
 def test_figure_is_the_same_for_the_same_sweep():
@@ -352,7 +352,7 @@ def test_figure_is_the_same_for_the_same_sweep():
 # ------------------------------------------------------------------------------------------- blocks
 
 
-def blocked(blocks=1, **given):
+def blocked(blocks=1, **options):
     rng = np.random.default_rng(4)
     table = {
         "age": rng.normal(size=120),
@@ -360,7 +360,7 @@ def blocked(blocks=1, **given):
         "pay": rng.normal(size=120),
     }
     schema = mc.Schema(quasi=["age", "sex"], confidential=["pay"])
-    return table, schema, mc.anonymize(table, schema, k=6, method="mdav", blocks=blocks, **given)
+    return table, schema, mc.anonymize(table, schema, k=6, method="mdav", blocks=blocks, **options)
 
 
 @pytest.mark.parametrize("dependence", [0, 0.5])
@@ -376,7 +376,7 @@ def test_blocks_publish_the_same_as_separate_releases(dependence):
 def test_distortion_of_blocks_covers_all_columns_with_weights():
     rng = np.random.default_rng(5)
     table = {name: rng.normal(size=90) for name in "abc"} | {"w": rng.choice([0.1, 1.0, 30.0], 90)}
-    schema = mc.Schema(quasi=list("abc"), weight="w")
+    schema = mc.Schema(quasi=list("abc"), weight="w", dominance=(1, 1))
     release = mc.anonymize(table, schema, k=4, method="mdav", blocks=[["a", "b"], ["c"]])
     lost = whole = 0.0
     for name in "abc":
@@ -417,19 +417,19 @@ def test_file_with_blocks_is_verified_and_audited(tmp_path):
     mc.publish(release, tmp_path / "out.csv")
     result = mc.audit(table, tmp_path / "out.csv", schema)
     assert result["manifest_contradictions"] == 0
-    assert result["distortion"] == pytest.approx(release.manifest.information_loss, rel=1e-9)
+    assert result["information_loss"] == pytest.approx(release.manifest.information_loss, rel=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("options", "expected"),
     [
         ({"cells": True}, {"code": "option.conflict"}),
         ({"require": {"l_diversity": 2}}, {"code": "option.conflict"}),
     ],
 )
-def test_options_incompatible_with_blocks_are_rejected(given, expected):
+def test_options_incompatible_with_blocks_are_rejected(options, expected):
     with raises(mc.errors.OptionError, **expected):
-        blocked(1, **given)
+        blocked(1, **options)
 
 
 def test_cells_as_a_function_cannot_be_combined_with_dependence():

@@ -76,10 +76,10 @@ class Block:
 
 
 def blocks_of(name):
-    found = re.findall(
+    actual = re.findall(
         r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', DOCS[name], re.DOTALL | re.MULTILINE
     )
-    return [Block(*item) for item in found]
+    return [Block(*item) for item in actual]
 
 
 def shown(name, *languages):
@@ -113,6 +113,7 @@ def run_blocks(blocks, name):
             output = "".join(run_command(line) for line in block.text.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in DOCS if shown(name, "python", "sh")])
 def test_snippets_run_in_order(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -124,6 +125,7 @@ def test_snippets_run_in_order(name, tmp_path, monkeypatch):
         assert LEAVES[name] <= {path.name for path in tmp_path.iterdir()}
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_survey_page_run_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_command("microcell example --records 400")
@@ -222,9 +224,9 @@ def test_every_method_has_a_page_with_its_options(name):
 def test_every_measure_is_documented_with_unit_and_direction():
     people = mc.sample_survey(60)
     release = mc.anonymize(people, mc.sample_schema(), k=5, method="mdav")
-    found = mc.audit(people, release.table, mc.sample_schema(), manifest=release.manifest)
+    actual = mc.audit(people, release.table, mc.sample_schema(), manifest=release.manifest)
     section = REFERENCE.partition("\n## Measures\n")[2]
-    for name, measure in found.measures.items():
+    for name, measure in actual.measures.items():
         base, _, column = name.partition(".")
         better = "lower" if measure.lower_is_better else "higher"
         row = re.search(rf"^\| `{base}`.*$", section, re.MULTILINE)
@@ -292,9 +294,9 @@ def test_generated_pages_are_current(makers, module, function):
 
 @pytest.mark.parametrize("module", ["_pages", "make_readme"])
 def test_doctests_of_the_generators_pass(makers, module):
-    found = doctest.testmod(makers(module))
-    assert found.attempted
-    assert not found.failed
+    actual = doctest.testmod(makers(module))
+    assert actual.attempted
+    assert not actual.failed
 
 
 def test_the_table_of_the_readme_comes_from_the_experiments(makers, tmp_path, monkeypatch):
@@ -309,14 +311,15 @@ def test_the_table_of_the_readme_comes_from_the_experiments(makers, tmp_path, mo
     assert maker.headline().splitlines()[-1] == "| Here | 5 | 3.000 % | **2.000 %** |"
 
 
+@pytest.mark.slow
 def test_the_picture_is_current(makers):
-    kept, made = (
+    kept, regenerated = (
         (FOLDER / "picture.svg").read_text(encoding="utf-8"),
         makers("make_picture").picture().decode(),
     )
     numbers = r"-?\d+\.\d+"  # whose last digits another processor may round otherwise
-    assert re.sub(numbers, "", kept) == re.sub(numbers, "", made)
-    pairs = zip(re.findall(numbers, kept), re.findall(numbers, made), strict=True)
+    assert re.sub(numbers, "", kept) == re.sub(numbers, "", regenerated)
+    pairs = zip(re.findall(numbers, kept), re.findall(numbers, regenerated), strict=True)
     assert all(abs(float(one) - float(other)) < 0.01 for one, other in pairs)
 
 
@@ -357,8 +360,8 @@ def anchors_of(path):
     text = re.sub(
         r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
     )
-    given = set(re.findall(r'<a id="([^"]+)"', text))
-    return given | {
+    anchors = set(re.findall(r'<a id="([^"]+)"', text))
+    return anchors | {
         slug(re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading))
         for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     }
@@ -375,6 +378,7 @@ def test_links_resolve(path):
         assert not anchor or anchor in anchors_of(other), target
 
 
+@pytest.mark.slow
 def test_the_site_builds_and_needs_no_other_host(tmp_path):
     site = tmp_path / "site"
     command = [
@@ -405,5 +409,16 @@ def test_the_site_builds_and_needs_no_other_host(tmp_path):
 
 def test_the_makefile_keeps_its_words():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for word in ("setup", "demo", "check", "test", "bench", "docs", "clean"):
+    for word in (
+        "setup",
+        "demo",
+        "check",
+        "test",
+        "test-fast",
+        "mutants",
+        "bench",
+        "attack",
+        "docs",
+        "clean",
+    ):
         assert re.search(rf"^{word}:", makefile, re.MULTILINE), word

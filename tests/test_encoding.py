@@ -480,6 +480,18 @@ def test_values_of_another_type_are_rejected_with_their_row(fitted, new, column)
         placed(fitted, new, column)
 
 
+@pytest.mark.parametrize(
+    ("values", "row", "count"),
+    [(["2020-01-01", "unknown", "2020-01-03", "?"], 2, 2), ([1, 2, 3], 1, 3)],
+)
+def test_values_that_are_not_dates_are_located(values, row, count):
+    source = table(a=values)
+    schema = Schema(quasi=[Column("a", kind="datetime")])
+    with raises(SchemaError, "schema.wrong_kind", column="a", row=row, count=count) as caught:
+        fit(source, resolve(schema, source))
+    assert "--na" in str(caught.value)
+
+
 def test_missing_columns_are_named():
     source = table(age=[1, 2], sex=["f", "m"])
     encoding = fit(source, resolve(Schema(quasi=["age", "sex"]), source))
@@ -631,3 +643,9 @@ def test_damaged_encodings_are_rejected(path, value):
 def test_data_that_is_not_an_encoding_is_rejected(data):
     with raises(TableError, "table.malformed"):
         Encoding.from_dict(data)
+
+
+def test_locations_that_differ_by_an_immeasurable_distance_are_constant():
+    source = table(lat=[0.0, 0.0], lon=[0.0, 1e-200])
+    schema = Schema(quasi=[Column("home", kind="location", latitude="lat", longitude="lon")])
+    assert encode(source, resolve(schema, source)).matrix.shape == (2, 0)

@@ -1,17 +1,32 @@
-"""Atomic writes: files are written under temporary names and renamed once all are complete."""
+"""Atomic writes: files are written under temporary names and renamed once all are complete.
+
+The last file of a set is its commit point: it names the others by digest, so that a process that is
+killed between two renames leaves a set that can be recognized as incomplete. The temporary files of
+a process that was killed are removed when the same files are written again. Every temporary file is
+locked by its process, and the operating system releases the lock when the process ends.
+"""
 
 import os
-from collections.abc import Iterable
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
 
 from microcell.errors import TableError
 
-__all__ = ["Staging", "check_target"]
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["AtomicFiles", "check_target", "find_partial_files"]
+
+_PUBLIC, _PRIVATE = 0o666, 0o600
+"""Modes of files before the mask of the process."""
 
 
-class Staging:
+class AtomicFiles:
     """A set of files that appear together, or not at all.
 
     Temporary files are created next to their targets. They are renamed in order when the block
@@ -22,23 +37,32 @@ class Staging:
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     target = Path(folder) / "note.txt"
-    ...     with Staging() as staging:
-    ...         _ = staging.path(target).write_text("complete")
+    ...     with AtomicFiles() as atomic:
+    ...         _ = atomic.path(target).write_text("complete")
     ...         existed = target.exists()
     ...     existed, target.read_text()
     (False, 'complete')
     """
 
     def __init__(self) -> None:
-        self._staged: list[tuple[Path, Path]] = []
+        self._renames: list[tuple[Path, Path]] = []
+        self._locks: list[int] = []
 
-    def __enter__(self) -> "Staging":
+    def __enter__(self) -> "AtomicFiles":
         return self
 
-    def path(self, target: Path) -> Path:
-        """Return the temporary path to write the content of ``target`` to."""
+    def path(self, target: Path, *, private: bool = False) -> Path:
+        """Return the temporary path to write the content of ``target`` to.
+
+        A private file can be read only by its owner.
+        """
+        for leftover in find_partial_files(target):
+            _remove_if_abandoned(leftover)
         temporary = target.with_name(f".{target.stem}.{token_hex(4)}.partial{target.suffix}")
-        self._staged.append((temporary, target))
+        self._renames.append((temporary, target))
+        mode = _PRIVATE if private else _PUBLIC
+        self._locks.append(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode))
+        _lock(self._locks[-1])
         return temporary
 
     def __exit__(
@@ -51,20 +75,69 @@ class Staging:
             if kind is None:
                 self._commit()
         finally:
-            for temporary, _ in self._staged:
+            for temporary, _ in self._renames:
                 temporary.unlink(missing_ok=True)
+            for handle in self._locks:
+                os.close(handle)
 
     def _commit(self) -> None:
-        for temporary, _ in self._staged:
+        for temporary, _ in self._renames:
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
-        for temporary, target in self._staged:
+        for position, (temporary, target) in enumerate(self._renames):
+            if position == len(self._renames) - 1:
+                self._sync_folders()  # the commit point must not reach the disk before the others
             while temporary.exists():
                 try:
                     os.replace(temporary, target)
                 except KeyboardInterrupt:
                     # Stopping now would leave a partial set, so finish renaming.
                     continue
+        self._sync_folders()
+
+    def _sync_folders(self) -> None:
+        if sys.platform == "win32":
+            return
+        for folder in {target.parent for _, target in self._renames}:
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                with suppress(OSError):  # some file systems cannot synchronize folders
+                    os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+def find_partial_files(target: Path) -> Iterator[Path]:
+    """Yield the temporary files for a target, left by killed processes or still being written."""
+    name = re.compile(
+        rf"\.{re.escape(target.stem)}\.[0-9a-f]{{8}}\.partial{re.escape(target.suffix)}"
+    )
+    with suppress(OSError):
+        for path in sorted(target.parent.iterdir()):
+            if name.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file until it is closed; return False if another process has locked it."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # locked, or the file system has no locks
+        return False
+    return True
+
+
+def _remove_if_abandoned(path: Path) -> None:
+    """Remove a temporary file unless its process may still be running."""
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDWR)
+        try:
+            if _lock(handle):
+                path.unlink(missing_ok=True)
+        finally:
+            os.close(handle)
 
 
 def check_target(target: Path, *, sources: Iterable[Path] = ()) -> None:

@@ -8,18 +8,44 @@ only counts, settings and names of columns.
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from html import escape
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-__all__ = ["MAX_LENGTH", "count", "html_card", "record_repr", "short_repr"]
+__all__ = [
+    "MAX_LENGTH",
+    "count",
+    "format_number",
+    "format_quantity",
+    "html_card",
+    "listing",
+    "number_range",
+    "percent",
+    "record_repr",
+    "short_repr",
+]
 
 MAX_LENGTH = 240
 """Longest ``repr`` of a record, in characters."""
 
 
-_SAFE_TEXTS = ("kind", "method", "name", "publish", "rest", "storage", "strategy", "suffix", "used")
+_BOOLEANS = ("bool", "bool_")
+"""Types of booleans, also of NumPy, which the command line must not load for its help."""
+
+_SAFE_TEXTS = (
+    "dimensions",
+    "kind",
+    "method",
+    "name",
+    "publish",
+    "rest",
+    "role",
+    "storage",
+    "strategy",
+    "suffix",
+    "unit",
+    "used",
+)
 """Fields whose text is a name or a setting, and never a value of a table."""
 
 
@@ -40,13 +66,13 @@ def record_repr(record: Any) -> str:
 
 
 def _summary(value: Any, *, show_text: bool) -> str | None:
-    if isinstance(value, (bool, int, float, np.bool_, np.number)):
+    if isinstance(value, Real) or type(value).__name__ in _BOOLEANS:
         return f"={_plain(value)}"
     if isinstance(value, str):
         return f"={value}" if show_text else None
     if isinstance(value, Path):
         return f"={value.name}"
-    if isinstance(value, np.ndarray):
+    if hasattr(value, "shape"):
         return f"[{'x'.join(map(str, value.shape))}]"
     if isinstance(value, (Mapping, list, tuple)):
         return f"[{len(value)}]"
@@ -81,6 +107,73 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     ('1 class', '2,000 records')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def number_range(low: int, high: int) -> str:
+    """Return a range of counts, or a single count if both ends are equal.
+
+    Examples
+    --------
+    >>> number_range(5, 1200), number_range(5, 5)
+    ('5 to 1,200', '5')
+    """
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with four significant digits.
+
+    Examples
+    --------
+    >>> percent(0.046912), percent(1)
+    ('4.691 %', '100 %')
+    """
+    return f"{100 * share:.4g} %"
+
+
+def format_number(value: float) -> str:
+    """Return a number with up to four decimals, or three digits if it is very large or small.
+
+    Examples
+    --------
+    >>> format_number(0.25), format_number(1 / 3), format_number(0.0), format_number(1.5e-7)
+    ('0.25', '0.3333', '0', '1.5e-07')
+    """
+    if value and not 1e-3 <= abs(value) < 1e4:
+        return f"{value:.3g}"
+    return f"{value:.4f}".rstrip("0").rstrip(".")
+
+
+_COUNTED_UNITS = ("records", "classes", "columns", "values", "statements")
+_PERCENT_UNITS = ("share", "probability")
+
+
+def format_quantity(value: float, unit: str) -> str:
+    """Return a number in this unit for people: counts as they are, shares in percent.
+
+    Examples
+    --------
+    >>> format_quantity(2000, "records"), format_quantity(0.05, "share")
+    ('2,000', '5 %')
+    """
+    if unit in _PERCENT_UNITS:
+        return percent(value)
+    if unit in _COUNTED_UNITS and float(value).is_integer():
+        return f"{value:,.12g}"
+    return format_number(value)
+
+
+def listing(items: Iterable[str], *, most: int = 12) -> str:
+    """Return the items as a phrase, at most ``most`` of them.
+
+    Examples
+    --------
+    >>> listing(["'age'", "'sex'"]), listing(["1", "2", "3"], most=2)
+    ("'age', 'sex'", '1, 2 and 1 more')
+    """
+    texts = list(items)
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
 def html_card(
@@ -130,6 +223,6 @@ def html_card(
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
+    if type(value).__name__ in _BOOLEANS or not isinstance(value, Real):
         return str(value)
-    return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{float(value):.4g}"
+    return f"{value:,}" if isinstance(value, Integral) else f"{float(value):.4g}"

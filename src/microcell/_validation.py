@@ -17,6 +17,7 @@ __all__ = [
     "COSTS",
     "FARTHEST",
     "MIN_PROBABILITY",
+    "MOST_WEIGHT_RATIO",
     "NUMBERS_FROM_0",
     "POINTS",
     "RADII",
@@ -27,6 +28,7 @@ __all__ = [
     "check_failure",
     "check_k",
     "check_probability",
+    "check_weight_ratio",
     "read_entry",
     "read_points",
     "varying",
@@ -34,6 +36,9 @@ __all__ = [
 
 FARTHEST = 1e100
 """Largest coordinate. Points beyond it are clipped, because their squares would overflow."""
+
+MOST_WEIGHT_RATIO = 1e12
+"""Largest allowed ratio of two sampling weights. Beyond it the small ones vanish in every sum."""
 
 MIN_PROBABILITY = 1e-300
 """Smallest probability that is distinguished from 0."""
@@ -107,8 +112,23 @@ def as_weights(weights: ArrayLike | None, rows: int) -> Floats | None:
     values = np.ascontiguousarray(as_reals(weights, message))
     if values.shape != (rows,) or not (np.isfinite(values).all() and (values > 0).all()):
         raise DataError(message, code="data.bad_weight", option="weights")
+    check_weight_ratio(values, "weights")
     largest = float(values.max(initial=1.0))
     return values if 1e-50 < largest < 1e50 else values / largest  # Only ratios matter.
+
+
+def check_weight_ratio(weights: Floats, name: str) -> None:
+    """Raise :class:`DataError` if positive weights differ by more than the allowed ratio."""
+    if len(weights) and float(weights.max()) / MOST_WEIGHT_RATIO > float(weights.min()):
+        row = int(np.argmin(weights)) + 1
+        raise DataError(
+            f"The smallest of {name} (row {row}) is less than 1/{MOST_WEIGHT_RATIO:g} of the "
+            "largest, so its record would not count. Correct the weight or remove the record.",
+            code="data.weight_ratio",
+            option=name,
+            row=row,
+            limit=MOST_WEIGHT_RATIO,
+        )
 
 
 def as_reals(values: ArrayLike, message: str) -> Floats:

@@ -1,26 +1,26 @@
-"""Allocate points to centres of limited capacity: patients to hospitals, papers to reviewers."""
+"""Allocate points to centres of limited capacity, such as patients to hospitals."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from math import frexp
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microcell import progress, tables
-from microcell._display import count, html_card, short_repr
+from microcell._display import count, html_card, record_repr, short_repr
 from microcell.errors import DataError, OptionError
 from microcell.kernels.arrays import EARTH_RADIUS, unit_vectors
 from microcell.kernels.transport import choose_cells
-from microcell.methods.fixed_centroids import allocate_points
-from microcell.model import Floats, Integers, Table, Values
+from microcell.methods.lloyd import MANY_CELLS, adjust_exactly
+from microcell.methods.quantization import equal_sizes
+from microcell.model import Floats, Integers, Mask, Table, Values
 
 __all__ = ["Allocation", "CentreSummary", "Spread", "Summary", "allocate"]
 
-_ADDED = ("centre", "distance")
-_PLACES = "places"
-_DEGREES = (90.0, 180.0)
-_GEOGRAPHIC = {"latitude", "longitude"}
+_LARGEST = 1e150
+"""Squares of larger coordinates overflow."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Spread:
     p90: float
     max: float
 
+    __repr__ = record_repr
+
     @classmethod
     def of(cls, distances: Floats) -> "Spread":
         """Summarize the distances."""
@@ -41,16 +43,15 @@ class Spread:
 
 @dataclass(frozen=True)
 class CentreSummary:
-    """Summary of one centre: places taken, distances of its points, and price.
-
-    ``mean_distance`` is None for a centre without points.
-    """
+    """Places taken at a centre, mean distance of its points (None without points), and price."""
 
     name: str | int
     load: int
     places: int
     mean_distance: float | None
     price: float
+
+    __repr__ = record_repr
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class Summary:
     distances: Spread
     nearest: Spread
     centres: tuple[CentreSummary, ...]
+
+    __repr__ = record_repr
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary as plain data for JSON."""
@@ -108,17 +111,19 @@ class Allocation:
     def summary(self) -> Summary:
         """Summary statistics of the allocation."""
         sums = np.bincount(self.labels, weights=self.distances, minlength=len(self.loads))
-        columns = (self.loads, self.places, sums, self.prices)
-        centres = tuple(
-            CentreSummary(name, load, places, total / load if load else None, price)
-            for name, load, places, total, price in zip(
-                self.centres, *(column.tolist() for column in columns), strict=True
-            )
+        facts = (column.tolist() for column in (self.loads, self.places, sums, self.prices))
+        return Summary(
+            points=len(self.labels),
+            places=sum(self.places.tolist()),
+            columns=self.columns,
+            unit=self.unit,
+            distances=Spread.of(self.distances),
+            nearest=Spread.of(self.nearest),
+            centres=tuple(
+                CentreSummary(name, load, places, total / load if load else None, price)
+                for name, load, places, total, price in zip(self.centres, *facts, strict=True)
+            ),
         )
-        distances, nearest = Spread.of(self.distances), Spread.of(self.nearest)
-        total = sum(self.places.tolist())
-        n = len(self.labels)
-        return Summary(n, total, self.columns, self.unit, distances, nearest, centres)
 
     def __repr__(self) -> str:
         centres = count(len(self.loads), "centre")
@@ -180,246 +185,201 @@ def allocate(
     """
     people, sites = tables.read(points), tables.read(centres)
     _check_tables(people, sites)
-    capacities = _read_places(people, sites, places)
+    capacities = _read_places(sites, places, people.rows)
     names = _read_names(sites, name)
-    space = _find_space(
-        people, sites, columns, location, exclude=(places or _PLACES, name), standardize=standardize
-    )
+    if location is None:
+        chosen = _choose_columns(people, sites, columns, {places or "places", name})
+    else:
+        chosen = _check_location(location, other=columns is not None or standardize)
+    X, Y = _read_numbers(people, "points", chosen), _read_numbers(sites, "centres", chosen)
+    shown, unit = (X, Y), ""
+    if location is not None:
+        X, Y, unit = _on_sphere(X, "points", chosen), _on_sphere(Y, "centres", chosen), "km"
+    elif standardize:
+        shown, unit = _standardize(X, Y, chosen), "standard deviations"
+        X, Y = shown
     progress.report(f"allocating {people.rows:,} points to {sites.rows:,} centres")
-    result = allocate_points(space.points, space.sites, capacities)
-    distances = space.measure(result.labels)
-    added = dict(zip(_ADDED, (names[result.labels], distances), strict=True))
-    allocated = tables.add_columns(people, added)
-    on_earth = space.unit == "km"
+    labels, prices = _solve(X, Y, capacities)
+    nearest = choose_cells(X, Y, np.zeros(sites.rows))
+    distances = _measure(X, Y[labels], unit)
+    allocated = tables.add_columns(people, {"centre": names[labels], "distance": distances})
     return Allocation(
         allocated.native,
         allocated,
-        labels=result.labels,
+        labels=labels,
         distances=distances,
-        nearest=space.measure(choose_cells(space.points, space.sites, np.zeros(sites.rows))),
-        prices=result.costs,
-        loads=np.bincount(result.labels, minlength=sites.rows),
-        places=capacities.astype(np.int64),
+        nearest=_measure(X, Y[nearest], unit),
+        prices=prices,
+        loads=np.bincount(labels, minlength=sites.rows),
+        places=capacities,
         centres=tuple(names.tolist()),
-        points=_read_columns(people, "points", space.columns) if on_earth else space.points,
-        sites=_read_columns(sites, "centres", space.columns) if on_earth else space.sites,
-        columns=space.columns,
-        unit=space.unit,
+        points=shown[0],
+        sites=shown[1],
+        columns=chosen,
+        unit=unit,
     )
 
 
-# ------------------------------------------------------------------------------- coordinate space
+def _solve(points: Floats, sites: Floats, places: Integers) -> tuple[Integers, Floats]:
+    """Return the label of each point and the price of each centre: PCL with fixed centroids.
+
+    This is a transportation problem, and the prices are its dual variables. Ties between points are
+    broken by their order. Time O(n Q m), plus a shortest path among the Q centres for each point
+    that cannot go to its nearest one.
+    """
+    # A power of two rounds nothing and keeps squares from overflowing or vanishing.
+    largest = max(float(np.abs(points).max()), float(np.abs(sites).max()))
+    scale = 2.0 ** -max(frexp(largest)[1], -1000)
+    labels, costs = np.arange(len(points)) % len(sites), np.zeros(len(sites))
+    limits = np.minimum(places, len(points))
+    adjust_exactly(points * scale, sites * scale, costs, limits, labels)
+    return labels, costs / scale / scale
 
 
-@dataclass(frozen=True, eq=False)
-class _Space:
-    """Coordinates of points and centres, in which distances are measured."""
-
-    columns: tuple[str, ...]
-    points: Floats
-    sites: Floats
-    unit: str = ""
-
-    def measure(self, labels: Integers) -> Floats:
-        """Return the distance of each point to the centre with this label."""
-        straight = np.sqrt(((self.points - self.sites[labels]) ** 2).sum(axis=1))
-        if self.unit == "km":
-            diameter = 2 * EARTH_RADIUS
-            straight = diameter * np.arcsin(np.minimum(straight / diameter, 1.0))
-        return np.asarray(straight, dtype=np.float64)
+def _on_sphere(degrees: Floats, noun: str, names: Sequence[str]) -> Floats:
+    for name, values, limit in zip(names, degrees.T, (90, 180), strict=True):
+        problem = f"degrees outside ±{limit} (latitude comes first)"
+        _check_rows(np.abs(values) > limit, name, noun, problem, "data.out_of_range")
+    return EARTH_RADIUS * unit_vectors(degrees[:, 0], degrees[:, 1])
 
 
-def _find_space(
-    people: Table,
-    sites: Table,
-    columns: str | Iterable[str] | None,
-    location: Iterable[str] | None,
-    *,
-    exclude: Sequence[str | None],
-    standardize: bool,
-) -> _Space:
-    if location is not None:
-        if columns is not None or standardize:
-            raise OptionError(
-                "location measures kilometres and cannot be combined with columns or standardize.",
-                code="option.conflict",
-                option="location",
-            )
-        return _on_earth(people, sites, _check_names(location, "location"))
-    if columns is None:
-        chosen = _shared_columns(people, sites, exclude)
-    else:
-        chosen = _check_names(columns, "columns")
-    X, Y = _read_columns(people, "points", chosen), _read_columns(sites, "centres", chosen)
-    if not standardize:
-        return _Space(chosen, X, Y)
-    for column, low, high in zip(chosen, X.min(axis=0), X.max(axis=0), strict=True):
-        if low == high:
-            raise DataError(
-                f"Column {column!r} has the same value in all points and cannot be standardized. "
-                "Leave it out of columns.",
-                code="data.invalid",
-                column=column,
-            )
-    deviations = X.std(axis=0)
-    return _Space(chosen, X / deviations, Y / deviations, "standard deviations")
+def _measure(points: Floats, sites: Floats, unit: str) -> Floats:
+    """Return the distance between each point and the site in the same row."""
+    straight: Floats = np.sqrt(((points - sites) ** 2).sum(axis=1))
+    if unit != "km":
+        return straight
+    diameter = 2 * EARTH_RADIUS
+    return np.asarray(diameter * np.arcsin(np.minimum(straight / diameter, 1.0)))
 
 
-def _on_earth(people: Table, sites: Table, names: tuple[str, ...]) -> _Space:
-    if len(names) != 2:
-        raise OptionError(
-            f"location must name exactly two columns, latitude and longitude, not {len(names)}.",
-            code="option.invalid",
-            option="location",
-        )
-    vectors = []
-    for table, noun in ((people, "points"), (sites, "centres")):
-        degrees = _read_columns(table, noun, names)
-        for name, values, limit in zip(names, degrees.T, _DEGREES, strict=True):
-            outside = np.flatnonzero(np.abs(values) > limit)
-            if len(outside):
-                raise DataError(
-                    f"Column {name!r} of the {noun} must contain degrees within ±{limit:g}, but "
-                    f"{count(len(outside), 'row')} {'does' if len(outside) == 1 else 'do'} not, "
-                    f"the first in row {outside[0] + 1}. Name latitude first, then longitude.",
-                    code="data.out_of_range",
-                    column=name,
-                    row=int(outside[0]) + 1,
-                    count=len(outside),
-                )
-        vectors.append(EARTH_RADIUS * unit_vectors(degrees[:, 0], degrees[:, 1]))
-    return _Space(names, vectors[0], vectors[1], "km")
+def _standardize(X: Floats, Y: Floats, names: Sequence[str]) -> tuple[Floats, Floats]:
+    constant = np.flatnonzero(X.min(axis=0) == X.max(axis=0))
+    if len(constant):
+        column = names[constant[0]]
+        message = f"Column {column!r} is constant among the points. Leave it out of columns."
+        raise DataError(message, code="data.invalid", column=column)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        X, Y = X / X.std(axis=0), Y / X.std(axis=0)
+    return _check_finite(X, "points", names), _check_finite(Y, "centres", names)
 
 
-def _shared_columns(people: Table, sites: Table, exclude: Sequence[str | None]) -> tuple[str, ...]:
-    """Return the numeric columns that both tables have, except for the excluded ones."""
-    common = [name for name in people.names if name in sites.columns and name not in exclude]
-    shared = tuple(
-        name for name in common if people.columns[name].is_number and sites.columns[name].is_number
-    )
-    if not shared:
-        raise OptionError(
-            "Points and centres have no numeric column in common. Give both the same columns, or "
-            "name a location.",
-            code="option.invalid",
-            option="columns",
-        )
-    if {name.lower() for name in shared} >= _GEOGRAPHIC:
-        raise OptionError(
-            "Both tables have columns named latitude and longitude. Pass location to measure in "
-            "kilometres, or name the columns to use.",
-            code="option.conflict",
-            option="columns",
-        )
-    return shared
-
-
-def _check_names(value: str | Iterable[str], option: str) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else tuple(value)
-    if not names or len(set(names)) < len(names):
-        raise OptionError(
-            f"{option} must name at least one column, without repetition.",
-            code="option.invalid",
-            option=option,
-        )
+def _check_location(location: Iterable[str], *, other: bool) -> tuple[str, ...]:
+    names = tuple(location)
+    if other:
+        message = "location cannot be combined with columns or standardize. Leave them out."
+        raise OptionError(message, code="option.conflict", option="location")
+    if len(names) != 2 or names[0] == names[1]:
+        message = "location must name exactly two columns, latitude and longitude."
+        raise OptionError(message, code="option.invalid", option="location")
     return names
 
 
-# ---------------------------------------------------------------------------------------- tables
+def _choose_columns(
+    people: Table,
+    sites: Table,
+    columns: str | Iterable[str] | None,
+    exclude: Collection[str | None],
+) -> tuple[str, ...]:
+    """Return the columns to measure distances in; by default the numeric ones in both tables."""
+    if columns is not None:
+        names = (columns,) if isinstance(columns, str) else tuple(columns)
+        if not names or len(set(names)) < len(names):
+            message = "columns must name at least one column, without repetition."
+            raise OptionError(message, code="option.invalid", option="columns")
+        return names
+    numeric, others = ([n for n in t.names if t.columns[n].is_number] for t in (people, sites))
+    shared = tuple(name for name in numeric if name in others and name not in exclude)
+    if not shared:
+        message = "Points and centres have no numeric column in common. Name columns or a location."
+        raise OptionError(message, code="option.invalid", option="columns")
+    if {name.lower() for name in shared} >= {"latitude", "longitude"}:
+        message = "Both tables have latitude and longitude. Pass them as location, or name columns."
+        raise OptionError(message, code="option.conflict", option="columns")
+    return shared
 
 
 def _check_tables(people: Table, sites: Table) -> None:
     for table, noun in ((people, "points"), (sites, "centres")):
         if table.rows == 0:
-            raise DataError(
-                f"The table of {noun} has no rows. Pass at least one row.",
-                code="data.empty",
-                table=noun,
-            )
-    for name in _ADDED:
+            message = f"The table of {noun} has no rows. Pass at least one row."
+            raise DataError(message, code="data.empty", table=noun)
+    if sites.rows > MANY_CELLS:
+        message = f"At most {MANY_CELLS:,} centres are supported. Allocate each region separately."
+        raise OptionError(message, code="option.out_of_range", option="centres")
+    for name in ("centre", "distance"):
         if name in people.columns:
-            raise OptionError(
-                f"The points already have a column {name!r}, which the result would add. Rename "
-                "it.",
-                code="option.conflict",
-                column=name,
+            message = (
+                f"The points already have a column {name!r}, which the result adds. Rename it."
             )
+            raise OptionError(message, code="option.conflict", column=name)
 
 
-def _read_places(people: Table, sites: Table, name: str | None) -> Floats:
-    """Read the capacity of each centre, or divide the points equally."""
-    if name is None and _PLACES not in sites.columns:
-        share, rest = divmod(people.rows, sites.rows)
-        extra: Floats = (np.arange(sites.rows) < rest).astype(np.float64)
-        return np.maximum(share + extra, 1.0)
-    return _read_columns(sites, "centres", (name or _PLACES,))[:, 0]
+def _read_places(sites: Table, name: str | None, n: int) -> Integers:
+    """Read the capacity of each centre, or divide the n points equally."""
+    if name is None and "places" not in sites.columns:
+        return np.maximum(equal_sizes(n, sites.rows), 1)
+    column = name or "places"
+    values = _read_numbers(sites, "centres", (column,))[:, 0]
+    wrong = (values < 1) | (values != np.floor(values)) | (values > 2**53)
+    _check_rows(wrong, column, "centres", "values other than integers of at least 1")
+    missing = n - int(np.minimum(values, n).sum())
+    if missing > 0:
+        message = (
+            f"{count(n, 'point')} cannot fit into {count(n - missing, 'place')}. "
+            f"Add at least {count(missing, 'place')}."
+        )
+        raise DataError(message, code="data.invalid", missing=missing)
+    return values.astype(np.int64)
 
 
 def _read_names(sites: Table, name: str | None) -> NDArray[Any]:
     """Return the name of each centre, as integers or text."""
     if name is None:
         return np.arange(1, sites.rows + 1)
-    values = _find_column(sites, "centres", name)
+    values = _read_column(sites, "centres", name)
     codes, texts = values.factorize()
-    first = np.unique(codes, return_index=True)[1]
-    if len(first) < len(codes):
-        row = int(np.setdiff1d(np.arange(len(codes)), first)[0]) + 1
-        raise DataError(
-            f"Column {name!r} of the centres repeats an earlier name in row {row}. Give every "
-            "centre its own name.",
-            code="data.bad_key",
-            column=name,
-            row=row,
-        )
+    repeated = np.ones(len(codes), dtype=np.bool_)
+    repeated[np.unique(codes, return_index=True)[1]] = False
+    _check_rows(repeated, name, "centres", "repeated names", "data.bad_key")
     return values.data if values.storage == "integer" else np.array(texts)[codes]
 
 
-def _read_columns(table: Table, noun: str, names: Iterable[str]) -> Floats:
-    """Read columns that must have a number in every row."""
-    columns = []
-    for name in names:
-        values = _find_column(table, noun, name)
+def _read_numbers(table: Table, noun: str, names: Sequence[str]) -> Floats:
+    """Read columns that must have a finite number in every row."""
+    columns = [_read_column(table, noun, name) for name in names]
+    for name, values in zip(names, columns, strict=True):
         if not values.is_number:
-            raise DataError(
-                f"Column {name!r} of the {noun} contains {values.storage} values, but coordinates "
-                "must be numbers. Choose other columns or convert it.",
-                code="data.not_a_number",
-                column=name,
-            )
-        reals = values.reals()
-        infinite = np.flatnonzero(np.isinf(reals))
-        if len(infinite):
-            row = int(infinite[0]) + 1
-            raise DataError(
-                f"Column {name!r} of the {noun} contains an infinite number in row {row}. Correct "
-                "it or remove the row.",
-                code="data.not_finite",
-                column=name,
-                row=row,
-            )
-        columns.append(reals)
-    return np.stack(columns, axis=1)
+            message = f"Column {name!r} of the {noun} has {values.storage} values, not numbers."
+            raise DataError(f"{message} Convert it.", code="data.not_a_number", column=name)
+    matrix = np.stack([values.reals() for values in columns], axis=1)
+    return _check_finite(matrix, noun, names)
 
 
-def _find_column(table: Table, noun: str, name: str) -> Values:
+def _check_finite(matrix: Floats, noun: str, names: Sequence[str]) -> Floats:
+    for name, values in zip(names, matrix.T, strict=True):
+        too_large = ~(np.abs(values) <= _LARGEST)
+        _check_rows(too_large, name, noun, "infinite or too large numbers", "data.not_finite")
+    return matrix
+
+
+def _read_column(table: Table, noun: str, name: str) -> Values:
     """Return a column without missing values."""
     if name not in table.columns:
-        raise OptionError(
-            f"The table of {noun} has no column {name!r}. Check the name.",
-            code="option.unknown",
-            column=name,
-            table=noun,
-        )
+        message = f"The table of {noun} has no column {name!r}. Check the name."
+        raise OptionError(message, code="option.unknown", column=name, table=noun)
     values = table.columns[name]
-    missing = np.flatnonzero(values.missing)
-    if len(missing):
-        row = int(missing[0]) + 1
-        raise DataError(
-            f"Column {name!r} of the {noun} has {count(len(missing), 'missing value')}, the first "
-            f"in row {row}. Complete or remove such rows.",
-            code="data.missing_values",
-            column=name,
-            row=row,
-            count=len(missing),
-        )
+    _check_rows(values.missing, name, noun, "missing values", "data.missing_values")
     return values
+
+
+def _check_rows(
+    wrong: Mask, column: str, noun: str, problem: str, code: str = "data.invalid"
+) -> None:
+    rows = np.flatnonzero(wrong)
+    if len(rows):
+        row = int(rows[0]) + 1
+        message = (
+            f"Column {column!r} of the {noun} has {problem} in {count(len(rows), 'row')}, the "
+            f"first in row {row}. Correct or remove them."
+        )
+        raise DataError(message, code=code, column=column, row=row, count=len(rows))

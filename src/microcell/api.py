@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from microcell import auditing, encoding, methods, progress, tables
-from microcell._atomic import Staging, check_target
+from microcell._atomic import AtomicFiles, check_target
 from microcell._display import count, short_repr
 from microcell.cells import Cells, load_cells
 from microcell.errors import DataError, OptionError
@@ -19,14 +19,15 @@ from microcell.model.manifest import (
     BlocksSection,
     CellsSection,
     DependenceSection,
+    DominanceSection,
     Manifest,
     RecordsSection,
 )
-from microcell.release import enforce, prepare
+from microcell.release import aggregate, enforce, order, prepare
 from microcell.release import manifest as manifests
 from microcell.release import partition as partitioning
 from microcell.release.prove import check_audited_limits, measure_information_loss, prove
-from microcell.release.publish import Release, check_outputs, write_reports
+from microcell.release.publish import Release, check_outputs, check_report_names, write_reports
 from microcell.schema import draft, resolve
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "assign",
     "audit",
     "check_outputs",
+    "check_report_names",
     "inspect",
     "publish",
     "read",
@@ -52,10 +54,12 @@ def anonymize(
     k: int,
     method: str = "auto",
     seed: int = 0,
+    order_key: str | Path | None = None,
     missing: str = "error",
     cells: bool | str = False,
     require: Mapping[str, float] | None = None,
     dependence: float = 0.0,
+    dominance: tuple[int, float] | None = None,
     blocks: Any = None,
     engine: str | None = None,
     **options: Any,
@@ -78,7 +82,11 @@ def anonymize(
         "auto" or the name of a method (``microcell methods`` lists them). Options of the method
         are passed as further keyword arguments.
     seed
-        Random seed.
+        Random seed of the method.
+    order_key
+        Key of the order in which :meth:`Release.publish` writes the rows: 32 hexadecimal digits, or
+        the manifest of an earlier release, to write the same file again. By default a new random
+        key, which only the manifest contains. Keep it secret.
     missing
         How to handle records with a missing quasi-identifier: "error" rejects the table, "drop"
         leaves the records out and counts them, "impute" keeps them and publishes their cell's
@@ -91,12 +99,16 @@ def anonymize(
         Limits that the release must meet, by measure, such as
         ``{"l_diversity": 3, "t_closeness.income": 0.3}``. Cells that violate one are merged with
         the neighbour in the same stratum that costs the least information. Measures that merging
-        cannot improve (``distortion``, ``linkage``, ...) are checked on the finished release.
+        cannot improve (``information_loss``, ``linkage``, ...) are checked on the finished release.
     dependence
         Weight (lambda) of preserving the association between confidential columns and
         quasi-identifiers: the partition minimizes (1 - lambda) D_X + lambda D_Y. From 0, the
         default, to 1. Confidential values are published unchanged in any case.
         :func:`dependence_sweep` helps to choose a value.
+    dominance
+        Dominance rule (n, p) for sampling weights, in place of that of the schema: the n largest
+        weights of a cell are capped so that they have at most the share p of its weight when its
+        representative is computed. The schema's default is (1, 0.5); (1, 1.0) caps nothing.
     blocks
         Partition blocks of quasi-identifiers independently: a number of columns per block, or
         lists of names. This lowers the information loss, but the release is k-anonymous only
@@ -126,8 +138,10 @@ def anonymize(
     >>> release.table["age"]
     array([33, 33, 33, 62, 62, 62])
     """
+    schema = schema if dominance is None else prepare.with_dominance(schema, dominance)
     if engine is not None or _is_dask(source):
         settings = {"k": k, "method": method, "seed": seed, "missing": missing}
+        settings |= {"order_key": order_key}
         extras = {"cells": cells, "require": require, "blocks": blocks}
         settings |= {"dependence": dependence} | {name: on for name, on in extras.items() if on}
         return _anonymize_on_engine(source, schema, engine, settings | options)
@@ -135,8 +149,9 @@ def anonymize(
     limits, kind = _check_options(
         k, method, missing, seed, options, dependence, require, cells, blocks
     )
+    key = order.read_order_key(order_key)
     request = partitioning.Request(k, method, seed, options, float(dependence))
-    prepared = prepare.prepare(source, schema, k=k, missing=missing)
+    prepared = prepare.prepare(source, schema, k=k, missing=missing, publish_cells=bool(kind))
     demands = enforce.resolve_limits(limits, prepared.table, prepared.schema, prepared.strata)
     grouping = partitioning.make_grouping(prepared, request, kind, blocks)
     merged = enforce.enforce(
@@ -172,11 +187,13 @@ def anonymize(
             limits, grouping.partition, final.partition, merged.rounds, prepared.encoded
         ),
         dependence=_describe_dependence(prepared, final, request.dependence),
+        dominance=_describe_dominance(prepared, final),
         blocks=final_blocks,
         information_loss=measure_information_loss(
             prepared.table, merged.published, prepared.schema
         ),
         seconds=round(perf_counter() - started, 3),
+        order_key=key,
     )
     return _make_release(prepared, final, merged.published, manifest, class_sizes)
 
@@ -186,16 +203,36 @@ def publish(release: Release, path: str | Path, **options: Any) -> Release:
 
     ``options`` are those of the method: ``report``, ``certificate``, ``cells``, ``audience``,
     ``keep_order`` and ``overwrite``.
+
+    Examples
+    --------
+    >>> import microcell as mc
+    >>> from tempfile import TemporaryDirectory
+    >>> release = mc.anonymize(mc.sample_survey(100), mc.sample_schema(), k=5, method="mdav")
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = publish(release, Path(folder, "people_k5.csv"))
+    ...     sorted(path.name for path in Path(folder).iterdir())
+    ['people_k5.csv', 'people_k5.csv.manifest.json']
     """
     return release.publish(path, **options)
 
 
 def write(table: Any, path: str | Path) -> None:
-    """Write a table (a dataframe or the result of :func:`read`) to a file, atomically."""
+    """Write a table (a dataframe or the result of :func:`read`) to a file, atomically.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "people.csv")
+    ...     write({"age": [31, 52]}, path)
+    ...     read(path).rows
+    2
+    """
     target = Path(path)
     check_target(target)
-    with Staging() as staging:
-        tables.write(tables.read(table), staging.path(target))
+    with AtomicFiles() as atomic:
+        tables.write(tables.read(table), atomic.path(target))
 
 
 def inspect(source: Any) -> draft.Inspection:
@@ -253,19 +290,26 @@ def audit(
     >>> before = {"age": [31, 33, 35, 60, 62, 64], "income": [10, 20, 30, 40, 50, 60]}
     >>> after = {"age": [33, 33, 33, 62, 62, 62], "income": [10, 20, 30, 40, 50, 60]}
     >>> result = audit(before, after, Schema(quasi=["age"], confidential=["income"]))
-    >>> result["k"], round(result["distortion"], 4)
+    >>> result["k"], round(result["information_loss"], 4)
     (3, 0.0125)
     """
     before = tables.read(original)
     after = tables.read(released)
     resolved = resolve.resolve(prepare.as_schema(schema), before)
     statement = manifests.find_manifest(manifest, after.origin.path)
+    escaped = statement is not None and bool(statement.formulas_escaped)
+    if escaped:
+        after = replace(tables.unescape_formulas(after), origin=after.origin)
     pairs = None
     contradictions = None
     if statement is not None:
         contradictions = _find_contradictions(statement, before, after, resolved)
         pairs = _match_rows(before, after, resolved, statement) if key is None else None
-    return auditing.audit(
+        if pairs is not None and not _has_order(before, after, resolved, pairs, statement):
+            # The file is the published one, so not its values but the manifest was edited.
+            pairs = None
+            contradictions = contradictions or (_EDITED_SETTINGS,)
+    result = auditing.audit(
         before,
         after,
         resolved,
@@ -275,7 +319,11 @@ def audit(
         target=target,
         brief=brief,
         contradictions=contradictions,
+        formulas_escaped=escaped,
     )
+    if statement is not None and manifests.was_read_differently(statement, before, after, result):
+        return replace(result, warning=manifests.READ_DIFFERENTLY)
+    return result
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -393,7 +441,7 @@ def _check_options(
     cells: bool | str,
     blocks: Any,
 ) -> tuple[Mapping[str, float], str | None]:
-    """Check all options before the table is read; return the limits and the kind of cells."""
+    """Check all options before reading the table; return the limits and the kind of cells."""
     methods.check_k(k)
     methods.check_method(method, options)
     prepare.check_handling(missing, seed)
@@ -453,6 +501,17 @@ def _describe_blocks(
     )
 
 
+def _describe_dominance(
+    prepared: prepare.Prepared, grouping: partitioning.Grouping
+) -> DominanceSection | None:
+    weights, schema = prepared.encoded.weights, prepared.schema
+    n_capped = sum(
+        aggregate.count_dominated(block.partition.labels, weights, schema)
+        for block in grouping.parts(prepared)
+    )
+    return manifests.describe_dominance(schema, n_capped)
+
+
 def _describe_dependence(
     prepared: prepare.Prepared, grouping: partitioning.Grouping, weight: float
 ) -> DependenceSection | None:
@@ -480,7 +539,7 @@ def _make_release(
         manifest=manifest,
         schema=prepared.schema,
         published=published,
-        row_order=manifests.row_order(prepared.table, manifest),
+        row_order=order.row_order(prepared.table, manifest),
         original=prepared.original,
         class_sizes=class_sizes,
         sources=() if path is None else (path,),
@@ -515,14 +574,30 @@ def _find_contradictions(
 
 def _match_rows(before: Table, after: Table, schema: Schema, manifest: Manifest) -> Integers | None:
     """Return the original row of each released row, if the manifest determines it."""
-    if manifest.row_order != "shuffled" or manifest.survey is not None:
+    shuffled = manifest.row_order == "shuffled" and manifest.order_key is not None
+    if not shuffled or manifest.survey is not None:
         return None
     try:
         rows = prepare.released_rows(before, schema, manifest.missing or "error")
     except DataError:  # the manifest belongs to another table
         return None
-    order = manifests.row_order(prepare.take_rows(before, rows), manifest)
-    return rows[order] if len(order) == after.rows else None
+    positions = order.row_order(prepare.take_rows(before, rows), manifest)
+    return rows[positions] if len(positions) == after.rows else None
+
+
+_EDITED_SETTINGS = (
+    "The settings in the manifest do not give the row order of the release: k, the method, the "
+    "random seed or another setting was edited."
+)
+
+
+def _has_order(
+    before: Table, after: Table, schema: Schema, pairs: Integers, manifest: Manifest
+) -> bool:
+    """Return False if the file is as published, but not in the order the manifest describes."""
+    if manifest.output is None or not manifests.has_digest(manifest.output, after):
+        return True
+    return auditing.align(before, after, schema, pairs=pairs).pairs is not None
 
 
 def _check_assignment(cells: Any, keep: Any, missing: str) -> None:
@@ -556,7 +631,7 @@ def _check_complete(table: Table, names: Sequence[str]) -> None:
     if incomplete:
         listing = ", ".join(f"{name!r} ({number})" for name, number in incomplete.items())
         raise DataError(
-            f"Missing values in {listing}. Complete them, or use missing='impute' to place these "
+            f"Missing values in {listing}. Fill them in, or use missing='impute' to place these "
             "records at the mean.",
             code="data.missing_values",
             columns=list(incomplete),

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
+from microcell._validation import check_weight_ratio
 from microcell.errors import DataError, SchemaError
 from microcell.kinds import Reading, kind_of
 from microcell.model import (
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 
-def encode(table: Table, schema: Schema) -> Encoded:
+def encode(table: Table, schema: Schema, *, rounded: bool = False) -> Encoded:
     """Encode the records as points, using the quasi-identifiers of a resolved schema.
 
     Numbers, dates and ranks are standardized to mean 0 and population variance 1. Nominal values
@@ -40,17 +41,20 @@ def encode(table: Table, schema: Schema) -> Encoded:
     placed on a line: the earlier two codes differ, the farther apart they are. Locations become
     unit vectors scaled to variance 2, like two columns. A column's weight multiplies its squared
     distances. A missing value is placed at the column's mean. Constant columns have no dimension.
-    Time and memory O(n m).
+    If the encoding will be published, as part of cells, its statistics must be ``rounded``, because
+    exact ones reveal outliers. Time and memory O(n m).
     """
     readings = _read_columns(table, schema.quasi)
-    encoding = _fit_quasi(schema, readings, table.rows)
+    encoding = _fit_columns(schema.quasi, readings, table.rows)
+    if rounded:
+        encoding = Encoding(tuple(map(_round_fit, encoding.columns)))
     placed = _place_columns(encoding, readings, table.rows)
     return Encoded(placed.matrix, encoding, sampling_weights(table, schema))
 
 
 def fit(table: Table, schema: Schema) -> Encoding:
     """Fit the encoding that :func:`encode` uses, to place further records with it."""
-    return _fit_quasi(schema, _read_columns(table, schema.quasi), table.rows)
+    return _fit_columns(schema.quasi, _read_columns(table, schema.quasi), table.rows)
 
 
 def place(table: Table, encoding: Encoding) -> Placed:
@@ -69,9 +73,12 @@ def place(table: Table, encoding: Encoding) -> Placed:
         A column contains infinite numbers or impossible degrees.
     """
     _check_columns(table, encoding)
+    kinds = [kind_of(column) for column in encoding.columns]
     readings = [
-        kind_of(column).read_again(column, [table.columns[part] for part in column.parts])
-        for column in encoding.columns
+        kind.read_again(column, values)
+        for kind, column, values in zip(
+            kinds, encoding.columns, table.read(encoding.columns), strict=True
+        )
     ]
     return _place_columns(encoding, readings, table.rows)
 
@@ -83,20 +90,21 @@ def encode_confidential(table: Table, schema: Schema) -> Floats:
     columns have no dimension.
     """
     readings = _read_columns(table, schema.confidential)
-    return _place_columns(_fit_confidential(schema, readings), readings, table.rows).matrix
+    encoding = _fit_columns(schema.confidential, readings, None)
+    return _place_columns(encoding, readings, table.rows).matrix
 
 
 def fit_confidential(table: Table, schema: Schema) -> Encoding:
     """Fit the encoding that :func:`encode_confidential` uses."""
-    return _fit_confidential(schema, _read_columns(table, schema.confidential))
+    return _fit_columns(schema.confidential, _read_columns(table, schema.confidential), None)
 
 
 def missing_rows(table: Table, schema: Schema) -> Mask:
     """Return a mask of the records with a missing quasi-identifier."""
     out = np.zeros(table.rows, dtype=np.bool_)
-    for column in schema.quasi:
-        for part in column.parts:
-            out |= table.columns[part].missing
+    for parts in table.read(schema.quasi):
+        for values in parts:
+            out |= values.missing
     return out
 
 
@@ -124,7 +132,8 @@ def check_missing(table: Table, schema: Schema) -> None:
 def sampling_weights(table: Table, schema: Schema) -> Floats | None:
     """Return each record's sampling weight, which must be positive; None without a weight column.
 
-    Raises :class:`DataError` if a weight is missing or not a positive number.
+    Raises :class:`DataError` if a weight is missing or not a positive number, or if the largest is
+    more than 1e12 times the smallest.
     """
     if schema.weight is None:
         return None
@@ -142,6 +151,7 @@ def sampling_weights(table: Table, schema: Schema) -> Floats | None:
             row=row,
             count=len(wrong),
         )
+    check_weight_ratio(weights, f"the weights in column {schema.weight!r}")
     return weights
 
 
@@ -163,49 +173,50 @@ def _check_columns(table: Table, encoding: Encoding) -> None:
 
 
 def _read_columns(table: Table, columns: Sequence[Column]) -> list[Reading]:
+    kinds = [kind_of(column) for column in columns]
     return [
-        kind_of(column).read(column.parts, [table.columns[part] for part in column.parts])
-        for column in columns
+        kind.read(column.parts, values)
+        for kind, column, values in zip(kinds, columns, table.read(columns), strict=True)
     ]
 
 
-def _fit_columns(declared: Sequence[Column], readings: Sequence[Reading]) -> Encoding:
+def _fit_columns(
+    columns: Sequence[Column], readings: Sequence[Reading], n_records: int | None
+) -> Encoding:
+    """Fit the columns; ``n_records`` limits the dimensions of quasi-identifiers."""
+    kinds = [kind_of(column) for column in columns]
     fitted: list[EncodedColumn] = []
-    for column, reading in zip(declared, readings, strict=True):
+    first = 0
+    for kind, column, reading in zip(kinds, columns, readings, strict=True):
         values = reading.values
         blank = EncodedColumn(
             column.name,
             str(column.kind),
             column.parts,
             values.storage,
-            values.unit if values.is_time else None,
+            values.unit,
             float(column.weight),
-            first=fitted[-1].last if fitted else 0,
+            first=first,
         )
-        fitted.append(kind_of(column).fit(blank, column, reading))
+        fitted.append(kind.fit(blank, column, reading))
+        first = fitted[-1].last
+    for kind, encoded in zip(kinds, fitted, strict=True):
+        kind.check_fit(encoded, n_records)
     return Encoding(tuple(fitted))
 
 
-def _fit_quasi(schema: Schema, readings: Sequence[Reading], n_records: int) -> Encoding:
-    encoding = _fit_columns(schema.quasi, readings)
-    for column in encoding.columns:
-        kind_of(column).check_fit(column, n_records)
-    return encoding
-
-
-def _fit_confidential(schema: Schema, readings: Sequence[Reading]) -> Encoding:
-    encoding = _fit_columns(schema.confidential, readings)
-    for column in encoding.columns:
-        kind_of(column).check_fit(column, None)
-    return encoding
+def _round_fit(column: EncodedColumn) -> EncodedColumn:
+    return column if column.constant else kind_of(column).round_fit(column)
 
 
 def _place_columns(encoding: Encoding, readings: Sequence[Reading], n_rows: int) -> Placed:
     matrix = np.empty((n_rows, encoding.dimensions))
-    unknown = {}
-    for column, reading in zip(encoding.columns, readings, strict=True):
-        block = matrix[:, column.first : column.last]
-        count = kind_of(column).place(column, reading, block)
-        if count:
-            unknown[column.name] = count
-    return Placed(matrix, unknown)
+    kinds = [kind_of(column) for column in encoding.columns]
+    blocks = [matrix[:, column.first : column.last] for column in encoding.columns]
+    counts = {
+        column.name: kind.place(column, reading, block)
+        for kind, column, reading, block in zip(
+            kinds, encoding.columns, readings, blocks, strict=True
+        )
+    }
+    return Placed(matrix, {name: count for name, count in counts.items() if count})

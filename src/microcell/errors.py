@@ -48,10 +48,12 @@ CODES: Mapping[str, str] = {
     "table.unreadable": "A table or file cannot be read.",
     "table.not_found": "A file does not exist.",
     "table.malformed": "A file does not follow its format; the message names the row.",
+    "table.too_large": "A compressed file would expand to far more than its own size.",
     "table.bad_encoding": "A text file is not in the expected encoding.",
     "table.unknown_format": "The file format is not supported.",
     "table.unsupported_type": "A column has a type that is not supported.",
     "table.bad_names": "Column names are empty, duplicated or not text.",
+    "table.incomplete": "The files of a release do not belong together; publish it again.",
     "table.mismatch": "Two tables or files that belong together do not fit.",
     "table.unwritable": "A file cannot be written.",
     "table.exists": "An output file exists already, or an output would overwrite an input.",
@@ -66,6 +68,7 @@ CODES: Mapping[str, str] = {
     "data.not_a_number": "A column contains values that are not numbers.",
     "data.unknown_category": "A column contains a category that is not declared or not known.",
     "data.bad_weight": "Sampling weights are missing, negative or all zero.",
+    "data.weight_ratio": "The largest sampling weight is more than 1e12 times the smallest.",
     "data.bad_key": "A key column has missing, repeated or unmatched values.",
     # Options.
     "option.invalid": "An option has an invalid value.",
@@ -163,7 +166,17 @@ class UnknownDeviceError(MicrocellError, LookupError):
 
 
 class GuaranteeError(MicrocellError, ValueError):
-    """The requested guarantee cannot be given, so nothing is released."""
+    """The requested guarantee cannot be given, so nothing is released.
+
+    Examples
+    --------
+    >>> import microcell as mc
+    >>> try:
+    ...     mc.anonymize({"age": [31, 52]}, mc.Schema(quasi=["age"]), k=5)
+    ... except mc.GuaranteeError as error:
+    ...     error.code
+    'guarantee.too_few_records'
+    """
 
     default_code = "guarantee.failed"
 
@@ -175,6 +188,17 @@ class TooFewRecordsError(GuaranteeError):
 
 
 class RequirementError(GuaranteeError):
-    """A release does not meet a requirement."""
+    """A release does not meet a requirement.
+
+    Examples
+    --------
+    >>> import microcell as mc
+    >>> people, schema = mc.sample_survey(100), mc.sample_schema()
+    >>> try:
+    ...     mc.audit(people, people, schema).require(k=5)
+    ... except mc.RequirementError as error:
+    ...     "k" in error.details["measures"]
+    True
+    """
 
     default_code = "guarantee.requirement_not_met"

@@ -1,7 +1,8 @@
 """Figures: cells of a table or a release, comparisons, explorations, allocations and plans.
 
-Every function returns the contents of an SVG, PNG or PDF file. The same input gives the same bytes.
-matplotlib is loaded when the first figure is drawn.
+Every function returns the contents of an SVG, PNG or PDF file, as bytes. The same input gives the
+same bytes. A notebook displays an SVG or PNG file as a picture.
+matplotlib, which belongs to the extra ``report``, is loaded when the first figure is drawn.
 """
 
 from collections.abc import Iterable
@@ -142,7 +143,7 @@ def comparison(trials: "Iterable[Trial]", *, format: str = "svg") -> bytes:
 
 
 def exploration(exploration: "Exploration", *, format: str = "svg") -> bytes:
-    """Draw risk against loss of the points that :func:`microcell.explore` tried.
+    """Draw the risk and loss of the points that :func:`microcell.explore` tried.
 
     There is one line per method, labelled with k. The frontier is a dashed staircase, the area
     beyond a limit is shaded, points that miss a limit are hollow, and the recommended point has a

@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["COMPILING", "Listener", "listen", "report"]
+__all__ = ["COMPILING", "COMPILING_ALWAYS", "Listener", "listen", "report"]
 
 Listener = Callable[[str, int, int], None]
 """Called with the task, the number of steps done and the total (0 if unknown)."""
 
 COMPILING = "compiling kernels (first run on this machine only)"
 """The task reported while kernels are compiled, which makes a first run slow."""
+
+COMPILING_ALWAYS = "compiling kernels (on every run, set NUMBA_CACHE_DIR to a writable directory)"
+"""The task reported instead if compiled kernels cannot be stored."""
 
 _listener: ContextVar[Listener | None] = ContextVar("microcell_progress", default=None)
 

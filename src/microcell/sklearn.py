@@ -6,17 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from microcell import encoding, tables
+from microcell._extras import missing_extra
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.kernels.arrays import centroids, distinct_rows
 from microcell.kernels.trees import nearest_rows
 from microcell.methods import check_k, check_method, distortion, partition
 from microcell.model import Column, Encoding, Floats, Integers, Schema, Table
 from microcell.schema import resolve
+
+try:
+    from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError:
+    raise missing_extra("Estimators", "scikit-learn", extra="sklearn") from None
 
 __all__ = ["Microaggregator"]
 
@@ -239,7 +244,7 @@ def _as_table(rows: Floats) -> Table:
 
 
 def _seed_of(random_state: Any) -> int:
-    """Return an integer as it is, or draw one from a generator."""
+    """Return an integer seed unchanged, or draw one from a generator."""
     is_integer = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
     if is_integer and random_state >= 0:
         return int(random_state)
@@ -263,7 +268,7 @@ def _means(rows: Floats, labels: Integers) -> Floats:
 
 
 def _match(fitted: Floats, rows: Floats) -> Integers:
-    """Return the number of the equal fitted row for each row, or -1 if there is none.
+    """Return for each row the index of an equal fitted row, or -1 if there is none.
 
     The i-th of several equal rows matches the i-th of the equal fitted rows, starting over after
     the last. O(n log n).

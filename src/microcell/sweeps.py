@@ -19,14 +19,15 @@ import numpy as np
 
 from microcell import auditing, progress
 from microcell import methods as partitioning
-from microcell._display import count, html_card, record_repr, short_repr
+from microcell._display import count, format_number, html_card, record_repr, short_repr
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
 from microcell.measures.attacks import linked_originals
-from microcell.measures.disclosure import average_diversity, confidential_columns
-from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, Schema
-from microcell.model._frames import make_frame
+from microcell.measures.confidential import confidential_columns
+from microcell.measures.disclosure import average_diversity
+from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, Schema, find_measure
+from microcell.model._frames import frame_of_rows
 from microcell.release import enforce, prepare
 from microcell.release import partition as groupings
 from microcell.schema import resolve
@@ -210,10 +211,6 @@ def _compile_kernels(requests: Sequence[groupings.Request]) -> None:
             partitioning.partition(X, 3, method=name, refine=refine)
 
 
-def _as_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
-    return make_frame({name: [row[name] for row in rows] for name in rows[0]})
-
-
 # --------------------------------------------------------------------------------------- compare
 
 
@@ -258,7 +255,7 @@ class Comparison(Sequence[Trial]):
 
     def to_frame(self) -> Any:
         """Return the trials as a data frame, one row per trial."""
-        return _as_frame([asdict(trial) for trial in self.trials])
+        return frame_of_rows([asdict(trial) for trial in self.trials])
 
     def __repr__(self) -> str:
         methods = len({trial.method for trial in self.trials})
@@ -402,7 +399,7 @@ class Point:
 
     def __getitem__(self, name: str) -> float:
         """Return the value of the measure with this name."""
-        return self.measures[name].value
+        return find_measure(self.measures, name).value
 
     def __str__(self) -> str:
         return f"{self.method} with k = {self.k}"
@@ -457,7 +454,7 @@ class Exploration:
 
     def to_frame(self) -> Any:
         """Return the points as a data frame, with one row per point and one column per measure."""
-        return _as_frame(self.rows())
+        return frame_of_rows(self.rows())
 
     def __repr__(self) -> str:
         points = count(len(self.points), "point")
@@ -482,7 +479,7 @@ def explore(
     methods: str | Iterable[str] | None = None,
     require: Mapping[str, float] | None = None,
     risk: str = "linkage",
-    loss: str = "distortion",
+    loss: str = "information_loss",
     seed: int = 0,
     missing: str = "error",
     options: Mapping[str, Any] | None = None,
@@ -494,9 +491,8 @@ def explore(
 
     With limits, the recommended point is the one with the least loss among those that meet all of
     them; if the only limit is on the loss itself, the one with the least risk. Without limits it is
-    the knee of the frontier: the point closest to the corner of least risk and least loss, both
-    scaled to their ranges over the map. Ties go to the larger k. Time: one release and one audit
-    per point.
+    the best balance: the point closest to both the least risk and the least loss, each scaled to
+    its range over the map. Ties go to the larger k. Time: one release and one audit per point.
 
     Parameters
     ----------
@@ -527,11 +523,11 @@ def explore(
     --------
     >>> people = {"age": [31, 33, 35, 60, 62, 64], "income": [10, 20, 30, 40, 50, 60]}
     >>> schema = Schema(quasi=["age"], confidential=["income"])
-    >>> result = explore(people, schema, k=[2, 3, 6], require={"k": 3, "distortion": 0.5})
-    >>> [(point.k, round(point["distortion"], 2)) for point in result.points]
+    >>> result = explore(people, schema, k=[2, 3, 6], require={"k": 3, "information_loss": 0.5})
+    >>> [(point.k, round(point["information_loss"], 2)) for point in result.points]
     [(2, 0.01), (3, 0.01), (6, 1.0)]
     >>> result.recommended.k, result.reason
-    (3, 'lowest distortion (0.0125245) of the 2 of 3 points that meet all limits')
+    (3, 'lowest information_loss (1.252 %) of the 2 points (of 3) that meet all limits')
     """
     requests = _plan(k, "auto" if methods is None else methods, options, seed)
     limits = enforce.check_limits(require)
@@ -593,7 +589,7 @@ def _cost(point: Point, name: str) -> float:
 
 
 def _find_frontier(points: Sequence[Point], risk: str, loss: str) -> list[Point]:
-    """Return the points that no other point dominates, in their order."""
+    """Return the points that no other point dominates, in their original order."""
     return [
         point
         for point in points
@@ -615,13 +611,13 @@ def _recommend(
     """Return the recommended point, or None, and the reason."""
     risk, loss = axes
     if not limits:
-        knee = _least(
+        balanced = _least(
             frontier,
             lambda point: hypot(_scaled(point, points, risk), _scaled(point, points, loss)),
         )
-        return knee, (
-            f"the knee of the frontier: closest to the corner of the best {risk} and the best "
-            f"{loss}, both scaled to their ranges over the map"
+        return balanced, (
+            f"the best balance: closest to both the best {risk} and the best {loss}, each scaled "
+            "to the range found"
         )
     meeting = [point for point in points if not _failed(point, limits)]
     if meeting:
@@ -629,9 +625,11 @@ def _recommend(
         target = risk if set(limits) == {loss} else loss
         best = _least(meeting, lambda point: _cost(point, target))
         word = "lowest" if best.measures[target].lower_is_better else "highest"
+        if len(meeting) == 1:
+            return best, f"the only one of {count(len(points), 'point')} that meets all limits"
         return best, (
-            f"{word} {target} ({best[target]:.6g}) of the {len(meeting)} of {len(points)} points "
-            "that meet all limits"
+            f"{word} {target} ({best.measures[target].format()}) of the {len(meeting)} points (of "
+            f"{len(points)}) that meet all limits"
         )
     closest = _least(points, lambda point: _total_shortfall(point, points, limits))
     failures = "; ".join(_describe_failure(item) for item in _failed(closest, limits))
@@ -671,7 +669,7 @@ def _total_shortfall(point: Point, points: Sequence[Point], limits: Mapping[str,
 
 
 def _describe_failure(failed: Check) -> str:
-    return f"{str(failed).removesuffix('.')} (off by {_shortfall(failed):.6g})"
+    return f"{str(failed).removesuffix('.')} (off by {format_number(_shortfall(failed))})"
 
 
 # ------------------------------------------------------------------------------------ dependence
@@ -732,7 +730,7 @@ class DependenceSweep:
 
     def to_frame(self) -> Any:
         """Return the points as a data frame, one row per point."""
-        return _as_frame([asdict(point) for point in self.points])
+        return frame_of_rows([asdict(point) for point in self.points])
 
     def __repr__(self) -> str:
         return short_repr(self, count(len(self.points), "point"), method=self.method)

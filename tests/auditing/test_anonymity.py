@@ -21,9 +21,9 @@ ROWS = st.lists(st.tuples(CELL, WORD, CELL), min_size=1, max_size=40)
 
 @given(ROWS)
 def test_classes_are_the_distinct_rows(rows):
-    made = table(x=[row[0] for row in rows], y=[row[1] for row in rows], z=[row[2] for row in rows])
-    labels = class_labels(made, ["x", "y", "z"])
-    assert Counter(Counter(rows).values()) == Counter(class_sizes(made, ["x", "y", "z"]).tolist())
+    data = table(x=[row[0] for row in rows], y=[row[1] for row in rows], z=[row[2] for row in rows])
+    labels = class_labels(data, ["x", "y", "z"])
+    assert Counter(Counter(rows).values()) == Counter(class_sizes(data, ["x", "y", "z"]).tolist())
     assert len({(row, label) for row, label in zip(rows, labels.tolist(), strict=True)}) == len(
         set(rows)
     )
@@ -32,32 +32,32 @@ def test_classes_are_the_distinct_rows(rows):
 
 @given(ROWS)
 def test_classes_are_numbered_in_the_order_of_their_values(rows):
-    made = table(x=[row[0] for row in rows], y=[row[1] for row in rows], z=[row[2] for row in rows])
+    data = table(x=[row[0] for row in rows], y=[row[1] for row in rows], z=[row[2] for row in rows])
     distinct = sorted(
         set(rows),
         key=lambda row: [(cell is not None, cell if cell is not None else 0) for cell in row],
     )
-    assert class_labels(made, ["x", "y", "z"]).tolist() == [distinct.index(row) for row in rows]
+    assert class_labels(data, ["x", "y", "z"]).tolist() == [distinct.index(row) for row in rows]
 
 
 @given(ROWS)
 def test_rows_that_share_a_hash_are_distinguished(rows):
-    made = table(x=[row[0] for row in rows], y=[row[1] for row in rows], z=[row[2] for row in rows])
-    expected = class_labels(made, ["x", "y", "z"])
+    data = table(x=[row[0] for row in rows], y=[row[1] for row in rows], z=[row[2] for row in rows])
+    expected = class_labels(data, ["x", "y", "z"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(classes, "_MULTIPLIER", np.uint64(0))
-        np.testing.assert_array_equal(class_labels(made, ["x", "y", "z"]), expected)
+        np.testing.assert_array_equal(class_labels(data, ["x", "y", "z"]), expected)
 
 
 def test_zeros_of_either_sign_are_equal_and_missing_differs():
-    made = table(x=[0.0, -0.0, None, 0.0], y=[1, 1, 1, 1])
-    assert class_labels(made, ["x", "y"]).tolist() == [1, 1, 0, 1]
+    data = table(x=[0.0, -0.0, None, 0.0], y=[1, 1, 1, 1])
+    assert class_labels(data, ["x", "y"]).tolist() == [1, 1, 0, 1]
 
 
 def test_a_single_row_with_a_missing_key_forms_a_class():
-    made = table(age=[30, 30, 30, None], sex=["f", "f", "f", "f"])
-    assert class_sizes(made, ["age", "sex"]).min() == 1
-    assert class_sizes(made, ["age", "sex"]).sum() == 4
+    data = table(age=[30, 30, 30, None], sex=["f", "f", "f", "f"])
+    assert class_sizes(data, ["age", "sex"]).min() == 1
+    assert class_sizes(data, ["age", "sex"]).sum() == 4
 
 
 def test_data_of_missing_values_are_ignored():
@@ -84,7 +84,7 @@ def test_many_distinct_columns_do_not_overflow():
     rng = np.random.default_rng(1)
     rows = 3000
     columns = {f"c{place}": rng.permutation(rows) for place in range(12)}
-    made = table(**columns)
-    assert class_sizes(made, list(columns)).tolist() == [1] * rows
-    twice = take(made, np.tile(np.arange(rows), 2))
+    data = table(**columns)
+    assert class_sizes(data, list(columns)).tolist() == [1] * rows
+    twice = take(data, np.tile(np.arange(rows), 2))
     assert class_sizes(twice, list(columns)).tolist() == [2] * rows

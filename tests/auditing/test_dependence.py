@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microcell.errors import DataError
-from microcell.measures.disclosure import confidential_columns
+from microcell.measures.confidential import confidential_columns
 from microcell.measures.evaluate import evaluate
 from microcell.measures.registry import measures
 from microcell.model import Column, Schema, Table, Values
@@ -33,8 +33,8 @@ def evaluate_dependence(released, schema, classes):
 
 
 def measured(released, schema, classes):
-    found = evaluate_dependence(released, schema, classes)
-    return {name: item.value for name, item in found.items()}
+    actual = evaluate_dependence(released, schema, classes)
+    return {name: item.value for name, item in actual.items()}
 
 
 def of_one(column, values, classes):
@@ -104,7 +104,7 @@ def tables(draw):
 def test_measures_match_a_plain_computation(release):
     y, z, classes = release
     schema = schema_of(Column("y", kind="numeric", weight=3.0), Column("z", kind="nominal"))
-    found = measured(table(y=y, z=z), schema, classes)
+    actual = measured(table(y=y, z=z), schema, classes)
     losses = {"y": lose_plainly(y, classes, False), "z": lose_plainly(z, classes, True)}
     weights = {"y": 3.0, "z": 1.0}
     used = [name for name, loss in losses.items() if loss is not None]
@@ -113,9 +113,9 @@ def test_measures_match_a_plain_computation(release):
         total = sum(weights[name] for name in used)
         expected["dependence_loss"] = sum(weights[name] * losses[name] for name in used) / total
     expected["diversity_average"] = diversify_plainly([quantize_plainly(y), z], classes)
-    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert actual == pytest.approx(expected, rel=1e-9, abs=1e-12)
     assert all(
-        0 <= value <= 1 for name, value in found.items() if name.startswith("dependence_loss")
+        0 <= value <= 1 for name, value in actual.items() if name.startswith("dependence_loss")
     )
 
 
@@ -123,17 +123,17 @@ def test_measures_match_a_plain_computation(release):
 
 
 def test_the_worked_example():
-    found = of_one(NUMERIC, [1.0, 3.0, 5.0, 7.0], [0, 0, 1, 1])
-    assert found == pytest.approx(
+    actual = of_one(NUMERIC, [1.0, 3.0, 5.0, 7.0], [0, 0, 1, 1])
+    assert actual == pytest.approx(
         {"dependence_loss": 0.2, "dependence_loss.y": 0.2, "diversity_average": 2}
     )
 
 
 def test_nominal_columns_count_errors_of_the_most_frequent_value():
     # The table's mode errs 3 times of 6, the classes' modes once.
-    found = of_one(NOMINAL, ["a", "a", "b", "b", "b", "c"], [0, 0, 1, 1, 1, 1])
-    assert found["dependence_loss"] == pytest.approx(1 / 3)
-    assert found["diversity_average"] == 1.5
+    actual = of_one(NOMINAL, ["a", "a", "b", "b", "b", "c"], [0, 0, 1, 1, 1, 1])
+    assert actual["dependence_loss"] == pytest.approx(1 / 3)
+    assert actual["diversity_average"] == 1.5
 
 
 def test_singleton_classes_reveal_everything_and_one_class_reveals_nothing():
@@ -175,8 +175,8 @@ def test_the_least_diverse_column_counts_in_each_class():
 
 
 def test_directions():
-    found = evaluate_dependence(table(y=[1.0, 2.0]), schema_of(NUMERIC), [0, 1])
-    assert {name: item.lower_is_better for name, item in found.items()} == {
+    actual = evaluate_dependence(table(y=[1.0, 2.0]), schema_of(NUMERIC), [0, 1])
+    assert {name: item.lower_is_better for name, item in actual.items()} == {
         "dependence_loss": True,
         "dependence_loss.y": True,
         "diversity_average": False,
@@ -195,9 +195,9 @@ def test_empty_input_gives_no_measures():
 
 @pytest.mark.parametrize("values", [[5.0] * 4, [None] * 4, [None, 2.0, None, None]])
 def test_columns_without_variation_have_no_loss_and_the_least_diversity(values):
-    found = of_one(NUMERIC, values, [0, 0, 1, 1])
-    assert set(found) == {"diversity_average"}
-    assert found["diversity_average"] == (1.5 if len(set(values)) > 1 else 1)
+    actual = of_one(NUMERIC, values, [0, 0, 1, 1])
+    assert set(actual) == {"diversity_average"}
+    assert actual["diversity_average"] == (1.5 if len(set(values)) > 1 else 1)
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_large_whole_numbers_keep_their_spread():
 
 
 def test_infinite_values_are_ignored():
-    found = of_one(NUMERIC, [1.0, 3.0, 5.0, 7.0, math.inf], [0, 0, 1, 1, 1])
-    assert found["dependence_loss"] == pytest.approx(0.2)
+    actual = of_one(NUMERIC, [1.0, 3.0, 5.0, 7.0, math.inf], [0, 0, 1, 1, 1])
+    assert actual["dependence_loss"] == pytest.approx(0.2)
 
 
 def test_numbers_released_as_text_count_as_categories():

@@ -11,12 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.measures.classes import number_values
-from microcell.measures.disclosure import (
-    ConfidentialColumn,
-    count_values,
-    recursive_diversity,
-    tidy,
-)
+from microcell.measures.confidential import ConfidentialColumn, count_values, tidy
+from microcell.measures.disclosure import recursive_diversity
 from microcell.measures.evaluate import evaluate, summarize
 from microcell.measures.registry import measures
 from microcell.model import Column, Values
@@ -51,10 +47,12 @@ def evaluate_columns(*columns):
 
 def measure(classes, column, *, ordered=True, c=3):
     column = confidential(classes, column, ordered=ordered)
-    found = {name: item.value for name, item in evaluate_columns(column).items() if "." not in name}
+    actual = {
+        name: item.value for name, item in evaluate_columns(column).items() if "." not in name
+    }
     if c != 3:
-        found["l_recursive"] = int(recursive_diversity(column.counts, c).min())
-    return found
+        actual["l_recursive"] = int(recursive_diversity(column.counts, c).min())
+    return actual
 
 
 # A plain account of each measure, class by class and value by value.
@@ -118,8 +116,8 @@ def expected(classes, column, *, ordered=True, c=3):
     }
 
 
-def close(found):
-    return pytest.approx(found, abs=1e-11)
+def close(actual):
+    return pytest.approx(actual, abs=1e-11)
 
 
 @given(ROWS, st.booleans(), st.sampled_from([0.5, 1, 2, 3]))
@@ -162,27 +160,27 @@ def test_a_missing_value_is_ordered_before_all_others(rows):
 @given(ROWS, st.booleans())
 def test_bounds(rows, ordered):
     classes, column = [row[0] for row in rows], [row[1] for row in rows]
-    found = measure(classes, column, ordered=ordered)
+    actual = measure(classes, column, ordered=ordered)
     k = min(Counter(classes).values())
-    assert 1 <= found["l_entropy"] <= found["l_diversity"] + 1e-12
-    assert 1 <= found["l_recursive"] <= found["l_diversity"] <= k
-    assert 0 <= found["t_closeness"] <= 1
-    assert 0 <= found["disclosed_bits"] <= found["t_kullback"] + 1e-12
-    assert found["t_kullback"] <= found["delta_disclosure"] + 1e-12
-    assert (found["homogeneous_classes"] > 0) == (found["l_diversity"] == 1)
+    assert 1 <= actual["l_entropy"] <= actual["l_diversity"] + 1e-12
+    assert 1 <= actual["l_recursive"] <= actual["l_diversity"] <= k
+    assert 0 <= actual["t_closeness"] <= 1
+    assert 0 <= actual["disclosed_bits"] <= actual["t_kullback"] + 1e-12
+    assert actual["t_kullback"] <= actual["delta_disclosure"] + 1e-12
+    assert (actual["homogeneous_classes"] > 0) == (actual["l_diversity"] == 1)
 
 
 @given(st.lists(NUMBER, min_size=1, max_size=30), st.booleans())
 def test_a_single_class_discloses_nothing(column, ordered):
-    found = measure([5] * len(column), column, ordered=ordered)
+    actual = measure([5] * len(column), column, ordered=ordered)
     assert (
-        found["t_closeness"]
-        == found["t_kullback"]
-        == found["delta_disclosure"]
-        == found["disclosed_bits"]
+        actual["t_closeness"]
+        == actual["t_kullback"]
+        == actual["delta_disclosure"]
+        == actual["disclosed_bits"]
         == 0
     )
-    assert found["l_diversity"] == len(set(column))
+    assert actual["l_diversity"] == len(set(column))
 
 
 @pytest.mark.parametrize(
@@ -190,8 +188,8 @@ def test_a_single_class_discloses_nothing(column, ordered):
 )
 @pytest.mark.parametrize("ordered", [False, True])
 def test_a_constant_column_discloses_nothing(column, ordered):
-    found = measure([0, 0, 1, 1], column, ordered=ordered)
-    assert list(found.values()) == [1, 1, 1, 1, 0, 0, 0, 0, 2, 4]
+    actual = measure([0, 0, 1, 1], column, ordered=ordered)
+    assert list(actual.values()) == [1, 1, 1, 1, 0, 0, 0, 0, 2, 4]
 
 
 # Examples of the papers.
@@ -226,16 +224,16 @@ def test_diseases_of_the_l_diversity_paper():
         "viral",
         *["cancer"] * 4,
     ]
-    found = measure(np.repeat([0, 1, 2], 4), anonymous, ordered=False)
-    assert found["l_diversity"] == found["homogeneous_classes"] == 1
-    assert found["homogeneous_records"] == 4
+    actual = measure(np.repeat([0, 1, 2], 4), anonymous, ordered=False)
+    assert actual["l_diversity"] == actual["homogeneous_classes"] == 1
+    assert actual["homogeneous_records"] == 4
     diverse = ["heart", "viral", "cancer", "cancer", "cancer", "heart", "viral", "viral"]
     diverse += ["heart", "viral", "cancer", "cancer"]
-    found = measure(np.repeat([0, 1, 2], 4), diverse, ordered=False)
-    assert found["l_diversity"] == 3
-    assert found["l_entropy"] == pytest.approx(2**1.5)
-    assert found["l_recursive"] == 3
-    assert found["homogeneous_classes"] == 0
+    actual = measure(np.repeat([0, 1, 2], 4), diverse, ordered=False)
+    assert actual["l_diversity"] == 3
+    assert actual["l_entropy"] == pytest.approx(2**1.5)
+    assert actual["l_recursive"] == 3
+    assert actual["homogeneous_classes"] == 0
 
 
 def test_recursive_diversity_is_strict():
@@ -249,11 +247,11 @@ def test_recursive_diversity_is_strict():
 
 
 def test_a_nominal_column_by_hand():
-    found = measure([0, 0, 1, 1], ["a", "a", "a", "b"], ordered=False)
-    assert found["t_closeness"] == 0.25
-    assert found["t_kullback"] == close(log2(4 / 3))
-    assert found["delta_disclosure"] == close(1.0)
-    assert found["disclosed_bits"] == close((log2(4 / 3) + 0.5 * log2(2 / 3) + 0.5) / 2)
+    actual = measure([0, 0, 1, 1], ["a", "a", "a", "b"], ordered=False)
+    assert actual["t_closeness"] == 0.25
+    assert actual["t_kullback"] == close(log2(4 / 3))
+    assert actual["delta_disclosure"] == close(1.0)
+    assert actual["disclosed_bits"] == close((log2(4 / 3) + 0.5 * log2(2 / 3) + 0.5) / 2)
 
 
 def test_equal_shares_give_an_integer_l():
@@ -262,9 +260,9 @@ def test_equal_shares_give_an_integer_l():
 
 
 def test_classes_that_reveal_everything():
-    found = measure([0, 0, 1, 1], ["a", "a", "b", "b"], ordered=False)
-    assert found["disclosed_bits"] == 1
-    assert found["homogeneous_records"] == 4
+    actual = measure([0, 0, 1, 1], ["a", "a", "b", "b"], ordered=False)
+    assert actual["disclosed_bits"] == 1
+    assert actual["homogeneous_records"] == 4
 
 
 def test_classes_that_lack_a_value_are_counted():
@@ -294,9 +292,9 @@ def test_homogeneous_classes_are_listed_by_size():
 
 
 def test_meanings_name_the_column():
-    found = evaluate_columns(confidential([0, 0, 1], [1, 2, 3], name="a.{b}"))
-    assert list(found) == [*NAMES, *(f"{name}.a.{{b}}" for name in NAMES)]
-    for item in found.values():
+    actual = evaluate_columns(confidential([0, 0, 1], [1, 2, 3], name="a.{b}"))
+    assert list(actual) == [*NAMES, *(f"{name}.a.{{b}}" for name in NAMES)]
+    for item in actual.values():
         assert item.meaning.endswith(".")
         assert "a.{b}" in item.meaning
         assert item.lower_is_better == (item.unit != "values")
@@ -307,10 +305,10 @@ def test_the_worst_column_is_named():
     wide = confidential(classes, [1, 2, 3, 1, 2, 3], name="wide")
     low = confidential(classes, [1, 1, 1, 2, 2, 2], name="my.low")
     for columns in ([wide, low], [low, wide]):
-        found = evaluate_columns(*columns)
+        actual = evaluate_columns(*columns)
         for name in NAMES:
-            assert found[name].value == found[f"{name}.my.low"].value
-            assert found[name].meaning.endswith("Worst column: my.low.")
+            assert actual[name].value == actual[f"{name}.my.low"].value
+            assert actual[name].meaning.endswith("Worst column: my.low.")
     assert evaluate_columns() == {}
 
 
@@ -323,17 +321,17 @@ def test_each_measure_has_its_own_worst_column():
     classes = [0, 0, 1, 1]
     few = confidential(classes, ["a", "a", "a", "a"], ordered=False, name="few")
     distinct = confidential(classes, ["a", "b", "c", "d"], ordered=False, name="distinct")
-    found = evaluate_columns(few, distinct)
-    worst = {name: found[name].meaning.rpartition(" ")[2] for name in NAMES}
+    actual = evaluate_columns(few, distinct)
+    worst = {name: actual[name].meaning.rpartition(" ")[2] for name in NAMES}
     assert worst["l_diversity"] == worst["homogeneous_records"] == "few."
     assert worst["t_closeness"] == worst["disclosed_bits"] == "distinct."
 
 
 def test_more_values_than_fit_a_matrix_of_classes():
     rows = 200_000
-    found = measure(np.arange(rows) // 2, np.arange(rows).tolist())
-    assert found["disclosed_bits"] == close(log2(rows // 2))
-    assert found["l_recursive"] == 2
+    actual = measure(np.arange(rows) // 2, np.arange(rows).tolist())
+    assert actual["disclosed_bits"] == close(log2(rows // 2))
+    assert actual["l_recursive"] == 2
 
 
 @given(ROWS, st.booleans())
@@ -341,7 +339,7 @@ def test_values_by_class_match_a_plain_computation(rows, ordered):
     """The values of single classes, and the measures that summarize them."""
     classes, column = [row[0] for row in rows], [row[1] for row in rows]
     counts = count_values(np.array(classes), number_values(values(column)), ordered=ordered)
-    found, support = measure(classes, column, ordered=ordered), sorted(set(column), key=rank)
+    actual, support = measure(classes, column, ordered=ordered), sorted(set(column), key=rank)
     each = {name: measures()[name].compute(counts) for name in NAMES if name != "disclosed_bits"}
     q, distance = shares(column, support), ordered_distance if ordered else nominal_distance
     for place, label in enumerate(sorted(set(classes))):
@@ -355,4 +353,4 @@ def test_values_by_class_match_a_plain_computation(rows, ordered):
         )
         assert each["homogeneous_records"][place] == (len(group) if len(set(group)) == 1 else 0)
     for name, by_class in each.items():
-        assert summarize(measures()[name], by_class) == found[name] == tidy(found[name])
+        assert summarize(measures()[name], by_class) == actual[name] == tidy(actual[name])

@@ -6,6 +6,8 @@ import numpy as np
 import polars as pl
 
 import microcell as mc
+from microcell.errors import OptionError
+from tests.raising import raises
 from tests.report.examples import full, pictured
 
 SECRET = "secretvalue"
@@ -30,6 +32,12 @@ def test_displays_contain_no_values():
         assert SECRET not in repr(part)
         assert len(repr(part)) < 250
     assert SECRET not in audit._repr_html_()
+
+
+def test_an_unknown_measure_names_similar_ones():
+    with raises(OptionError, "option.unknown", measure="t_closness") as caught:
+        sample_audit()["t_closness"]
+    assert caught.value.details["near"][0] == "t_closeness"
 
 
 def test_the_html_card_has_the_main_facts():

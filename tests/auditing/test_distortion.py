@@ -46,8 +46,8 @@ def test_means_give_sse_over_sst_of_the_standardized_data(X, cells):
     original = table(**{f"c{j}": X[:, j] for j in range(3)})
     released = table(**{f"c{j}": means[:, j] for j in range(3)})
     schema = Schema(quasi=[Column(f"c{j}", kind="numeric") for j in range(3)])
-    found = information_loss(column_losses(ColumnPairs(original, released, schema, np.arange(12))))
-    assert found == pytest.approx(((Z - centroids) ** 2).sum() / (Z**2).sum(), rel=1e-7, abs=1e-12)
+    actual = information_loss(column_losses(ColumnPairs(original, released, schema, np.arange(12))))
+    assert actual == pytest.approx(((Z - centroids) ** 2).sum() / (Z**2).sum(), rel=1e-7, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_a_location_counts_squared_chords_and_counts_twice():
     schema = Schema(quasi=[home, Column("x", kind="numeric")])
     original = table(lat=[10.0, 11.0, 50.0, 51.0], lon=[179.5, -179.5, 0.0, 1.0], x=[1, 2, 3, 4])
     released = table(lat=[10.5, 10.5, 50.5, 50.5], lon=[180.0, -180.0, 0.5, 0.5], x=[1, 2, 3, 4])
-    found = column_losses(ColumnPairs(original, released, schema, np.arange(4)))
-    assert 0 < found[0].loss.share < 1e-3
-    assert information_loss(found) == pytest.approx(found[0].loss.share * 2 / 3)
+    actual = column_losses(ColumnPairs(original, released, schema, np.arange(4)))
+    assert 0 < actual[0].loss.share < 1e-3
+    assert information_loss(actual) == pytest.approx(actual[0].loss.share * 2 / 3)
 
 
 def test_a_location_published_as_one_point_has_full_loss():
@@ -169,8 +169,8 @@ def test_a_location_published_as_one_point_has_full_loss():
         table(lat=[0.0, 0.0], lon=[15.0, 15.0]),
         table(lat=[None, None], lon=[15.0, 15.0]),
     ):
-        found = column_losses(ColumnPairs(original, released, schema, np.arange(2)))
-        assert found[0].loss.share == pytest.approx(1)
+        actual = column_losses(ColumnPairs(original, released, schema, np.arange(2)))
+        assert actual[0].loss.share == pytest.approx(1)
 
 
 def test_column_weights_apply_and_constant_columns_are_ignored():
@@ -183,9 +183,9 @@ def test_column_weights_apply_and_constant_columns_are_ignored():
     )
     original = table(a=[1, 2], b=["x", "y"], c=[5, 5])
     released = table(a=[1, 2], b=["x", "x"], c=[5, 5])
-    found = column_losses(ColumnPairs(original, released, schema, np.arange(2)))
-    assert information_loss(found) == pytest.approx(1 / 4)
-    assert information_loss(found[2:]) == 0
+    actual = column_losses(ColumnPairs(original, released, schema, np.arange(2)))
+    assert information_loss(actual) == pytest.approx(1 / 4)
+    assert information_loss(actual[2:]) == 0
 
 
 def test_a_sampling_weight_counts_like_repeated_records():
@@ -253,11 +253,11 @@ def test_the_order_of_rows_and_columns_does_not_matter(rows, random):
 @given(ROWS.filter(len))
 def test_an_unchanged_table_has_no_loss(rows):
     original, _ = both(rows)
-    found = column_losses(
+    actual = column_losses(
         ColumnPairs(original, original, Schema(quasi=COLUMNS), np.arange(len(rows)))
     )
-    assert [item.loss.share for item in found] == [0] * len(COLUMNS)
-    assert information_loss(found) == 0
+    assert [item.loss.share for item in actual] == [0] * len(COLUMNS)
+    assert information_loss(actual) == 0
 
 
 @given(arrays.arrays(np.float64, (8, 2), elements=st.floats(-1e6, 1e6)))

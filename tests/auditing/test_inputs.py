@@ -58,14 +58,14 @@ def test_a_kept_key_is_not_an_error():
     assert (
         result["identifiers_left"] == result["columns_unexpected"] == result["values_changed"] == 0
     )
-    assert result.require(k=2, distortion=0.6) is result
+    assert result.require(k=2, information_loss=0.6) is result
 
 
 def test_a_key_matches_a_release_of_some_rows():
     result = mc.audit(ORIGINAL, rows_of(KEYED, [1, 0]), SCHEMA, key="id")
     assert (result["k"], result["records"], result["records_dropped"]) == (2, 2, 2)
     # 20 and 22 are published as 21, their mean: one of two is linked, and everything is lost.
-    assert (result["linkage"], result["distortion.age"]) == (0.5, 1.0)
+    assert (result["linkage"], result["information_loss.age"]) == (0.5, 1.0)
 
 
 def test_a_key_overrides_the_row_order_of_the_manifest_but_its_statements_are_checked():
@@ -79,7 +79,7 @@ def test_a_key_overrides_the_row_order_of_the_manifest_but_its_statements_are_ch
         ORIGINAL, {**release.table, "id": ORIGINAL["id"]}, SCHEMA, manifest=shuffled, key="id"
     )
     assert result["manifest_contradictions"] == 1
-    assert "distortion" in result.measures
+    assert "information_loss" in result.measures
 
 
 def test_an_unknown_key_is_rejected():
@@ -102,7 +102,13 @@ def test_without_matched_rows_only_measures_of_the_release_are_available(rows):
     assert result["k"] == min(classes.values(), default=0)
     assert result["records_unaccounted"] == max(0, len(rows) - 4)
     assert result.linkage_by_known is None
-    for name in ("distortion", "distortion.age", "linkage", "linkage_two", "interval_disclosure"):
+    for name in (
+        "information_loss",
+        "information_loss.age",
+        "linkage",
+        "linkage_two",
+        "interval_disclosure",
+    ):
         assert name not in result.measures
         with raises(OptionError, "option.unknown", measure=name):
             result.check({name: 1.0})
@@ -138,7 +144,7 @@ def test_a_category_that_is_not_in_the_original():
 
 def test_missing_quasi_identifiers_form_one_class():
     result = audited({"age": [None] * 4, "sex": [None] * 4})
-    assert (result["k"], result["classes"], result["linkage"], result["distortion"]) == (
+    assert (result["k"], result["classes"], result["linkage"], result["information_loss"]) == (
         4,
         1,
         0.25,

@@ -65,28 +65,28 @@ NUMBER = Schema(quasi=numeric("x"), confidential=[Column("y", kind="numeric")])
 
 def test_classes_that_columns_determine_are_learned(x):
     y = np.where(x > 0.3, "up", "down")
-    found = measured(table(x=x, y=y), table(x=coarse(x, 3), y=y), NOMINAL)
-    assert found["task_original"] > 0.95
-    assert found["task_released"] > 0.9
-    assert found["task_loss"] == found["task_original"] - found["task_released"]
-    assert found["task_baseline"] < 0.8
+    actual = measured(table(x=x, y=y), table(x=coarse(x, 3), y=y), NOMINAL)
+    assert actual["task_original"] > 0.95
+    assert actual["task_released"] > 0.9
+    assert actual["task_loss"] == actual["task_original"] - actual["task_released"]
+    assert actual["task_baseline"] < 0.8
 
 
 def test_a_release_without_information_scores_the_baseline(x):
     y = np.where(x > 0.3, "up", "down")
-    found = measured(table(x=x, y=y), table(x=[float(x.mean())] * N, y=y), NOMINAL)
-    assert found["task_released"] == found["task_baseline"]
-    assert found["task_loss"] > 0.2
+    actual = measured(table(x=x, y=y), table(x=[float(x.mean())] * N, y=y), NOMINAL)
+    assert actual["task_released"] == actual["task_baseline"]
+    assert actual["task_loss"] > 0.2
 
 
 def test_numeric_targets_are_scored_by_r2(x):
     y = 3 * x + 1
-    found = evaluate_task(table(x=x, y=y), table(x=coarse(x, 60), y=y), NUMBER)
-    assert found["task_original"].value > 0.95
-    assert 0.3 < found["task_released"].value < found["task_original"].value
-    assert found["task_baseline"].value <= 0
-    assert found["task_original"].unit == "R²"
-    assert [m.lower_is_better for m in found.values()] == [False, False, False, True]
+    actual = evaluate_task(table(x=x, y=y), table(x=coarse(x, 60), y=y), NUMBER)
+    assert actual["task_original"].value > 0.95
+    assert 0.3 < actual["task_released"].value < actual["task_original"].value
+    assert actual["task_baseline"].value <= 0
+    assert actual["task_original"].unit == "R²"
+    assert [m.lower_is_better for m in actual.values()] == [False, False, False, True]
 
 
 def test_an_unchanged_release_loses_nothing(x):
@@ -105,16 +105,16 @@ def test_the_baseline_is_the_most_frequent_class_of_the_training_set():
     order = np.random.default_rng(7).permutation(40)
     trained, held = y[order[:28]], y[order[28:]]
     most = max("ab", key=lambda name: (trained == name).sum())
-    found = measured(table(x=x, y=y), table(x=x, y=y), NOMINAL, seed=7)
-    assert found["task_baseline"] == pytest.approx((held == most).mean())
+    actual = measured(table(x=x, y=y), table(x=x, y=y), NOMINAL, seed=7)
+    assert actual["task_baseline"] == pytest.approx((held == most).mean())
 
 
 def test_training_uses_the_release_and_testing_the_original(x):
     """Published with the other sign: what was learned is wrong on the originals."""
     y = np.where(x > 0, "up", "down")
-    found = measured(table(x=x, y=y), table(x=-x, y=y), NOMINAL)
-    assert found["task_released"] < 0.1
-    assert found["task_original"] > 0.9
+    actual = measured(table(x=x, y=y), table(x=-x, y=y), NOMINAL)
+    assert actual["task_released"] < 0.1
+    assert actual["task_original"] > 0.9
 
 
 def test_pairs_are_followed(x):
@@ -166,23 +166,23 @@ def test_all_kinds_of_columns_are_features():
         confidential=[Column("pay", kind="numeric")],
         keep=["y"],
     )
-    found = measured(original, released, schema)
-    assert found["task_released"] > 0.95
-    assert found["task_original"] > 0.95
+    actual = measured(original, released, schema)
+    assert actual["task_released"] > 0.95
+    assert actual["task_original"] > 0.95
 
 
 def test_missing_values_and_unpublished_columns_are_handled(x):
     y = [None if j % 7 == 0 else ("up" if v > 0 else "down") for j, v in enumerate(x)]
     gaps = [None if j % 5 == 0 else v for j, v in enumerate(x)]
     schema = Schema(quasi=numeric("x", "z"), confidential=[Column("y", kind="nominal")])
-    found = measured(table(x=gaps, z=x, y=y), table(x=gaps, z=[None] * N, y=y), schema)
-    assert found["task_original"] > found["task_released"] > 0.7
+    actual = measured(table(x=gaps, z=x, y=y), table(x=gaps, z=[None] * N, y=y), schema)
+    assert actual["task_original"] > actual["task_released"] > 0.7
 
 
 def test_a_release_without_any_value_scores_the_baseline(x):
     y = np.where(x > 0.3, "up", "down")
-    found = measured(table(x=x, y=y), table(x=[None] * N, y=y), NOMINAL)
-    assert found["task_released"] == found["task_baseline"] < found["task_original"]
+    actual = measured(table(x=x, y=y), table(x=[None] * N, y=y), NOMINAL)
+    assert actual["task_released"] == actual["task_baseline"] < actual["task_original"]
 
 
 def test_few_numbers_are_classes_and_many_are_not(x):
@@ -197,15 +197,17 @@ def test_few_numbers_are_classes_and_many_are_not(x):
 
 def test_rare_classes_are_combined(x):
     y = [f"n{int(v)}" for v in np.random.default_rng(8).integers(0, 60, N)]
-    found = measured(table(x=x, y=y), table(x=x, y=y), NOMINAL)
+    actual = measured(table(x=x, y=y), table(x=x, y=y), NOMINAL)
     # Two thirds of the records are in the class of the rare ones.
-    assert found["task_baseline"] > 0.4
+    assert actual["task_baseline"] > 0.4
 
 
 def test_a_kept_target_and_one_of_dates_are_learned(x):
     days = [datetime.date(2020, 1, 1) + datetime.timedelta(days=int(v * 50)) for v in x]
-    found = measured(table(x=x, y=days), table(x=x, y=days), Schema(quasi=numeric("x"), keep=["y"]))
-    assert found["task_original"] > 0.9
+    actual = measured(
+        table(x=x, y=days), table(x=x, y=days), Schema(quasi=numeric("x"), keep=["y"])
+    )
+    assert actual["task_original"] > 0.9
 
 
 @pytest.mark.parametrize("scale, shift", [(1e300, 0.0), (1e-300, 0.0), (1.0, 1.7e9)])
@@ -217,20 +219,20 @@ def test_the_scale_of_the_target_changes_little(x, scale, shift):
 def test_the_number_of_records_is_limited(x, monkeypatch):
     monkeypatch.setattr(learning, "MAX_RECORDS", 50)
     y = np.where(x > 0, "up", "down")
-    found = measured(table(x=x, y=y), table(x=x, y=y), NOMINAL)
+    actual = measured(table(x=x, y=y), table(x=x, y=y), NOMINAL)
     # 15 records are held back.
-    assert found["task_baseline"] * 15 == pytest.approx(round(found["task_baseline"] * 15))
+    assert actual["task_baseline"] * 15 == pytest.approx(round(actual["task_baseline"] * 15))
 
 
 def test_a_class_absent_from_the_training_set_is_never_predicted():
     y = ["a"] * 39 + ["b"]
     seed = next(s for s in range(99) if 39 in np.random.default_rng(s).permutation(40)[28:])
     original = table(x=np.arange(40.0), y=y)
-    found = measured(original, original, NOMINAL, seed=seed)
+    actual = measured(original, original, NOMINAL, seed=seed)
     assert (
-        found["task_original"]
-        == found["task_released"]
-        == found["task_baseline"]
+        actual["task_original"]
+        == actual["task_released"]
+        == actual["task_baseline"]
         == pytest.approx(11 / 12)
     )
 

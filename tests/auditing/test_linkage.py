@@ -80,33 +80,33 @@ def releases(draw):
 
 def test_an_unchanged_release_links_every_record():
     before, _ = cells(60, 3, 3)
-    found = measured(before, before)
-    assert {name: measure.value for name, measure in found.items()} == dict.fromkeys(
+    actual = measured(before, before)
+    assert {name: measure.value for name, measure in actual.items()} == dict.fromkeys(
         ["linkage", "linkage_one", "linkage_two", "linkage_some", "dld", "interval_disclosure"], 1.0
     )
-    assert all(measure.lower_is_better and measure.unit == "share" for measure in found.values())
+    assert all(measure.lower_is_better and measure.unit == "share" for measure in actual.values())
 
 
 def test_identical_records_link_one_in_n():
     before, _ = cells(60, 3, 3)
-    found = measured(before, np.zeros_like(before))
+    actual = measured(before, np.zeros_like(before))
     for name in ("linkage", "linkage_one", "linkage_two", "linkage_some"):
-        assert found[name].value == pytest.approx(1 / 60)
+        assert actual[name].value == pytest.approx(1 / 60)
 
 
 @settings(max_examples=150, deadline=None)
 @given(releases())
 def test_linkage_matches_a_plain_loop(release):
     before, after, classes = release
-    found = measured(before, after, classes=classes)
+    actual = measured(before, after, classes=classes)
     m = before.shape[1]
-    assert found["linkage"].value == pytest.approx(link_plainly(before, after))
-    assert found["linkage_one"].value == pytest.approx(
+    assert actual["linkage"].value == pytest.approx(link_plainly(before, after))
+    assert actual["linkage_one"].value == pytest.approx(
         max(link_plainly(before[:, [j]], after[:, [j]]) for j in range(m))
     )
     if m > 1:
         pairs = [list(pair) for pair in combinations(range(m), 2)]
-        assert found["linkage_two"].value == pytest.approx(
+        assert actual["linkage_two"].value == pytest.approx(
             max(link_plainly(before[:, pair], after[:, pair]) for pair in pairs)
         )
 
@@ -146,10 +146,10 @@ def test_interval_of_a_sample_covers_the_whole(dimensions):
     exact = measured(before, after, blocks)
     covered = 0
     for seed in range(20):
-        found = measured(before, after, blocks, seed=seed, max_records=500)
-        low, high = found["linkage"].interval
+        actual = measured(before, after, blocks, seed=seed, max_records=500)
+        low, high = actual["linkage"].interval
         covered += low <= exact["linkage"].value <= high
-        assert 0 <= low <= found["linkage"].value <= high <= 1
+        assert 0 <= low <= actual["linkage"].value <= high <= 1
     assert exact["linkage"].interval is None
     assert covered >= 18
 
@@ -168,7 +168,7 @@ def test_no_set_of_columns_is_tried_twice(monkeypatch):
     monkeypatch.setattr(
         attacks,
         "_link_by_subset",
-        lambda attack, subset, n: tried.append(subset) or link(attack, subset, n),
+        lambda attack, subset, *rest: tried.append(subset) or link(attack, subset, *rest),
     )
     linked(*cells(60, 6, 3))
     assert len(tried) == len(set(tried))
@@ -180,8 +180,8 @@ def test_averaged_column_sets_share_the_sample_of_one(monkeypatch):
     n, columns, most = 600, 14, 300
     tried, link = [], attacks._link_by_subset
 
-    def spy(attack, subset, n_subsets):
-        estimate = link(attack, subset, n_subsets)
+    def spy(attack, subset, *rest):
+        estimate = link(attack, subset, *rest)
         tried.append((len(subset), estimate.records))
         return estimate
 
@@ -236,8 +236,8 @@ def test_interval_disclosure_matches_a_plain_loop(release):
             for side in (before, after)
         ]
         shares.append(sum(abs(a - b) / 2 <= 0.01 * n for a, b in zip(*places, strict=True)) / n)
-    found = measured(before, after, classes=classes)["interval_disclosure"].value
-    assert found == pytest.approx(sum(shares) / len(shares))
+    actual = measured(before, after, classes=classes)["interval_disclosure"].value
+    assert actual == pytest.approx(sum(shares) / len(shares))
 
 
 def test_interval_disclosure_ignores_columns_published_unchanged():
@@ -327,13 +327,13 @@ def test_the_order_of_published_rows_does_not_matter():
         table(x=before[:, 0], job=jobs),
         Schema(quasi=[Column("x", kind="numeric"), Column("job", kind="nominal")]),
     )
-    found = []
+    actual = []
     for order in (np.arange(30), rng.permutation(30)):
         released = table(x=after[order, 0], job=jobs[order])
         points = read_linkage_points(ColumnPairs(original, released, schema, order))
         links = link_records(points, class_labels(released, schema.keys))
-        found.append({name: item.value for name, item in evaluate_links(links).items()})
-    assert found[0] == pytest.approx(found[1])
+        actual.append({name: item.value for name, item in evaluate_links(links).items()})
+    assert actual[0] == pytest.approx(actual[1])
 
 
 def test_records_are_linked_within_their_stratum():

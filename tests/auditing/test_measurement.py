@@ -30,7 +30,7 @@ RELEASED = table(age=[21, 21, 42, 42], sex=["f", "f", "m", "m"], tsh=[1.0, 2.0, 
 
 
 def test_order_of_measures():
-    found = audit(ORIGINAL, RELEASED, SCHEMA)
+    actual = audit(ORIGINAL, RELEASED, SCHEMA)
     expected = {
         "k": 2,
         "classes": 2,
@@ -50,36 +50,36 @@ def test_order_of_measures():
         "disclosed_bits": 1.0,
         "homogeneous_classes": 0,
         "linkage": 0.5,
-        "distortion": round((10 / 451 + 1) / 2, 6),
-        "distortion.age": round(10 / 451, 6),
-        "distortion.sex": 1.0,
+        "information_loss": round((10 / 451 + 1) / 2, 6),
+        "information_loss.age": round(10 / 451, 6),
+        "information_loss.sex": 1.0,
     }
-    assert {name: round(found[name], 6) for name in expected} == expected
-    overall = [name for name in found.measures if "." not in name]
-    assert overall == [name for name in measures() if name in found.measures]
-    assert list(found.measures)[: len(overall)] == overall
-    lost = [name for name in found.measures if name.startswith("distortion")]
-    assert lost == ["distortion", "distortion.age", "distortion.sex"]
-    assert found.keys == ("age", "sex")
-    assert found.class_sizes.tolist() == [2, 2]
-    assert found.notes == ()
-    assert all(measure.meaning.endswith(".") for measure in found.measures.values())
-    assert found.require(k=2, distortion=0.9) is found
+    assert {name: round(actual[name], 6) for name in expected} == expected
+    overall = [name for name in actual.measures if "." not in name]
+    assert overall == [name for name in measures() if name in actual.measures]
+    assert list(actual.measures)[: len(overall)] == overall
+    lost = [name for name in actual.measures if name.startswith("information_loss")]
+    assert lost == ["information_loss", "information_loss.age", "information_loss.sex"]
+    assert actual.keys == ("age", "sex")
+    assert actual.class_sizes.tolist() == [2, 2]
+    assert actual.notes == ()
+    assert all(measure.meaning.endswith(".") for measure in actual.measures.values())
+    assert actual.require(k=2, information_loss=0.9) is actual
 
 
 def test_age_distortion_by_hand():
     x, y = np.array([20, 22, 40, 44.0]), np.array([21, 21, 42, 42.0])
-    assert audit(ORIGINAL, RELEASED, SCHEMA)["distortion.age"] == pytest.approx(
+    assert audit(ORIGINAL, RELEASED, SCHEMA)["information_loss.age"] == pytest.approx(
         ((x - y) ** 2).sum() / ((x - x.mean()) ** 2).sum()
     )
 
 
 def test_identifiers_left_are_counted_and_named():
-    found = audit(ORIGINAL, ORIGINAL, SCHEMA)
-    assert found["identifiers_left"] == 2
-    assert "'name', 'phone'" in " ".join(found.notes)
+    actual = audit(ORIGINAL, ORIGINAL, SCHEMA)
+    assert actual["identifiers_left"] == 2
+    assert "'name', 'phone'" in " ".join(actual.notes)
     with raises(RequirementError, "guarantee.requirement_not_met", measures=["identifiers_left"]):
-        found.require()
+        actual.require()
 
 
 def test_a_lone_missing_key_gives_k_1():
@@ -89,26 +89,26 @@ def test_a_lone_missing_key_gives_k_1():
     original = table(
         age=[20, 22, 40, 44, 45], sex=["f", "f", "m", "f", "m"], tsh=[1.0, 2.0, 3.0, 4.0, 5.0]
     )
-    found = audit(original, released, SCHEMA)
-    assert found["k"] == 1
-    assert found.class_sizes.sum() == 5
+    actual = audit(original, released, SCHEMA)
+    assert actual["k"] == 1
+    assert actual.class_sizes.sum() == 5
 
 
 def test_strata_are_keys():
     schema = Schema(quasi=[Column("age", kind="numeric", publish="mean")], strata=["region"])
-    made = table(age=[1, 1, 1, 1], region=["n", "n", "s", "w"])
-    found = audit(made, made, schema)
-    assert found["k"] == 1
-    assert found.keys == ("age", "region")
+    data = table(age=[1, 1, 1, 1], region=["n", "n", "s", "w"])
+    actual = audit(data, data, schema)
+    assert actual["k"] == 1
+    assert actual.keys == ("age", "region")
 
 
 def test_unaligned_rows_have_no_distortion_and_a_note():
-    found = audit(ORIGINAL, take(RELEASED, [3, 2, 1, 0]), SCHEMA)
-    assert "distortion" not in found.measures
-    assert found["k"] == 2
-    assert "not computed" in found.notes[0]
-    assert found.projection is None
-    assert len(found.comparisons) == 2
+    actual = audit(ORIGINAL, take(RELEASED, [3, 2, 1, 0]), SCHEMA)
+    assert "information_loss" not in actual.measures
+    assert actual["k"] == 2
+    assert "not computed" in actual.notes[0]
+    assert actual.projection is None
+    assert len(actual.comparisons) == 2
 
 
 def test_pairs_align_a_shuffled_release():
@@ -132,11 +132,11 @@ def test_dropped_and_surplus_records():
 
 
 def test_an_empty_release_has_k_0():
-    found = audit(ORIGINAL, take(RELEASED, []), SCHEMA)
-    assert found["k"] == 0
-    assert found["classes"] == 0
+    actual = audit(ORIGINAL, take(RELEASED, []), SCHEMA)
+    assert actual["k"] == 0
+    assert actual["classes"] == 0
     with raises(RequirementError, "guarantee.requirement_not_met", measures=["k"]):
-        found.require(k=1)
+        actual.require(k=1)
 
 
 def test_two_empty_tables():
@@ -152,11 +152,11 @@ def test_an_absent_quasi_identifier():
 
 
 def test_absent_and_unexpected_columns_are_counted_and_noted():
-    found = audit(
+    actual = audit(
         ORIGINAL, table(age=[21, 21, 42, 42], sex=["f", "f", "m", "m"], extra=[1, 2, 3, 4]), SCHEMA
     )
-    notes = " ".join(found.notes)
-    assert (found["columns_missing"], found["columns_unexpected"], found["values_changed"]) == (
+    notes = " ".join(actual.notes)
+    assert (actual["columns_missing"], actual["columns_unexpected"], actual["values_changed"]) == (
         1,
         1,
         0,
@@ -166,13 +166,13 @@ def test_absent_and_unexpected_columns_are_counted_and_noted():
 
 
 def test_unreadable_values_are_noted_without_being_printed():
-    found = audit(
+    actual = audit(
         ORIGINAL,
         table(age=["21", "secret", "42", "42"], sex=["f"] * 4, tsh=[1.0, 2.0, 3.0, 4.0]),
         SCHEMA,
     )
-    assert "Column 'age': 1 published value could not be compared" in found.notes[0]
-    assert "secret" not in " ".join(found.notes)
+    assert "Column 'age': 1 published value could not be compared" in actual.notes[0]
+    assert "secret" not in " ".join(actual.notes)
 
 
 def test_the_tables_are_not_modified():
@@ -184,10 +184,10 @@ def test_the_tables_are_not_modified():
 
 @pytest.mark.parametrize("contradictions", [[], ["The release is another file."], ["One.", "Two."]])
 def test_contradictions_of_the_manifest_are_counted_and_noted(contradictions):
-    found = audit(ORIGINAL, RELEASED, SCHEMA, contradictions=contradictions)
-    assert found["manifest_contradictions"] == len(contradictions)
-    assert found.notes == tuple(contradictions)
-    assert found.measures["manifest_contradictions"].lower_is_better
+    actual = audit(ORIGINAL, RELEASED, SCHEMA, contradictions=contradictions)
+    assert actual["manifest_contradictions"] == len(contradictions)
+    assert actual.notes == tuple(contradictions)
+    assert actual.measures["manifest_contradictions"].lower_is_better
 
 
 def test_without_a_manifest_contradictions_are_not_measured():
@@ -203,7 +203,7 @@ def test_a_brief_audit_omits_measures_that_compare_records():
     whole, brief = audit(ORIGINAL, RELEASED, SCHEMA), audit(ORIGINAL, RELEASED, SCHEMA, brief=True)
     assert brief["k"] == whole["k"]
     left_out = set(whole.measures) - set(brief.measures)
-    assert {"distortion", "linkage", "dld", "il1s", "propensity_error"} <= left_out
+    assert {"information_loss", "linkage", "dld", "il1s", "propensity_error"} <= left_out
     assert {
         "l_diversity",
         "t_closeness",

@@ -79,13 +79,13 @@ def test_the_fit_equals_a_plain_logistic_regression(seed):
 def test_categories_count_by_their_indicators():
     before, after = list("aaabbbccdd"), list("aaaaaaccca")
     schema = Schema(quasi=[Column("x", kind="nominal")])
-    found = of(table(x=before), table(x=after), schema)
+    actual = of(table(x=before), table(x=after), schema)
     indicators = [
         np.array([[float(item == name) for name in "abcd"] for item in side])
         for side in (before, after)
     ]
-    assert found == pytest.approx(fit_plainly(*indicators), rel=1e-5)
-    assert 0.05 < found < 0.5
+    assert actual == pytest.approx(fit_plainly(*indicators), rel=1e-5)
+    assert 0.05 < actual < 0.5
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -141,7 +141,7 @@ def test_completely_different_tables_are_distinguished():
 
 def test_a_coarser_release_is_easier_to_distinguish():
     x = np.sort(np.random.default_rng(0).normal(size=600))
-    found = [
+    actual = [
         of(
             table(x=x),
             table(x=np.repeat(x.reshape(-1, k).mean(axis=1), k)),
@@ -149,11 +149,11 @@ def test_a_coarser_release_is_easier_to_distinguish():
         )
         for k in (2, 60, 300, 600)
     ]
-    assert found == sorted(found)
-    assert found[0] < 0.01
+    assert actual == sorted(actual)
+    assert actual[0] < 0.01
     # All at the mean: a curve in z^2 is the best that the model has.
     z, zero = (x - x.mean()) / x.std(), np.zeros(600)
-    assert found[-1] == pytest.approx(
+    assert actual[-1] == pytest.approx(
         fit_plainly(*(np.column_stack((side, side**2)) for side in (z, zero))), rel=1e-5
     )
 
@@ -176,8 +176,8 @@ def test_any_release_gives_a_share(seed, n):
         table(a=column(), b=column(), c=names()),
         table(a=column(), b=column(), c=names()),
     )
-    found = of(original, released, Schema(quasi=[*numeric("a", "b"), Column("c", kind="nominal")]))
-    assert found is None or 0 <= found <= 1
+    actual = of(original, released, Schema(quasi=[*numeric("a", "b"), Column("c", kind="nominal")]))
+    assert actual is None or 0 <= actual <= 1
 
 
 def test_empty_input_gives_no_measure():
@@ -231,10 +231,10 @@ def test_ties_between_terms_are_broken_by_name_and_not_position(monkeypatch):
     alone = [of(table(**before), table(**after), Schema(quasi=numeric(name))) for name in "ab"]
     assert alone[0] != pytest.approx(alone[1], rel=1e-2)
     monkeypatch.setattr(propensity, "_MAX_TERMS", 1)
-    found = [
+    actual = [
         of(table(**before), table(**after), Schema(quasi=numeric(*names))) for names in ("ab", "ba")
     ]
-    assert found[0] == found[1] == of(table(**before), table(**after), Schema(quasi=numeric("a")))
+    assert actual[0] == actual[1] == of(table(**before), table(**after), Schema(quasi=numeric("a")))
 
 
 def test_many_columns_are_limited_too():

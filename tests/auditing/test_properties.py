@@ -88,19 +88,19 @@ OF_RELEASE = (
 """How measures begin that need no comparison of published values with the original's."""
 
 
-def assert_same(found, expected, *, only=("",)):
+def assert_same(actual, expected, *, only=("",)):
     """The measures that begin so are the same, and classes are."""
     each = [
         {name: side[name] for name in side.measures if name.startswith(only)}
-        for side in (found, expected)
+        for side in (actual, expected)
     ]
     assert each[0] == pytest.approx(each[1], abs=1e-9)
-    assert sorted(found.class_sizes.tolist()) == sorted(expected.class_sizes.tolist())
-    assert {name: sorted(sizes.tolist()) for name, sizes in found.homogeneous.items()} == {
+    assert sorted(actual.class_sizes.tolist()) == sorted(expected.class_sizes.tolist())
+    assert {name: sorted(sizes.tolist()) for name, sizes in actual.homogeneous.items()} == {
         name: sorted(sizes.tolist()) for name, sizes in expected.homogeneous.items()
     }
     if only == ("",):
-        np.testing.assert_allclose(found.linkage_by_known, expected.linkage_by_known)
+        np.testing.assert_allclose(actual.linkage_by_known, expected.linkage_by_known)
 
 
 # ------------------------------------------------------------------------------------- plain loops
@@ -181,7 +181,7 @@ def plain_disclosure(classes, column, *, ordered):
 @settings(max_examples=150, deadline=None)
 @given(pairs())
 def test_anonymity_and_disclosure_match_plain_loops(pair):
-    found, classes = pair.audit(), plain_classes(pair.after)
+    actual, classes = pair.audit(), plain_classes(pair.after)
     expected = plain_risk(classes, len(pair.after["age"]))
     each = {
         name: plain_disclosure(classes, pair.after[name], ordered=ordered)
@@ -190,13 +190,13 @@ def test_anonymity_and_disclosure_match_plain_loops(pair):
     for name, facts in each.items():
         expected |= {f"{base}.{name}": value for base, value in facts.items()}
     for base in each["pay"]:
-        worst = max if found.measures[base].lower_is_better else min
+        worst = max if actual.measures[base].lower_is_better else min
         expected[base] = worst(facts[base] for facts in each.values())
-    assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-9)
-    assert sorted(found.class_sizes.tolist()) == sorted(map(len, classes))
+    assert {name: actual[name] for name in expected} == pytest.approx(expected, abs=1e-9)
+    assert sorted(actual.class_sizes.tolist()) == sorted(map(len, classes))
     for name in each:
         alike = [len(rows) for rows in classes if len({pair.after[name][row] for row in rows}) == 1]
-        assert sorted(found.homogeneous[name].tolist()) == sorted(alike)
+        assert sorted(actual.homogeneous[name].tolist()) == sorted(alike)
 
 
 # -------------------------------------------------------------------------------------- invariances
@@ -278,24 +278,26 @@ def test_index_labels_do_not_matter(pair, data):
 @settings(max_examples=100, deadline=None)
 @given(pairs())
 def test_bounds(pair):
-    found, n = pair.audit(), len(pair.after["age"])
-    assert found.class_sizes.sum() == n
+    actual, n = pair.audit(), len(pair.after["age"])
+    assert actual.class_sizes.sum() == n
     # Each class links its own records at most once in expectation.
     for name in ("linkage", "linkage_one", "linkage_two", "linkage_some"):
-        assert 0 <= found[name] <= found["classes"] / n + 1e-12
-    assert found["classes"] / n <= 1 / found["k"] + 1e-12
+        assert 0 <= actual[name] <= actual["classes"] / n + 1e-12
+    assert actual["classes"] / n <= 1 / actual["k"] + 1e-12
     assert (
-        (found.linkage_by_known >= 0) & (found.linkage_by_known <= found["classes"] / n + 1e-12)
+        (actual.linkage_by_known >= 0) & (actual.linkage_by_known <= actual["classes"] / n + 1e-12)
     ).all()
     for name in ("pay", "ill"):
-        assert 1 <= found[f"l_diversity.{name}"] <= min(found["k"], len(set(pair.after[name])))
-        assert 1 - 1e-9 <= found[f"l_entropy.{name}"] <= found[f"l_diversity.{name}"] + 1e-9
-        assert 1 <= found[f"l_recursive.{name}"] <= found[f"l_diversity.{name}"]
-        assert 0 <= found[f"t_closeness.{name}"] <= 1
-        assert -1e-9 <= found[f"disclosed_bits.{name}"] <= found[f"t_kullback.{name}"] + 1e-9
-        assert found[f"homogeneous_classes.{name}"] <= found["classes"]
+        assert 1 <= actual[f"l_diversity.{name}"] <= min(actual["k"], len(set(pair.after[name])))
+        assert 1 - 1e-9 <= actual[f"l_entropy.{name}"] <= actual[f"l_diversity.{name}"] + 1e-9
+        assert 1 <= actual[f"l_recursive.{name}"] <= actual[f"l_diversity.{name}"]
+        assert 0 <= actual[f"t_closeness.{name}"] <= 1
+        assert -1e-9 <= actual[f"disclosed_bits.{name}"] <= actual[f"t_kullback.{name}"] + 1e-9
+        assert actual[f"homogeneous_classes.{name}"] <= actual["classes"]
     assert (
-        0 <= found["interval_disclosure"] <= 1 if "interval_disclosure" in found.measures else True
+        0 <= actual["interval_disclosure"] <= 1
+        if "interval_disclosure" in actual.measures
+        else True
     )
 
 
@@ -306,8 +308,8 @@ def test_a_release_links_at_most_one_record_in_k(k, seed, method):
     people = make_records(rng, int(rng.integers(8 * k, 40)), blank="no")
     people["region"] = (["north", "south"] * len(people["age"]))[: len(people["age"])]
     release = mc.anonymize(people, SCHEMA, k=k, method=method)
-    found = mc.audit(people, release.table, SCHEMA).require(k=k)
-    assert found["linkage"] <= found["classes"] / found["records"] + 1e-12 <= 1 / k + 1e-9
+    actual = mc.audit(people, release.table, SCHEMA).require(k=k)
+    assert actual["linkage"] <= actual["classes"] / actual["records"] + 1e-12 <= 1 / k + 1e-9
 
 
 @settings(max_examples=50, deadline=None)
@@ -316,10 +318,10 @@ def test_an_unchanged_table(n, seed):
     rng = np.random.default_rng(seed)
     people = make_records(rng, n, blank="no")
     people["age"] = rng.permutation(1000)[:n].tolist()
-    found = Pair(people, people).audit()
-    assert (found["k"], found["classes"], found["distortion"]) == (1, n, 0.0)
-    assert found["linkage"] == pytest.approx(1)
-    assert found["values_changed"] == 0
+    actual = Pair(people, people).audit()
+    assert (actual["k"], actual["classes"], actual["information_loss"]) == (1, n, 0.0)
+    assert actual["linkage"] == pytest.approx(1)
+    assert actual["values_changed"] == 0
 
 
 @settings(max_examples=50, deadline=None)
@@ -328,8 +330,8 @@ def test_identical_quasi_identifiers(pair):
     n = len(pair.after["age"])
     same = {name: [pair.after[name][0]] * n for name in ("age", "day", "job", "region")}
     before = {**pair.before, "region": same["region"]}
-    found = Pair(before, {**pair.after, **same}).audit()
-    assert (found["k"], found["classes"]) == (n, 1)
-    assert found["linkage"] == pytest.approx(1 / n)
-    assert found["t_closeness"] == 0
-    assert found["disclosed_bits"] == pytest.approx(0, abs=1e-9)
+    actual = Pair(before, {**pair.after, **same}).audit()
+    assert (actual["k"], actual["classes"]) == (n, 1)
+    assert actual["linkage"] == pytest.approx(1 / n)
+    assert actual["t_closeness"] == 0
+    assert actual["disclosed_bits"] == pytest.approx(0, abs=1e-9)

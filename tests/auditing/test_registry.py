@@ -74,7 +74,7 @@ def test_measures_are_in_the_order_of_the_sections():
     [
         ("k", "k"),
         ("t_closeness.income", "t_closeness"),
-        ("distortion.a.b", "distortion"),
+        ("information_loss.a.b", "information_loss"),
         ("k.income", None),
         ("t_closeness.", None),
         ("novelty", None),
@@ -92,13 +92,13 @@ def test_measures_that_need_more_than_a_release_cannot_be_required():
         *("task_released", "task_original", "task_baseline", "task_loss"),
     }
     assert lower_is_better("k") is False
-    assert lower_is_better("distortion.age") is True
+    assert lower_is_better("information_loss.age") is True
     assert lower_is_better("journalist_worst") is lower_is_better("novelty") is None
 
 
 def test_labels():
-    assert label("distortion") == "Information loss"
-    assert label("distortion.a.b") == "Information loss of a.b"
+    assert label("information_loss") == "Information loss"
+    assert label("information_loss.a.b") == "Information loss of a.b"
     assert label("novelty") == "novelty"
 
 

@@ -45,15 +45,15 @@ def test_a_class_of_2k_is_not_below_2k():
 
 
 def test_a_sample_is_scaled_to_its_population():
-    found = risks([2, 3, 5], population=1000)
-    assert found["journalist_worst"] == pytest.approx(1 / 200)
-    assert found["journalist_average"] == pytest.approx(3 / 1000)
+    actual = risks([2, 3, 5], population=1000)
+    assert actual["journalist_worst"] == pytest.approx(1 / 200)
+    assert actual["journalist_average"] == pytest.approx(3 / 1000)
 
 
 def test_the_whole_population_is_no_safer_than_the_release():
-    found = risks([2, 3, 5], population=10)
-    assert found["journalist_worst"] == found["prosecutor_worst"]
-    assert found["journalist_average"] == found["prosecutor_average"]
+    actual = risks([2, 3, 5], population=10)
+    assert actual["journalist_worst"] == actual["prosecutor_worst"]
+    assert actual["journalist_average"] == actual["prosecutor_average"]
 
 
 def test_unique_records_are_identified_with_certainty():
@@ -83,9 +83,9 @@ def test_lower_risk_is_better():
 
 
 def test_the_sampling_assumption_is_stated():
-    found = evaluate_risk([2, 4], population=60)
+    actual = evaluate_risk([2, 4], population=60)
     for name in ("journalist_worst", "journalist_average"):
-        assert "proportional sample of 60 people" in found[name].meaning
+        assert "proportional sample of 60 people" in actual[name].meaning
 
 
 @given(SIZES, st.integers(1, 9), st.randoms(use_true_random=False))

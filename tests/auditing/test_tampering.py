@@ -97,7 +97,7 @@ def test_values_changed(released, by_row, by_value):
     assert matched["values_changed"] == by_row
     assert ordered["values_changed"] == shuffled["values_changed"] == by_value
     for result in (matched, ordered, shuffled):
-        assert "distortion" not in result.measures
+        assert "information_loss" not in result.measures
         assert result.notes[0].startswith("Information loss")
         assert ("Values changed that should be unchanged" in result.notes[0]) == (
             result["values_changed"] > 0
@@ -134,7 +134,7 @@ def test_another_row_order_without_a_manifest_is_not_a_change():
         assert result["values_changed"] == 0
         assert "pass the manifest" in result.notes[0]
         assert not any("another record" in note for note in result.notes)
-        assert "distortion" not in result.measures
+        assert "information_loss" not in result.measures
 
 
 @pytest.mark.parametrize("check", [audit_in_order, audit_shuffled])

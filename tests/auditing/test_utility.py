@@ -74,7 +74,7 @@ def correlation(one, two, weights):
 
 def measure_plainly(before, after, weights, confidential=()):
     """The measures from lists of numbers by column name, None where missing."""
-    found, steps = {}, []
+    actual, steps = {}, []
     varying = {
         name
         for name, column in before.items()
@@ -96,14 +96,16 @@ def measure_plainly(before, after, weights, confidential=()):
         lost = sum(w * abs(x - (mean if y is None else y)) for x, y, w in old) / sum(
             w for _, _, w in old
         )
-        found[f"il1s.{name}"] = lost / spread / math.sqrt(2)
-        found[f"mean_change.{name}"] = abs(mean - mean_after) / spread
-        found[f"deviation_change.{name}"] = abs(spread - spread_after) / spread
-        steps.append(found[f"il1s.{name}"])
+        actual[f"il1s.{name}"] = lost / spread / math.sqrt(2)
+        actual[f"mean_change.{name}"] = abs(mean - mean_after) / spread
+        actual[f"deviation_change.{name}"] = abs(spread - spread_after) / spread
+        steps.append(actual[f"il1s.{name}"])
     if steps:
-        found["il1s"] = sum(steps) / len(steps)
+        actual["il1s"] = sum(steps) / len(steps)
         for base in ("mean_change", "deviation_change"):
-            found[base] = max(value for name, value in found.items() if name.startswith(f"{base}."))
+            actual[base] = max(
+                value for name, value in actual.items() if name.startswith(f"{base}.")
+            )
     names = [name for name in before if name in varying]
     if len(names) > 1:
         matrices = [np.eye(len(names)), np.eye(len(names))]
@@ -114,13 +116,13 @@ def measure_plainly(before, after, weights, confidential=()):
             abs(matrices[0][i, j] - matrices[1][i, j])
             for i, j in combinations(range(len(names)), 2)
         ]
-        found["correlation_change"] = max(changes)
-        found["correlation_change_average"] = sum(changes) / len(changes)
+        actual["correlation_change"] = max(changes)
+        actual["correlation_change_average"] = sum(changes) / len(changes)
         old, new = (sorted(np.linalg.eigvals(matrix).real) for matrix in matrices)
-        found["eigenvalue_change"] = sum(abs(a - b) for a, b in zip(old, new, strict=True)) / sum(
+        actual["eigenvalue_change"] = sum(abs(a - b) for a, b in zip(old, new, strict=True)) / sum(
             map(abs, old)
         )
-    return found
+    return actual
 
 
 entries = st.one_of(st.none(), st.integers(-3, 3), st.integers(-300, 300).map(lambda x: x / 16))
@@ -152,11 +154,11 @@ def test_measures_match_a_plain_computation(release):
     before, after, weights = release
     original, released = as_table({**before, "w": weights}), as_table({**after, "w": weights})
     schema = Schema(quasi=numeric("a", "b"), confidential=numeric_confidential("c"), weight="w")
-    found = measured(original, released, schema)
+    actual = measured(original, released, schema)
     expected = measure_plainly(before, after, weights, confidential=("c",))
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for name, value in expected.items():
-        assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
+        assert actual[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
 
 
 def numeric_confidential(*names):
@@ -167,22 +169,22 @@ def numeric_confidential(*names):
 
 
 def test_the_worked_example():
-    found = of_one([1.0, 2.0, 3.0, 6.0], [1.5, 1.5, 4.5, 4.5])
+    actual = of_one([1.0, 2.0, 3.0, 6.0], [1.5, 1.5, 4.5, 4.5])
     spread = math.sqrt(14 / 3)
-    assert found["il1s"] == pytest.approx((0.5 + 0.5 + 1.5 + 1.5) / 4 / math.sqrt(2) / spread)
-    assert found["mean_change"] == pytest.approx(0, abs=1e-15)
-    assert found["deviation_change"] == pytest.approx(1 - math.sqrt(3) / spread)
-    assert "correlation_change" not in found
+    assert actual["il1s"] == pytest.approx((0.5 + 0.5 + 1.5 + 1.5) / 4 / math.sqrt(2) / spread)
+    assert actual["mean_change"] == pytest.approx(0, abs=1e-15)
+    assert actual["deviation_change"] == pytest.approx(1 - math.sqrt(3) / spread)
+    assert "correlation_change" not in actual
 
 
 def test_correlations_of_confidential_columns_count():
     x, y = [1.0, 2.0, 3.0, 4.0], [2.5] * 4
     schema = Schema(quasi=numeric("x"), confidential=numeric_confidential("pay"))
-    found = measured(table(x=x, pay=x), table(x=y, pay=x), schema)
-    assert found["correlation_change"] == found["correlation_change_average"] == pytest.approx(1)
-    assert found["eigenvalue_change"] == pytest.approx(1)
-    assert found["deviation_change"] == pytest.approx(1)
-    assert not [name for name in found if name.endswith(".pay")]
+    actual = measured(table(x=x, pay=x), table(x=y, pay=x), schema)
+    assert actual["correlation_change"] == actual["correlation_change_average"] == pytest.approx(1)
+    assert actual["eigenvalue_change"] == pytest.approx(1)
+    assert actual["deviation_change"] == pytest.approx(1)
+    assert not [name for name in actual if name.endswith(".pay")]
 
 
 def test_an_unchanged_release_changes_no_measure():
@@ -196,10 +198,10 @@ def test_the_worst_column_and_pair_are_named():
     before = table(a=[1.0, 2, 3, 4], b=[1.0, 3, 2, 4], c=[1.0, 2, 4, 3])
     after = table(a=[1.0, 2, 3, 4], b=[2.5, 2.5, 2.5, 2.5], c=[1.0, 2, 4, 3])
     schema = Schema(quasi=numeric("a", "b", "c"))
-    found = evaluate_utility(before, after, schema)
-    assert found["deviation_change"].meaning.endswith("Worst column: b.")
-    assert found["correlation_change"].meaning.endswith("Largest change: a and b.")
-    assert all(measure.lower_is_better for measure in found.values())
+    actual = evaluate_utility(before, after, schema)
+    assert actual["deviation_change"].meaning.endswith("Worst column: b.")
+    assert actual["correlation_change"].meaning.endswith("Largest change: a and b.")
+    assert all(measure.lower_is_better for measure in actual.values())
 
 
 def test_ordinal_columns_count_by_rank_and_ranges_by_midpoint():
@@ -215,8 +217,8 @@ def test_ordinal_columns_count_by_rank_and_ranges_by_midpoint():
 def test_dates_count_as_numbers():
     days = [datetime.date(2020, 1, day) for day in (1, 5, 9, 20)]
     middle = [datetime.date(2020, 1, day) for day in (3, 3, 14, 14)]
-    found = of_one(days, middle, Column("x", kind="datetime"))
-    assert found == pytest.approx(of_one([1.0, 5.0, 9.0, 20.0], [3.0, 3.0, 14.0, 14.0]))
+    actual = of_one(days, middle, Column("x", kind="datetime"))
+    assert actual == pytest.approx(of_one([1.0, 5.0, 9.0, 20.0], [3.0, 3.0, 14.0, 14.0]))
 
 
 def test_nominal_columns_codes_and_locations_are_ignored():
@@ -248,15 +250,15 @@ def test_a_tiny_published_variation_is_not_constant():
     """What is published varies by 1e-300 of the original, and still goes along with it."""
     x, c = np.array([1.0, 2.0, 3.0, 4.0]), [1.0, 2.0, 3.0, 4.0]
     schema = Schema(quasi=numeric("x"), confidential=numeric_confidential("c"))
-    found = measured(table(x=x * 1e300, c=c), table(x=x, c=c), schema)
-    assert found["correlation_change"] == pytest.approx(0, abs=1e-12)
-    assert found["deviation_change"] == pytest.approx(1)
+    actual = measured(table(x=x * 1e300, c=c), table(x=x, c=c), schema)
+    assert actual["correlation_change"] == pytest.approx(0, abs=1e-12)
+    assert actual["deviation_change"] == pytest.approx(1)
 
 
 def test_wild_published_values_give_a_large_number():
-    found = of_one([1.0, 2.0, 3.0], [1e308, -1e308, 0.0])
-    assert 1e100 < found["il1s"] < np.inf
-    assert 1e100 < found["deviation_change"] < np.inf
+    actual = of_one([1.0, 2.0, 3.0], [1e308, -1e308, 0.0])
+    assert 1e100 < actual["il1s"] < np.inf
+    assert 1e100 < actual["deviation_change"] < np.inf
 
 
 def test_common_rows_of_two_columns_may_hardly_vary():
@@ -264,8 +266,8 @@ def test_common_rows_of_two_columns_may_hardly_vary():
     a, b = [1e12, 1.0, 2.0, 3.0, 5.0], [None, 2.0, 1.0, 4.0, 3.0]
     schema = Schema(quasi=numeric("a", "b"))
     original = table(a=a, b=b)
-    found = compare_correlations(ColumnPairs(original, original, schema, np.arange(5)).quantities)
-    assert found.before[0, 1] == pytest.approx(correlation(a, b, [1] * 5), rel=1e-9)
+    actual = compare_correlations(ColumnPairs(original, original, schema, np.arange(5)).quantities)
+    assert actual.before[0, 1] == pytest.approx(correlation(a, b, [1] * 5), rel=1e-9)
 
 
 # --------------------------------------------------------------------------------------- edge cases
@@ -273,10 +275,10 @@ def test_common_rows_of_two_columns_may_hardly_vary():
 
 def test_constant_columns_are_ignored():
     before, after = table(a=[5.0] * 4, b=[1.0, 2, 3, 4]), table(a=[6.0, 5, 5, 5], b=[1.0, 2, 3, 4])
-    found = measured(before, after, Schema(quasi=numeric("a", "b")))
-    assert "il1s.a" not in found
-    assert "correlation_change" not in found
-    assert found["il1s"] == 0
+    actual = measured(before, after, Schema(quasi=numeric("a", "b")))
+    assert "il1s.a" not in actual
+    assert "correlation_change" not in actual
+    assert actual["il1s"] == 0
 
 
 def test_a_single_record_and_no_record_have_no_measures():
@@ -288,10 +290,10 @@ def test_a_single_record_and_no_record_have_no_measures():
 
 
 def test_a_column_that_is_not_published_counts_as_its_mean():
-    found = of_one([1.0, 2.0, 3.0], [None, None, None])
-    assert found["mean_change"] == 0
-    assert found["deviation_change"] == 1
-    assert found["il1s"] == pytest.approx(of_one([1.0, 2.0, 3.0], [2.0, 2.0, 2.0])["il1s"])
+    actual = of_one([1.0, 2.0, 3.0], [None, None, None])
+    assert actual["mean_change"] == 0
+    assert actual["deviation_change"] == 1
+    assert actual["il1s"] == pytest.approx(of_one([1.0, 2.0, 3.0], [2.0, 2.0, 2.0])["il1s"])
 
 
 def test_records_with_weight_0_are_ignored():
@@ -301,9 +303,9 @@ def test_records_with_weight_0_are_ignored():
         {"a": [1.5, 1.5, 4, 0], "b": [3.0, 1, 4, 1]},
     )
     weights = [1.0, 2.0, 1.0, 0.0]
-    found = measured(table(**before, w=weights), table(**after, w=weights), schema)
+    actual = measured(table(**before, w=weights), table(**after, w=weights), schema)
     fewer = [{name: column[:3] for name, column in side.items()} for side in (before, after)]
-    assert found == pytest.approx(
+    assert actual == pytest.approx(
         measured(table(**fewer[0], w=weights[:3]), table(**fewer[1], w=weights[:3]), schema),
         rel=1e-12,
     )
@@ -338,8 +340,8 @@ def test_storages_that_cannot_be_compared_are_an_error():
 
 def test_an_unreleased_confidential_column_is_ignored():
     schema = Schema(quasi=numeric("x"), confidential=numeric_confidential("c"))
-    found = measured(table(x=[1.0, 2.0], c=[1.0, 2.0]), table(x=[1.0, 2.0]), schema)
-    assert "correlation_change" not in found
+    actual = measured(table(x=[1.0, 2.0], c=[1.0, 2.0]), table(x=[1.0, 2.0]), schema)
+    assert "correlation_change" not in actual
 
 
 # -------------------------------------------------------------------------------------- symmetries
@@ -386,10 +388,10 @@ def test_the_sign_of_a_column_does_not_matter(seed):
 
 def test_fewer_published_rows_are_compared_with_their_own():
     before = table(x=[1.0, 50.0, 2.0, 3.0])
-    found = measured(
+    actual = measured(
         before, table(x=[3.0, 1.0, 2.0]), Schema(quasi=numeric("x")), np.array([3, 0, 2])
     )
-    assert set(found.values()) == {0.0}
+    assert set(actual.values()) == {0.0}
 
 
 # ----------------------------------------------------------------------------------------- displays
@@ -402,30 +404,30 @@ def read(original, released, schema):
 def test_correlations_include_only_varying_columns():
     before = table(a=[1.0, 2, 3], b=[5.0] * 3, c=[3.0, 1, 2])
     schema = Schema(quasi=numeric("a", "b"), confidential=numeric_confidential("c"))
-    found = compare_correlations(read(before, before, schema))
-    assert found.names == ("a", "c")
-    assert found.before == pytest.approx(np.array([[1, -0.5], [-0.5, 1]]))
+    actual = compare_correlations(read(before, before, schema))
+    assert actual.names == ("a", "c")
+    assert actual.before == pytest.approx(np.array([[1, -0.5], [-0.5, 1]]))
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
 @example([1000000.0, 999999.9999999999])
 def test_quantiles_equal_numpy(numbers):
-    found = compare_quantiles(
+    actual = compare_quantiles(
         read(table(x=numbers), table(x=numbers[:1] * len(numbers)), Schema(quasi=numeric("x")))
     )
-    assert found[0].shares == pytest.approx(np.linspace(0, 1, 101))
-    assert found[0].before == pytest.approx(
+    assert actual[0].shares == pytest.approx(np.linspace(0, 1, 101))
+    assert actual[0].before == pytest.approx(
         np.quantile(numbers, np.linspace(0, 1, 101)), rel=1e-9, abs=1e-6
     )
-    assert (np.diff(found[0].before) >= 0).all()
-    assert (found[0].after == numbers[0]).all()
+    assert (np.diff(actual[0].before) >= 0).all()
+    assert (actual[0].after == numbers[0]).all()
 
 
 def test_quantiles_of_the_widest_floats_are_numbers():
-    found = compare_quantiles(
+    actual = compare_quantiles(
         read(table(x=[-1.7e308, 1.7e308]), table(x=[0.0, 0.0]), Schema(quasi=numeric("x")))
     )
-    assert np.isfinite(found[0].before).all()
+    assert np.isfinite(actual[0].before).all()
 
 
 def test_quantiles_are_on_the_axis_of_comparisons():
@@ -452,9 +454,9 @@ def test_quantiles_are_of_quasi_identifiers_that_have_values_on_both_sides():
         table(a=[1.0, None], b=[1.0, 2.0], c=[1.0, 2.0]),
         table(a=[None, 2.0], b=[None, None], c=[1.0, 2.0]),
     )
-    found = compare_quantiles(read(before, after, schema))
-    assert [item.name for item in found] == ["a"]
-    assert found[0].before[0] == found[0].before[-1] == 1
+    actual = compare_quantiles(read(before, after, schema))
+    assert [item.name for item in actual] == ["a"]
+    assert actual[0].before[0] == actual[0].before[-1] == 1
 
 
 def test_displayed_correlations_are_those_measured():

@@ -11,6 +11,7 @@ from benchmarks import page
 from benchmarks.__main__ import run_again, run_cases, run_profile
 from benchmarks.apart import not_run, run_apart
 from benchmarks.cases import Case, Memory, digest, gaussian, loss, measure, warm_up_peers
+from benchmarks.command import PHASES
 from benchmarks.contenders import CONTENDERS, OURS, PEERS
 from benchmarks.figures import FIGURES, draw
 from benchmarks.profiles import OVER, PROFILES, Profile
@@ -45,16 +46,16 @@ def results():
     )
     patch.setattr("benchmarks.roofline.os.cpu_count", lambda: 1)
     try:
-        told = run_profile("tiny", TINY, None)
+        output = run_profile("tiny", TINY, None)
     finally:
         patch.undo()
-    return json.loads(json.dumps(told))  # as a reader of the file gets it
+    return json.loads(json.dumps(output))  # as a reader of the file gets it
 
 
-def stand_in(function, given, **_):
+def stand_in(function, options, **_):
     if function.endswith("peaks"):
         return {"fused": 40.0, "unfused": 20.0}
-    return {"megabytes": given["megabytes"], "triad": 10.0, "read": 12.0}
+    return {"megabytes": options["megabytes"], "triad": 10.0, "read": 12.0}
 
 
 def test_every_measurement_has_its_figures(results):
@@ -68,7 +69,7 @@ def test_every_measurement_has_its_figures(results):
         assert 0 < row["D"] < 1
 
 
-def test_one_question_measured_again_leaves_the_rest_and_is_told(results):
+def test_measuring_one_question_again_leaves_the_rest_and_is_recorded(results):
     again = run_again("over n", TINY, None, results)
     for before, after in zip(results["measurements"], again["measurements"], strict=True):
         assert (before == after) == (before["question"] != "over n")
@@ -95,7 +96,7 @@ def test_a_question_measured_again_has_all_cases_of_the_profile_in_their_place(
     ]
 
 
-def test_a_whole_run_is_not_said_to_be_of_several(results):
+def test_a_whole_run_is_not_described_as_several(results):
     assert "Measured later" not in page.make_page(results)
 
 
@@ -103,7 +104,7 @@ def test_every_other_package_is_run_once_before_it_is_measured(monkeypatch):
     run = []
     monkeypatch.setattr(
         "benchmarks.cases.run_apart",
-        lambda _, given, python: run.append((given["contender"], python)),
+        lambda _, options, python: run.append((options["contender"], python)),
     )
     warm_up_peers("their Python")
     assert run == [(name, "their Python") for name in PEERS]
@@ -122,12 +123,12 @@ def test_what_other_packages_compile_beforehand_is_not_on_the_clock(monkeypatch)
     }
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(f"benchmarks.__main__.{name}", stand_in)
-    told = run_profile("tiny", TINY, "their Python")
+    output = run_profile("tiny", TINY, "their Python")
     assert seconds == [1000]
-    assert {row["why"] for row in told["measurements"]} == {"left out"}
+    assert {row["why"] for row in output["measurements"]} == {"left out"}
 
 
-def test_what_cannot_run_is_told_with_the_reason(results):
+def test_what_cannot_run_is_listed_with_the_reason(results):
     missing = [row for row in results["measurements"] if row["status"] != "measured"]
     assert [(row["contender"], row["why"]) for row in missing] == [
         ("anonypyx, MDAV", "anonypyx is not installed (make peers)")
@@ -154,17 +155,17 @@ def test_a_run_tells_the_machine_the_audit_and_the_exponents(results):
 
 
 def test_the_page_of_a_run_shows_it(results):
-    told = page.make_page(results)
-    assert "anonypyx is not installed (make peers)" in told
-    assert "Profile tiny" in told
+    output = page.make_page(results)
+    assert "anonypyx is not installed (make peers)" in output
+    assert "Profile tiny" in output
     for name in FIGURES:
-        assert f"(benchmarks/{name}.svg)" in told
+        assert f"(benchmarks/{name}.svg)" in output
     for row in results["measurements"]:
         if row["status"] == "measured":
-            assert f"| {page.show(row['seconds'])} | {page.show(row['peak_mb'])} |" in told
+            assert f"| {page.show(row['seconds'])} | {page.show(row['peak_mb'])} |" in output
     widths = [
         {line.count(" | ") for line in block.splitlines()}
-        for block in re.findall(r"(?:^\|.*\n)+", told, re.M)
+        for block in re.findall(r"(?:^\|.*\n)+", output, re.M)
     ]
     assert len(widths) > 8
     assert all(len(width) == 1 for width in widths)
@@ -189,7 +190,7 @@ def test_figures_of_a_run_in_which_nothing_was_measured_are_empty_and_no_error()
         assert draw(name, []).startswith(b"<?xml")
 
 
-def test_the_page_is_the_one_made_of_the_results():
+def test_the_page_is_up_to_date():
     results = page.read()
     assert page.PAGE.read_text(encoding="utf-8") == page.make_page(results)
     for name in FIGURES:
@@ -199,12 +200,12 @@ def test_the_page_is_the_one_made_of_the_results():
 def test_exponents_are_the_slopes_on_logarithmic_axes():
     sizes = np.array([10.0, 30.0, 100.0, 500.0])
     noise = np.array([1.1, 0.9, 1.05, 0.97])
-    told = fit(sizes, 3e-7 * sizes**1.7 * noise)
+    output = fit(sizes, 3e-7 * sizes**1.7 * noise)
     coefficients, covariance = np.polyfit(np.log(sizes), np.log(sizes**1.7 * noise), 1, cov=True)
-    assert told["exponent"] == pytest.approx(coefficients[0])
-    assert told["error"] == pytest.approx(np.sqrt(covariance[0, 0]))
-    assert told["least"] < told["exponent"] < told["most"]
-    assert told["points"] == 4
+    assert output["exponent"] == pytest.approx(coefficients[0])
+    assert output["error"] == pytest.approx(np.sqrt(covariance[0, 0]))
+    assert output["least"] < output["exponent"] < output["most"]
+    assert output["points"] == 4
 
 
 def test_exponents_do_not_depend_on_the_order_of_the_sizes_nor_on_the_unit_of_time():
@@ -237,9 +238,9 @@ def test_exponents_leave_out_what_was_not_measured_and_what_does_not_vary():
         row("over n", 4, None, "not run"),
         row("memory", 9, 1.0),
     ]
-    told = exponents(rows, OVER)
-    assert [(found["from"], found["to"], found["points"]) for found in told] == [(1, 2, 2)]
-    assert told[0]["exponent"] == pytest.approx(2)
+    output = exponents(rows, OVER)
+    assert [(actual["from"], actual["to"], actual["points"]) for actual in output] == [(1, 2, 2)]
+    assert output[0]["exponent"] == pytest.approx(2)
     assert exponents([row("over n", 5, 1.0)], OVER) == []
 
 
@@ -250,10 +251,10 @@ def test_exponents_leave_out_what_was_not_measured_and_what_does_not_vary():
 def test_a_scan_is_bound_by_bandwidth_or_by_arithmetic(peak, read, bound, of_roof):
     # 0.75 * 1e8 / 10 = 7.5e6 distances of 10 columns: 0.225 GFLOP and 0.6 GB, in 0.01 seconds
     row = {"n": 10_000, "m": 10, "k": 10, "seconds": 0.01, "threads": 1}
-    told = place(row, {"fused": peak, "unfused": peak / 2}, {"triad": 1.0, "read": read})
-    assert (told["gflops"], told["gbps"]) == pytest.approx((22.5, 60.0))
-    assert told["bound"] == bound
-    assert told["of_roof"] == pytest.approx(of_roof)
+    output = place(row, {"fused": peak, "unfused": peak / 2}, {"triad": 1.0, "read": read})
+    assert (output["gflops"], output["gbps"]) == pytest.approx((22.5, 60.0))
+    assert output["bound"] == bound
+    assert output["of_roof"] == pytest.approx(of_roof)
 
 
 def test_the_distortion_of_the_benchmarks_is_that_of_the_package():
@@ -268,7 +269,7 @@ def test_plain_numpy_makes_the_same_cells():
     assert digest(np.array([0, 0, 1])) != digest(np.array([0, 1, 1]))
 
 
-def test_memory_tells_what_was_taken_since():
+def test_memory_is_measured_from_the_start_of_the_run():
     memory = Memory()
     if memory.held is None:
         pytest.skip("this system does not tell what a process holds")
@@ -316,3 +317,9 @@ def test_profiles_name_contenders_and_sizes_that_exist(profile):
     used = {case.contender for case in profile.cases}
     assert set(PEERS) <= used
     assert profile is PROFILES["quick"] or set(OURS) <= used
+
+
+def test_the_command_is_timed_by_phase():
+    row = run_apart("benchmarks.command:time_phases", {"n": 60, "k": 3, "effort": "fast"})
+    assert list(row["phases"]) == list(PHASES)
+    assert all(processor >= 0 <= elapsed for processor, elapsed in row["phases"].values())

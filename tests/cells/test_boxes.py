@@ -75,10 +75,10 @@ def test_bound_belongs_to_the_upper_side_to_the_last_bit():
             centroids=[[0.0], [0.0]], sizes=[9, 9], k=1, encoding=fitted,
             columns=[0], bounds=[bound], categories=[()], lower=[1], upper=[2],
         )  # fmt: skip
-        asked = np.array(
+        calls = np.array(
             [np.nextafter(bound, -inf) - 1e-9 * abs(bound), bound, np.nextafter(bound, inf)]
         )
-        assert cells.assign(encoding.place(tables.read({"x": asked}), fitted).matrix).tolist() == [
+        assert cells.assign(encoding.place(tables.read({"x": calls}), fitted).matrix).tolist() == [
             0,
             1,
             1,

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import microcell as mc
-from microcell._atomic import Staging
+from microcell._atomic import AtomicFiles
 from microcell.report import FIGURE_FORMATS
 
 module = import_module("microcell.cli.allocate")
@@ -157,7 +157,7 @@ def test_full_disk_leaves_all_files_unchanged(folder, run, monkeypatch, old):
     for name in ("out.csv", "map.svg") if old else ():
         (folder / name).write_text("old", encoding="utf-8")
     before = contents(folder)
-    monkeypatch.setattr(Staging, "_commit", fail)
+    monkeypatch.setattr(AtomicFiles, "_commit", fail)
     outcome = run(*BASE, *PLANE, "--figure", "map.svg")
     assert outcome.code == 2
     assert "No space left on device" in outcome.stderr

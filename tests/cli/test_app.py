@@ -58,6 +58,8 @@ def test_help_of_a_command_has_a_summary_and_examples(run, command):
         assert plain(line) in text
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_examples_run_in_order(tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
     for name in RUN_IN_ORDER:
@@ -103,6 +105,7 @@ USAGE_ERRORS = [
     (("inspect", "a.csv", "b.csv"), "option.unknown", "b.csv"),
     (("nonsense",), "option.unknown", None),
     (("survey", "nonsense"), "option.unknown", None),
+    (("--version=1",), "option.invalid", "--version"),
 ]
 
 

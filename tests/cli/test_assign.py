@@ -46,7 +46,7 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def told(text):
+def output(text):
     return " ".join(text.split())
 
 
@@ -85,7 +85,7 @@ def test_records_of_the_release_get_their_published_values(folder, run):
 
 def test_the_summary_has_the_cells_and_warns_that_the_output_is_not_anonymous(folder, run):
     done = mc.assign("cells.json", "newcomers.csv")
-    words = told(run(*BASE).stderr)
+    words = output(run(*BASE).stderr)
     assert f"30 records to {len(np.unique(done.labels))} of 40 cells" in words
     assert "not k-anonymous by itself" in words
     assert words.endswith("table assigned.csv")
@@ -118,7 +118,7 @@ def test_unknown_values_are_counted_and_not_shown(folder, run):
     assert outcome.code == 0, outcome.stderr
     count = len(re.findall(r"\bfemale\b", text))
     assert json.loads(outcome.stdout)["unknown_categories"]["sex"] == count > 0
-    assert f"unknown {count} values of 'sex'" in told(outcome.stderr)
+    assert f"unknown {count} values of 'sex'" in output(outcome.stderr)
     assert "S3CR3T" not in outcome.stderr + (folder / "assigned.csv").read_text(encoding="utf-8")
 
 
@@ -164,7 +164,7 @@ def test_an_altered_file_is_rejected(folder, run):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("cells.json", "newcomers.csv", "-o", "cells.json"), "also an input"),
         (("cells.json", "newcomers.csv", "-o", "newcomers.csv"), "also an input"),
@@ -182,18 +182,18 @@ def test_an_altered_file_is_rejected(folder, run):
         (("cells.json", "newcomers.csv", "-o", "out.csv", "--missing", "drop"), "impute"),
     ],
 )
-def test_invalid_use_is_reported_and_nothing_is_written(folder, run, words, said):
+def test_invalid_use_is_reported_and_nothing_is_written(folder, run, words, message):
     before = contents(folder)
     outcome = run("assign", *words)
     assert outcome.code == 2
-    assert said in told(outcome.stderr)
+    assert message in output(outcome.stderr)
     assert contents(folder) == before
 
 
 def test_a_table_without_a_required_column_is_rejected(folder, run):
     pl.read_csv("newcomers.csv").drop("bmi").write_csv("newcomers.csv")
     outcome = run(*BASE)
-    assert (outcome.code, "no column 'bmi'" in told(outcome.stderr)) == (2, True)
+    assert (outcome.code, "no column 'bmi'" in output(outcome.stderr)) == (2, True)
 
 
 def test_examples_of_the_help_run(folder, run):

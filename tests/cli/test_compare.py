@@ -9,7 +9,7 @@ from importlib import import_module
 import pytest
 
 import microcell as mc
-from microcell._atomic import Staging
+from microcell._atomic import AtomicFiles
 from microcell.cli import options as _options
 from microcell.report import FIGURE_FORMATS
 
@@ -34,7 +34,7 @@ def test_table_has_a_row_per_method_and_marks_the_lowest_loss(folder, run):
         for trial in trials:
             if trial.k == k:
                 mark = "*" if trial.distortion == least else ""
-                assert shown[trial.method][column] == f"{100 * trial.distortion:.3f} %{mark}"
+                assert shown[trial.method][column] == f"{100 * trial.distortion:.4g} %{mark}"
     assert "lowest for this k" in outcome.stderr
 
 
@@ -44,17 +44,17 @@ def test_ties_are_all_marked():
         for method, distortion in (("a", 0.5), ("b", 0.25), ("c", 0.25))
     ]
     assert module._rows([*trials, mc.sweeps.Trial("d", 3, "unsupported")]) == [
-        ["a", "50.000 %", "0.250"],
-        ["b", "25.000 %*", "0.250"],
-        ["c", "25.000 %*", "0.250"],
+        ["a", "50 %", "0.250"],
+        ["b", "25 %*", "0.250"],
+        ["c", "25 %*", "0.250"],
         ["d", "skipped", ""],
     ]
 
 
 def test_choice_of_auto_is_shown_once(folder, run):
     chosen = mc.compare("people.csv", "schema.toml", k=4, methods="auto")[0]
-    told = re.sub(r"\s+", " ", run(*BASE, "-k", "4,5", "--methods", "auto").stderr)
-    assert told.count(f"auto {chosen.used}, {chosen.reason}") == 1
+    output = re.sub(r"\s+", " ", run(*BASE, "-k", "4,5", "--methods", "auto").stderr)
+    assert output.count(f"auto {chosen.used}, {chosen.reason}") == 1
 
 
 def test_many_k_are_divided_into_several_tables(folder, run_alone):
@@ -100,16 +100,16 @@ def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
 
 
 def test_settings_seed_and_missing_reach_the_library(folder, run, monkeypatch):
-    given, original = {}, mc.compare
+    inputs, original = {}, mc.compare
 
     def spy(*arguments, **options):
-        given.update(options)
+        inputs.update(options)
         return original(*arguments, **options)
 
     monkeypatch.setattr(mc, "compare", spy)
     flags = ("--set", "gamma=0.5", "--set", "refine=true", "--seed", 4, "--missing", "drop")
     assert run(*BASE, "-k", 5, "--methods", "mdav,vmdav", *flags).code == 0
-    assert given == {
+    assert inputs == {
         "k": [5],
         "methods": ["mdav", "vmdav"],
         "options": {"gamma": 0.5, "refine": True},
@@ -186,7 +186,7 @@ def test_full_disk_leaves_the_old_figure(folder, run, monkeypatch):
 
     (folder / "out.svg").write_text("old", encoding="utf-8")
     before = contents(folder)
-    monkeypatch.setattr(Staging, "_commit", fail)
+    monkeypatch.setattr(AtomicFiles, "_commit", fail)
     outcome = run(*BASE, "-k", 5, "--methods", "mdav", "--figure", "out.svg")
     assert outcome.code == 2
     assert "No space left on device" in outcome.stderr
@@ -194,9 +194,9 @@ def test_full_disk_leaves_the_old_figure(folder, run, monkeypatch):
 
 
 def test_examples_of_the_help_run(folder, run):
-    told = re.sub(r"[\s│]+", " ", run("compare", "--help").stdout)
+    output = re.sub(r"[\s│]+", " ", run("compare", "--help").stdout)
     for line in module.COMPARE_EXAMPLES:
-        assert line in told
+        assert line in output
         outcome = run(*shlex.split(line)[1:])
         assert outcome.code == 0, (line, outcome.stderr)
     assert (folder / "methods.svg").exists()

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import pytest
 
@@ -20,12 +21,13 @@ def test_table_shows_the_points_of_the_sweep(folder, run):
     ).points
     assert len(rows) == len(points) == 6
     for row, point in zip(rows, points, strict=True):
-        shown = row.split()
+        shown = re.split(r"\s{2,}", row)
         assert shown[:2] == [str(point.k), f"{point.dependence:g}"]
         assert shown[2:5] == [
-            f"{value:.4f}" for value in (point.distortion, point.dependence_loss, point.weighted)
+            f"{100 * value:.4g} %"
+            for value in (point.distortion, point.dependence_loss, point.weighted)
         ]
-        assert shown[-1] == f"{point.dld:.4f}"
+        assert shown[-1] == f"{100 * point.dld:.4g} %"
 
 
 def test_files_and_json_hold_the_same_points(folder, run):
@@ -33,12 +35,12 @@ def test_files_and_json_hold_the_same_points(folder, run):
         *BASE, "-k", "4", "--lambdas", "0.5", "-o", "sweep.csv", "--figure", "sweep.svg", "--json"
     )
     assert outcome.code == 0, outcome.stderr
-    told = json.loads(outcome.stdout)
+    output = json.loads(outcome.stdout)
     rows = list(csv.DictReader((folder / "sweep.csv").read_text(encoding="utf-8").splitlines()))
     assert [float(row["distortion"]) for row in rows] == [
-        point["distortion"] for point in told["points"]
+        point["distortion"] for point in output["points"]
     ]
-    assert [item["k"] for item in told["recommended"]] == [4]
+    assert [item["k"] for item in output["recommended"]] == [4]
     assert (folder / "sweep.svg").read_bytes().startswith(b"<?xml")
 
 
@@ -57,9 +59,9 @@ def test_blocks_are_reported_as_not_jointly_k_anonymous(folder, run):
 
 def test_single_block_of_all_columns_has_no_warning(folder, run):
     outcome = run(*BASE, "-k", "4", "--lambdas", "0", "--blocks", "99")
-    told = " ".join(outcome.stderr.split())
-    assert "all columns combined: are k-anonymous too" in told
-    assert "falls" not in told
+    output = " ".join(outcome.stderr.split())
+    assert "all columns combined: are k-anonymous too" in output
+    assert "falls" not in output
 
 
 def test_output_format_follows_the_file_name(folder, run):

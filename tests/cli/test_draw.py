@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import microcell as mc
-from microcell._atomic import Staging
+from microcell._atomic import AtomicFiles
 from microcell.report import FIGURE_FORMATS
 
 module = import_module("microcell.cli.draw")
@@ -139,7 +139,7 @@ def test_full_disk_leaves_the_old_figure(folder, run, monkeypatch):
 
     (folder / "out.svg").write_text("old", encoding="utf-8")
     before = contents(folder)
-    monkeypatch.setattr(Staging, "_commit", fail)
+    monkeypatch.setattr(AtomicFiles, "_commit", fail)
     outcome = run(*BASE, *TWO, "-o", "out.svg")
     assert outcome.code == 2
     assert "No space left on device" in outcome.stderr

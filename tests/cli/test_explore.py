@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 
 import microcell as mc
-from microcell._atomic import Staging
+from microcell._atomic import AtomicFiles
 from microcell.report import FIGURE_FORMATS
 
 module = import_module("microcell.cli.sweeps")
@@ -35,17 +35,17 @@ def test_table_has_a_row_per_point_with_audit_measures(folder, run):
         "k",
         "k",
         "linkage",
-        "distortion",
+        "loss",
         "worst",
         "diversity",
         "closeness",
         "seconds",
     ]
     result = mc.explore("people.csv", "schema.toml", k=[3, 10], methods=["mdav", "bisect"])
-    names = ("linkage", "distortion", "prosecutor_worst", "l_diversity", "t_closeness")
+    names = ("linkage", "information_loss", "prosecutor_worst", "l_diversity", "t_closeness")
     for row, point in zip(rows, result.points, strict=True):
         mark = ">" if point == result.recommended else "*" if point in result.frontier else ""
-        numbers = [f"{point[name]:.6g}" for name in names]
+        numbers = [part for name in names for part in point.measures[name].format().split()]
         shown = [
             *([mark] if mark else []),
             point.method,
@@ -54,7 +54,7 @@ def test_table_has_a_row_per_point_with_audit_measures(folder, run):
             *numbers,
         ]
         assert row.split()[:-1] == shown
-    assert f"recommended {result.recommended}, the knee of the frontier" in words_of(outcome.stderr)
+    assert f"recommended {result.recommended}, the best balance" in words_of(outcome.stderr)
 
 
 def test_confidential_measures_are_shown_if_there_are_any(folder, run):
@@ -83,15 +83,15 @@ def test_limits_choose_the_least_loss_and_misses_are_marked(folder, run):
     )
     outcome = run(*BASE, "-k", "3,5,20,50", "--methods", "mdav", *limits)
     assert outcome.code == 0, outcome.stderr
-    given = {"linkage": 0.1, "interval_disclosure": 0.9, "k": 5}
+    inputs = {"linkage": 0.1, "interval_disclosure": 0.9, "k": 5}
     result = mc.explore(
-        "people.csv", "schema.toml", k=[3, 5, 20, 50], methods="mdav", require=given
+        "people.csv", "schema.toml", k=[3, 5, 20, 50], methods="mdav", require=inputs
     )
     _, heading, *rows = outcome.stdout.splitlines()
     assert "disclosure" in heading
     assert [" 3!" in row for row in rows] == [True, False, False, False]
     for row, point in zip(rows, result.points, strict=True):
-        assert (f"{point['linkage']:.6g}!" in row) == (point["linkage"] > 0.1)
+        assert (f"{point.measures['linkage'].format()}!" in row) == (point["linkage"] > 0.1)
         assert row.startswith(">") == (point == result.recommended)
     assert f"recommended {result.recommended}, {result.reason}" in words_of(outcome.stderr)
 
@@ -99,19 +99,19 @@ def test_limits_choose_the_least_loss_and_misses_are_marked(folder, run):
 def test_unmet_limits_exit_with_1_after_printing_the_map(folder, run):
     files = ("--figure", "map.svg", "--output", "map.csv")
     outcome = run(
-        *BASE, "-k", "3,5", "--methods", "mdav", "--require", "distortion<=0.000001", *files
+        *BASE, "-k", "3,5", "--methods", "mdav", "--require", "information_loss<=0.000001", *files
     )
     assert outcome.code == 1
     assert len(outcome.stdout.splitlines()) == 4
     last = outcome.stderr.splitlines()[-1]
     assert last.startswith(
         "error[guarantee.requirement_not_met]: No point of the map meets all limits. mdav "
-        "with k = 3 comes closest: distortion is"
+        "with k = 3 comes closest: information_loss is"
     )
     assert "(off by" in last
     assert {"map.svg", "map.csv"} <= set(contents(folder))
     as_json = run(
-        *BASE, "-k", "3", "--methods", "mdav", "--require", "distortion<=0.000001", "--json"
+        *BASE, "-k", "3", "--methods", "mdav", "--require", "information_loss<=0.000001", "--json"
     )
     assert as_json.code == 1
     assert json.loads(as_json.stdout)["recommended"] is None
@@ -137,7 +137,7 @@ def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
     assert set(data) == {"risk", "loss", "limits", "recommended", "reason", "points"}
     assert (data["risk"], data["loss"], data["limits"], data["reason"]) == (
         "linkage",
-        "distortion",
+        "information_loss",
         {"k": 4.0},
         result.reason,
     )
@@ -181,24 +181,24 @@ def test_figure_format_follows_the_file_name(folder, run, form):
 
 
 def test_settings_reach_the_library(folder, run, monkeypatch):
-    given, original = {}, mc.explore
+    inputs, original = {}, mc.explore
 
     def spy(*arguments, **options):
-        given.update(options)
+        inputs.update(options)
         return original(*arguments, **options)
 
     monkeypatch.setattr(mc, "explore", spy)
     flags = ("--set", "gamma=0.5", "--effort", "fast", "--seed", 4, "--missing", "drop")
-    axes = ("--risk", "t_closeness", "--loss", "distortion.age", "--require", "k=5")
+    axes = ("--risk", "t_closeness", "--loss", "information_loss.age", "--require", "k=5")
     assert run(*BASE, "-k", 5, "--methods", "auto,vmdav", *flags, *axes).code == 0
-    assert given == {
+    assert inputs == {
         "k": [5],
         "methods": ["auto", "vmdav"],
         "options": {"gamma": 0.5, "effort": "fast"},
         "seed": 4,
         "missing": "drop",
         "risk": "t_closeness",
-        "loss": "distortion.age",
+        "loss": "information_loss.age",
         "require": {"k": 5.0},
     }
 
@@ -227,11 +227,15 @@ def test_skipped_methods_and_the_choice_of_auto_are_shown(folder, run):
         (("-k", "3", "--methods", "mdav", "--loss", "nonsense"), 2, "option.unknown"),
         (("-k", "3", "--methods", "mdav", "--require", "nonsense=1"), 2, "option.unknown"),
         (
-            ("-k", "3", "--methods", "mdav", "--require", "distortion"),
+            ("-k", "3", "--methods", "mdav", "--require", "information_loss"),
             2,
             "option.invalid",
         ),
-        (("-k", "3", "--methods", "mdav", "--require", "distortion>=0.1"), 2, "option.invalid"),
+        (
+            ("-k", "3", "--methods", "mdav", "--require", "information_loss>=0.1"),
+            2,
+            "option.invalid",
+        ),
         (
             ("-k", "3", "--methods", "mdav", "--require", "k=2", "--require", "k=3"),
             2,
@@ -279,13 +283,13 @@ def test_interruption_leaves_the_old_files(folder, run, monkeypatch, error):
     for name in ("map.svg", "map.csv"):
         (folder / name).write_text("old", encoding="utf-8")
     before = contents(folder)
-    monkeypatch.setattr(Staging, "_commit", fail)
+    monkeypatch.setattr(AtomicFiles, "_commit", fail)
     outcome = run(*BASE, "-k", 5, "--methods", "mdav", "--figure", "map.svg", "--output", "map.csv")
     assert outcome.code == (130 if isinstance(error, KeyboardInterrupt) else 2)
     assert contents(folder) == before
 
 
-def test_ctrl_c_while_cells_are_made_writes_nothing(folder, run, monkeypatch):
+def test_ctrl_c_while_partitioning_writes_nothing(folder, run, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
@@ -297,7 +301,7 @@ def test_ctrl_c_while_cells_are_made_writes_nothing(folder, run, monkeypatch):
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize("limit", [(), ("--require", "k=31"), ("--require", "distortion=0")])
+@pytest.mark.parametrize("limit", [(), ("--require", "k=31"), ("--require", "information_loss=0")])
 def test_no_value_of_the_table_is_shown(tmp_path, monkeypatch, run, limit):
     monkeypatch.chdir(tmp_path)
     rows = [

@@ -66,7 +66,7 @@ def test_start_add_and_finish(started, run):
     assert outcome.code == 0, outcome.stderr
     output = one_line(outcome.stderr)
     assert "the table is 5-anonymous in these columns" in output
-    assert "batches 2 after the base" in output
+    assert "batches 2 after the initial one" in output
     assert "st still contains original data" in output
     result = mc.audit("people.csv", "out.csv", mc.load_schema("schema.toml")).require(k=5)
     assert result["records"] == 200
@@ -102,8 +102,8 @@ def test_status(started, run):
     outcome = run("increment", "status", "st")
     output = one_line(outcome.stdout)
     assert outcome.code == 0
-    assert "records 170 in 2 parts" in output
-    assert "base 140 140" in output
+    assert "records 170 in 2 batches" in output
+    assert "initial 140 140" in output
     assert "1 30 30 nearest" in output
     data = json.loads(run("increment", "status", "st", "--json").stdout)
     assert (data["records"], data["k"], data["finished"]) == (170, 5, None)

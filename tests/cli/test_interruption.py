@@ -8,7 +8,7 @@ import pytest
 
 import microcell as mc
 from microcell import api, tables
-from microcell._atomic import Staging
+from microcell._atomic import AtomicFiles
 
 BASE = (
     "anonymize",
@@ -35,7 +35,7 @@ def long_run(tmp_path, monkeypatch):
     (tmp_path / "schema.toml").write_text(schema, encoding="utf-8")
     for name in ("out.csv", "out.csv.manifest.json", "out.html"):
         (tmp_path / name).write_text("old", encoding="utf-8")
-    return (*BASE, "--method", "vmdav", "--set", "gamma=best")
+    return (*BASE, "--force", "--method", "vmdav", "--set", "gamma=best")
 
 
 def contents(folder):
@@ -82,7 +82,7 @@ def test_a_partly_written_table_is_removed(folder, run, monkeypatch, error, code
         assert run(*BASE).code == 0
     before = contents(folder)
     monkeypatch.setattr(tables, "write", half_written(error))
-    outcome = run(*BASE)
+    outcome = run(*BASE, "--force")
     assert outcome.code == code
     assert words in outcome.stderr
     assert "quoted value" not in outcome.stderr
@@ -117,7 +117,7 @@ def test_a_full_disk_leaves_all_files_unchanged(folder, run, monkeypatch, argume
         raise OSError(errno.ENOSPC, "No space left on device")
 
     before = contents(folder)
-    monkeypatch.setattr(Staging, "_commit", fail)
+    monkeypatch.setattr(AtomicFiles, "_commit", fail)
     outcome = run(*arguments)
     assert outcome.code == 2
     assert outcome.error == "system.io_error"

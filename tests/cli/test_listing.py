@@ -1,6 +1,11 @@
-"""``microcell methods``, ``microcell example`` and ``microcell compile``."""
+"""``microcell methods``, ``microcell example``, ``microcell demo`` and ``microcell compile``."""
+
+from pathlib import Path
+
+import pytest
 
 import microcell as mc
+from microcell.kernels import _build
 
 NOTICE = "Compiling kernels"
 
@@ -46,24 +51,16 @@ def test_example_rejects_a_file_as_folder(tmp_path, run):
     assert run("example", "-o", tmp_path / "file").code == 2
 
 
-def test_compile_runs_every_method(run, monkeypatch):
-    used = []
-    kinds = []
-    original = mc.anonymize
-
-    def spy(*arguments, **options):
-        release = original(*arguments, **options)
-        used.append(release.manifest.method.used)
-        kinds.extend([options["cells"]] if "cells" in options else [])
-        return release
-
-    monkeypatch.setattr(mc, "anonymize", spy)
-    outcome = run("compile", "--json")
+def test_compile_reports_the_kernels_it_compiled(run, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(_build, "compile_here", lambda lines, _: compiled.extend(lines) or lines)
+    outcome = run("compile", "--json", "--essential")
     assert outcome.code == 0
-    assert used[: len(mc.methods.METHODS)] == list(mc.methods.METHODS) == outcome.json["methods"]
-    assert kinds == ["power", "balls"]
+    assert compiled == _build.read_signatures(_build.ESSENTIAL)
+    assert outcome.json["kernels"] == outcome.json["compiled"] == len(compiled)
 
 
+@pytest.mark.slow
 def test_kernels_are_compiled_once_per_machine(folder, run_alone):
     cache = {"NUMBA_CACHE_DIR": str(folder / "cache")}
     first = run_alone("compile", **cache)
@@ -108,6 +105,7 @@ def test_kernels_are_compiled_once_per_machine(folder, run_alone):
         "mdav",
         "-o",
         "out.csv",
+        "--force",
     )
     for kind in ("power", "balls"):
         later = run_alone(*base, "--cells", "cells.json", "--cells-kind", kind, **cache)
@@ -115,5 +113,38 @@ def test_kernels_are_compiled_once_per_machine(folder, run_alone):
         assert NOTICE not in later.stderr
         assert (
             NOTICE
-            not in run_alone("assign", "cells.json", "people.csv", "-o", "a.csv", **cache).stderr
+            not in run_alone(
+                "assign", "cells.json", "people.csv", "-o", "a.csv", "--force", **cache
+            ).stderr
         )
+
+
+def test_demo_publishes_a_table_that_reveals_nobody(tmp_path, run, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
+    folder = tmp_path / "trial"
+    facts = run("demo", "-o", folder, "--records", 200, "--json", "--open").json
+    assert facts["k"] >= 5
+    assert facts["revealed"] == 0 < facts["revealed_without_requirement"]
+    assert facts["information_loss"] > facts["information_loss_without_requirement"]
+    files = facts["files"]
+    audit = mc.audit(files["original"], files["published"], files["schema"])
+    assert audit.require(k=5, l_diversity=2, homogeneous_records=0)
+    assert mc.find_manifest(None, files["published"]).limits == {"l_diversity": 2}
+    assert opened == [(folder / "people_k5.html").resolve().as_uri()]
+    assert (folder / "people_k5.html").exists()
+
+
+def test_demo_overwrites_files_only_with_force(tmp_path, run):
+    (tmp_path / "people_k5.csv").write_text("mine", encoding="utf-8")
+    outcome = run("demo", "-o", tmp_path)
+    assert (outcome.code, outcome.error) == (2, "table.exists")
+    assert [path.name for path in tmp_path.iterdir()] == ["people_k5.csv"]
+
+
+def test_demo_names_the_report_if_there_is_no_browser(tmp_path, run, monkeypatch):
+    monkeypatch.setattr("webbrowser.open", lambda _: False)
+    monkeypatch.chdir(tmp_path)  # a short path, which is not wrapped
+    outcome = run("demo", "-o", "trial", "--records", 60, "--open")
+    assert outcome.code == 0
+    assert str(Path("trial", "people_k5.html")) in outcome.stderr

@@ -226,13 +226,13 @@ class Service:
             *words,
             **environment,
         )
-        self.said = []
+        self.lines = []
         for line in self.process.stderr:
-            self.said.append(line)
+            self.lines.append(line)
             if line.startswith("serving on "):
                 break
-        found = re.search(r"http://[^/]+", self.said[-1]) if self.said else None
-        self.url = found.group() if found else None
+        actual = re.search(r"http://[^/]+", self.lines[-1]) if self.lines else None
+        self.url = actual.group() if actual else None
 
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
@@ -255,7 +255,7 @@ def test_a_service_starts_responds_and_stops(people, spawn, run, number):
         )
         code, rest = service.end(number)
     assert (code, rest) == (0, "stopped\n")
-    assert TOKEN not in "".join(service.said)
+    assert TOKEN not in "".join(service.lines)
     outcome = run("locations", "export", "-o", "places.csv", *DATABASE)
     assert outcome.code == 0, outcome.stderr
     kept = (people / "places.csv").read_text(encoding="utf-8")
@@ -265,9 +265,9 @@ def test_a_service_starts_responds_and_stops(people, spawn, run, number):
 def test_a_demo_needs_no_key(people, spawn):
     environment = dict.fromkeys((KEY_VARIABLE, OPERATOR_VARIABLE), "")
     service = Service(spawn, "--demo", "-k", 3, "--log-requests", **environment)
-    said = plain("".join(service.said))
-    token = re.search(r"is not set\): (\S+)", said).group(1)
-    assert "the key is discarded" in said
+    message = plain("".join(service.lines))
+    token = re.search(r"is not set\): (\S+)", message).group(1)
+    assert "the key is discarded" in message
     with httpx.Client(base_url=service.url, trust_env=False) as http:
         assert http.get("/status", headers={"Authorization": f"Bearer {token}"}).status_code == 200
         assert (

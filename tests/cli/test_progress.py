@@ -3,6 +3,7 @@
 import io
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_quick_work_prints_nothing(monkeypatch):
 def test_compilation_is_announced_at_once(monkeypatch):
     stderr = redirect(monkeypatch, io.StringIO())
     with console.Messages().progress():
-        _CompileNotice().on_start(None)
+        _CompileNotice().on_start(SimpleNamespace(data={"dispatcher": None}))
         assert stderr.getvalue() == "Compiling kernels (first run on this machine only) ...\n"
         progress.report("grouping")
     assert stderr.getvalue().count("\n") == 1

@@ -122,9 +122,9 @@ WRONG = {
 
 def check_silence(outcome, *, code=(1, 2)):
     assert outcome.code in code, outcome.stderr
-    for told in (outcome.stdout, outcome.stderr):
-        assert WORD not in told
-        assert NUMBER not in told
+    for output in (outcome.stdout, outcome.stderr):
+        assert WORD not in output
+        assert NUMBER not in output
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -133,8 +133,8 @@ def test_errors_of_anonymize_show_no_value(tmp_path, monkeypatch, run, case):
     table, schema, options = WRONG[case]
     (tmp_path / "people.csv").write_bytes(table.encode("latin-1"))
     (tmp_path / "schema.toml").write_text(schema, encoding="utf-8")
-    given = {"-k": 3, "-o": "out.csv"} | dict(zip(options[::2], options[1::2], strict=True))
-    words = [word for pair in given.items() for word in pair]
+    inputs = {"-k": 3, "-o": "out.csv"} | dict(zip(options[::2], options[1::2], strict=True))
+    words = [word for pair in inputs.items() for word in pair]
     check_silence(run("anonymize", "people.csv", "-s", "schema.toml", *words))
     assert {path.name for path in tmp_path.iterdir()} == {"people.csv", "schema.toml"}
 
@@ -162,8 +162,10 @@ def released(tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "people.csv").write_text(GOOD, encoding="utf-8")
     (tmp_path / "schema.toml").write_text(SCHEMA, encoding="utf-8")
-    made = run("anonymize", "people.csv", "-s", "schema.toml", "-k", 3, "-o", "out.csv", "--json")
-    check_silence(made, code=(0,))
+    anonymized = run(
+        "anonymize", "people.csv", "-s", "schema.toml", "-k", 3, "-o", "out.csv", "--json"
+    )
+    check_silence(anonymized, code=(0,))
     return tmp_path
 
 

@@ -71,7 +71,7 @@ def test_unchanged_columns_lose_nothing(name):
     (pair,) = columns.quasi
     loss = pair.loss(columns.rows, columns.weights)
     assert loss.lost == 0
-    assert loss.whole > 0
+    assert loss.baseline > 0
     assert pair.unreadable == 0
     points = pair.points()
     assert np.array_equal(points.places[points.before], points.places[points.after])

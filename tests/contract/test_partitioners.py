@@ -42,10 +42,13 @@ def name(request):
     return request.param
 
 
-@pytest.mark.parametrize("k", [2, 3, 5, 10])
-@pytest.mark.parametrize("n", ["k", "k+1", "2k-1", "2k", "2k+1", "3k", "3k+1", "100"])
-def test_every_cell_has_at_least_k_records(name, k, n):
-    n = eval(n.replace("2k", "2*k").replace("3k", "3*k"), {"k": k})
+@pytest.mark.parametrize("k", [2, 5])
+def test_every_cell_has_at_least_k_records(name, k):
+    for n in (k, k + 1, 2 * k - 1, 2 * k, 2 * k + 1, 3 * k, 3 * k + 1, 60):
+        check_cells(name, k, n)
+
+
+def check_cells(name, k, n):
     cells = mc.partition(gaussian(name, n), k, method=name)
     assert len(cells.labels) == n
     assert cells.sizes.min() >= k

@@ -45,7 +45,9 @@ def write_files(folder, tables):
 def run(source, schema, output, *, k=5, engine=None, macrocell=400, **options):
     defaults = {"method": "auto", "seed": 0, "missing": "error", "seams": 1, "replace": False}
     settings = {name: options.pop(name, value) for name, value in defaults.items()} | {
-        name: options.pop(name) for name in ("dependence", "read_options") if name in options
+        name: options.pop(name)
+        for name in ("dependence", "order_key", "read_options")
+        if name in options
     }
     request = make_request(
         schema, output, options.pop("scratch", None), options, k=k, macrocell=macrocell, **settings
@@ -62,9 +64,5 @@ def read_release(folder):
 
 
 def contents(folder):
-    """Return the bytes of each file except the manifest, which contains the time."""
-    return {
-        path.name: path.read_bytes()
-        for path in Path(folder).iterdir()
-        if path.name != "_manifest.json"
-    }
+    """Return the bytes of each file of a release."""
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}

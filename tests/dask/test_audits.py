@@ -13,7 +13,7 @@ from microcell.dask.cluster import LocalEngine
 from microcell.dask.sources import find_files
 from microcell.errors import OptionError, SchemaError, TableError
 from microcell.model import Schema
-from microcell.release import find_manifest
+from microcell.release import find_manifest, manifest_path
 from tests.dask.running import SCHEMA, pa, people, run, write_files
 from tests.raising import raises
 
@@ -55,7 +55,7 @@ def test_the_audit_equals_the_audit_in_memory(source, release, tmp_path):
         }
         for name in same:
             assert result.measures[name] == expected.measures[name], name
-        assert result["distortion"] == release.manifest.information_loss
+        assert result["information_loss"] == release.manifest.information_loss
         assert result.require(k=5) is result
         assert "5-anonymous" in mc.report.guarantee(result)
         assert "5-anonymous" in mc.render(
@@ -74,7 +74,7 @@ def test_a_unique_record_is_detected(source, release, tmp_path):
     result = audit(source, release.path, tmp_path / "work")
     assert result["k"] == 1
     assert result["manifest_contradictions"] == 2  # the digest, and the k
-    assert "distortion" not in result.measures
+    assert "information_loss" not in result.measures
     assert "Not fit to publish" in mc.report.guarantee(result)
     assert "999" not in " ".join(result.notes)
 
@@ -96,7 +96,7 @@ def test_other_originals_and_damaged_manifests(source, release, tmp_path):
     result = audit(other, release.path, tmp_path / "work1")
     assert result["manifest_contradictions"] == 2  # the digest and the number of records
     assert "899" in " ".join(result.notes)
-    path = release.path / "_manifest.json"
+    path = manifest_path(release.path)
     damaged = json.loads(path.read_text()) | {"columns": [], "output": 5, "k": "x"}
     for number, text in enumerate((json.dumps(damaged), "{")):
         path.write_text(text)
@@ -177,6 +177,7 @@ def test_the_engine_is_selected_by_name(source, tmp_path, monkeypatch):
     assert calls[0][0] == (source, SCHEMA)
     assert calls[0][1] == {
         "k": 5, "method": "auto", "seed": 0, "missing": "error", "dependence": 0.0,
+        "order_key": None,
         "output": tmp_path / "out", "workers": 3, "require": {"k": 5},
     }  # fmt: skip
     with raises(OptionError, "option.unknown", option="engine"):

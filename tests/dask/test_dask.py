@@ -89,6 +89,9 @@ def cluster(tmp_path_factory):
         cluster.close()
 
 
+KEY = "00112233445566778899aabbccddeeff"
+
+
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     return write_files(
@@ -99,22 +102,22 @@ def source(tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(source, tmp_path_factory):
     """Result without a cluster."""
-    return contents(
-        run(source, SCHEMA, tmp_path_factory.mktemp("expected") / "out", macrocell=200).path
-    )
+    output = tmp_path_factory.mktemp("expected") / "out"
+    return contents(run(source, SCHEMA, output, macrocell=200, order_key=KEY).path)
 
 
-def on(cluster, source, output, **given):
+def on(cluster, source, output, **options):
     return anonymize_dataset(
         source,
         SCHEMA,
         **{
             "k": 5,
+            "order_key": KEY,
             "output": output,
             "scheduler": cluster.address,
             "macrocell": 200,
             "seams": 1,
-            **given,
+            **options,
         },
     )
 
@@ -140,7 +143,7 @@ def test_another_worker_takes_over_when_one_dies(cluster, source, expected, tmp_
         "refining seams, round 1 of 1",
         "counting class sizes",
     }
-    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.manifest.json"]
 
 
 def test_errors_are_returned_and_no_values_are_logged(cluster, tmp_path):
@@ -215,7 +218,7 @@ def test_a_dask_dataframe(cluster, source, tmp_path):
 def test_workers_without_a_shared_file_system(cluster, source, tmp_path, monkeypatch):
     """Workers without a shared file system are detected before any work."""
     monkeypatch.setattr(
-        Path, "write_text", lambda *_args, **_given: None
+        Path, "write_text", lambda *_args, **_options: None
     )  # simulates a missing file
     engine = DaskEngine(cluster.address, None, None, tmp_path / "nowhere")
     with (
@@ -257,6 +260,7 @@ def test_the_command(cluster, source, expected, tmp_path):
         "dask",
     ]
     words += ["--scheduler", cluster.address, "--macrocell", "200", "--seams", "1"]
+    words += ["--order-key", KEY]
     done = subprocess.run(
         [sys.executable, "-m", "microcell", *words],
         cwd=tmp_path,
@@ -288,6 +292,7 @@ def test_local_workers(source, expected, tmp_path):
             source,
             SCHEMA,
             k=5,
+            order_key=KEY,
             output=tmp_path / "out",
             macrocell=200,
             seams=1,
@@ -296,7 +301,7 @@ def test_local_workers(source, expected, tmp_path):
         )
     assert contents(result.path) == expected
     assert any(task.startswith("dashboard at http") for task in messages)
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.manifest.json"]
     assert not [process for process in multiprocessing.active_children() if process.is_alive()]
 
 

@@ -21,6 +21,7 @@ from microcell.errors import (
     TooFewRecordsError,
 )
 from microcell.model import Column, Schema
+from microcell.release import manifest_path
 from tests.dask.running import SCHEMA, contents, pa, people, read_release, run, write_files
 from tests.raising import raises
 
@@ -91,14 +92,15 @@ def test_distortion_is_that_of_the_points(folder, release):
 
 def test_the_directory_is_complete_and_nothing_is_left(release):
     names = sorted(path.name for path in release.path.iterdir())
-    assert names[:2] == ["_SUCCESS", "_manifest.json"]
-    assert len(names) == 2 + release.manifest.cells.macrocells > 4
-    assert all(name.startswith("part-") and name.endswith(".parquet") for name in names[2:])
-    assert [path.name for path in release.path.parent.iterdir()] == ["out"]
-    manifest = json.loads((release.path / "_manifest.json").read_text())
+    assert names[0] == "_SUCCESS"
+    assert len(names) == 1 + release.manifest.cells.macrocells > 4
+    assert all(name.startswith("part-") and name.endswith(".parquet") for name in names[1:])
+    beside = sorted(path.name for path in release.path.parent.iterdir())
+    assert beside == ["out", "out.manifest.json"]
+    manifest = json.loads(manifest_path(release.path).read_text())
     assert manifest["k"] == 5
     assert manifest["input"]["rows"] == 1500
-    assert "person" not in (release.path / "_manifest.json").read_text()
+    assert "person" not in manifest_path(release.path).read_text()
 
 
 def test_row_positions_reveal_nothing(release):
@@ -157,7 +159,7 @@ def test_information_loss_equals_the_audit(tmp_path, weight):
     after = pa.concat_tables([pq.read_table(path) for path in sorted(result.path.glob("part-*"))])
     audit = mc.audit(pa.table(table), after, schema, key="income")
     assert audit["k"] == result.k
-    assert result.manifest.information_loss == pytest.approx(audit["distortion"], rel=1e-9)
+    assert result.manifest.information_loss == pytest.approx(audit["information_loss"], rel=1e-9)
 
 
 def test_seams_are_refined(tmp_path):
@@ -174,9 +176,13 @@ def test_seams_are_refined(tmp_path):
     assert refined - exact < (unrefined - exact) / 2
 
 
-def test_the_same_seed_gives_the_same_files(folder, release, tmp_path):
-    assert contents(run(folder, SCHEMA, tmp_path / "again").path) == contents(release.path)
-    other = run(folder, SCHEMA, tmp_path / "other", seed=1)
+def test_the_same_seed_and_key_give_the_same_files(folder, release, tmp_path):
+    key = release.manifest.order_key
+    again = run(folder, SCHEMA, tmp_path / "again", order_key=key)
+    assert contents(again.path) == contents(release.path)
+    shuffled = run(folder, SCHEMA, tmp_path / "shuffled")
+    assert contents(shuffled.path) != contents(release.path)
+    other = run(folder, SCHEMA, tmp_path / "other", seed=1, order_key=key)
     assert contents(other.path) != contents(release.path)
 
 
@@ -392,10 +398,11 @@ def test_outputs_that_exist(folder, tmp_path):
         run(folder, SCHEMA, tmp_path / "out")
     second = run(folder, SCHEMA, tmp_path / "out", replace=True, seed=5)
     assert first.path == second.path
-    assert json.loads((tmp_path / "out" / "_manifest.json").read_text())["seed"] == 5
+    assert json.loads((tmp_path / "out.manifest.json").read_text())["seed"] == 5
     with raises(TableError, "table.exists"):
         run(tmp_path / "out", Schema(quasi=["age"], rest="keep"), tmp_path / "out", replace=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "out"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["mine", "out", "out.manifest.json"]
 
 
 def test_too_few_records(tmp_path):

@@ -37,27 +37,27 @@ def rows(folder, name):
 
 
 def of(about, item, text=""):
-    found = [f for f in about["findings"] if f["item"] == item and text in f["what"]]
-    assert found, (item, text)
-    return found
+    actual = [f for f in about["findings"] if f["item"] == item and text in f["what"]]
+    assert actual, (item, text)
+    return actual
 
 
 def test_mdav_table_is_reproduced(about):
-    found = of(about, "Table 1")
-    assert len(found) == len(MDAV_PRINTED) == 6
-    assert {finding["verdict"] for finding in found} == {"reproduced"}
+    actual = of(about, "Table 1")
+    assert len(actual) == len(MDAV_PRINTED) == 6
+    assert {finding["verdict"] for finding in actual} == {"reproduced"}
 
 
 def test_lloyd_table_is_complete(about, folder):
-    found = rows(folder, "census")
-    assert [(row["k"], row["D in print"]) for row in found] == [
+    actual = rows(folder, "census")
+    assert [(row["k"], row["D in print"]) for row in actual] == [
         (str(row.k), row.loss) for row in PCL_PRINTED
     ]
     for row in PCL_PRINTED:
         assert any(
             row.loss in finding["theirs"] for finding in of(about, "Table 2", f"k = {row.k}")
         )
-    for row in found:
+    for row in actual:
         assert int(row["smallest cell"]) >= int(row["k"])
 
 
@@ -83,9 +83,9 @@ def test_sets_of_ten_points_gain_as_much_as_the_examples(about, item):
 
 
 def test_mdav_and_vmdav_are_reproduced_to_the_digit(about):
-    found = [f for f in of(about, "Classic data sets") if "MDAV" in f["what"]]
-    assert len(found) == 2 * len(_classics.CASES["quick"])
-    assert {finding["verdict"] for finding in found} == {"reproduced"}
+    actual = [f for f in of(about, "Classic data sets") if "MDAV" in f["what"]]
+    assert len(actual) == 2 * len(_classics.CASES["quick"])
+    assert {finding["verdict"] for finding in actual} == {"reproduced"}
 
 
 def test_the_headline_has_all_methods_of_every_case(about):

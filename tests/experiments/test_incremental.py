@@ -24,7 +24,7 @@ NUMBERS = r"\d+\.\d+"
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def actual(tmp_path_factory):
     if not has_classics():
         pytest.skip("the classic data sets are not here: set MICROCELL_DATA to their folder")
     folder = tmp_path_factory.mktemp("incremental")
@@ -33,8 +33,8 @@ def found(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def increments(found):
-    with (found[0] / "increments.csv").open(encoding="utf-8") as file:
+def increments(actual):
+    with (actual[0] / "increments.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
@@ -44,8 +44,8 @@ def deltas(rows, **wanted):
     return {float(row["nu"]): float(row["delta"]) for row in kept}
 
 
-def test_every_figure_and_table_is_reproduced_or_listed_as_omitted(found):
-    _, about = found
+def test_every_figure_and_table_is_reproduced_or_listed_as_omitted(actual):
+    _, about = actual
     shown = {number for item in about["findings"] for number in re.findall(NUMBERS, item["item"])}
     assert shown == FIGURES | {"5.2"}
     left_out = set(incremental.LEFT_OUT)
@@ -53,22 +53,22 @@ def test_every_figure_and_table_is_reproduced_or_listed_as_omitted(found):
     assert any(item["item"] == "Table 5.2" for item in about["findings"])
 
 
-def test_files_exist_and_are_small(found):
-    folder, about = found
+def test_files_exist_and_are_small(actual):
+    folder, about = actual
     assert len([item for item in about["shown"] if item["file"].endswith(".svg")]) >= 11
     for item in about["shown"]:
         assert (folder / item["file"]).stat().st_size < 200_000
 
 
 @pytest.mark.parametrize("item", ["Fig. 1.2", *(f"Fig. 4.{i}" for i in range(1, 6)), "Fig. 6.1"])
-def test_planning_is_reproduced(found, item):
-    listed = [finding for finding in found[1]["findings"] if finding["item"] == item]
+def test_planning_is_reproduced(actual, item):
+    listed = [finding for finding in actual[1]["findings"] if finding["item"] == item]
     assert listed
     assert {finding["verdict"] for finding in listed} == {"reproduced"}
 
 
-def test_the_worked_example_to_the_second(found):
-    ours = {(f["item"], f["what"]): f["ours"] for f in found[1]["findings"]}
+def test_the_worked_example_to_the_second(actual):
+    ours = {(f["item"], f["what"]): f["ours"] for f in actual[1]["findings"]}
     assert ours["Fig. 6.1", "finished after the end"] == "2 min 33 s"
     assert ours["Fig. 6.1", "share of records received at the start"] == "85.4 %"
     assert ours["Fig. 1.2", "the same: increment"] == "1 min 12 s"
@@ -77,8 +77,8 @@ def test_the_worked_example_to_the_second(found):
     assert ours["Fig. 6.2", "finished after the end"] == "1 h"
 
 
-def test_every_time_of_the_reference_table_is_present(found):
-    theirs = {f["theirs"] for f in found[1]["findings"] if f["item"] == "Table 5.2"}
+def test_every_time_of_the_reference_table_is_present(actual):
+    theirs = {f["theirs"] for f in actual[1]["findings"] if f["item"] == "Table 5.2"}
     printed = "22.41 33.05 46.12 2.23 3.38 3.32 16.82 24.22 40.53 1.71 2.49 4.09"
     assert theirs >= {f"{seconds} s" for seconds in printed.split()}
 

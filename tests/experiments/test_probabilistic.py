@@ -36,30 +36,30 @@ def of(about, item):
     return [finding for finding in about["findings"] if finding["item"] == item]
 
 
-def masses(n, chance, k):
+def masses(n, participation, k):
     """P{K = 0}, ..., P{K = k - 1} as fractions."""
-    q = Fraction(chance).limit_denominator(100)
+    q = Fraction(participation).limit_denominator(100)
     return [math.comb(n, j) * q**j * (1 - q) ** (n - j) for j in range(k)]
 
 
-def failure(n, chance, k):
-    return sum(masses(n, chance, k)[1:])
+def failure(n, participation, k):
+    return sum(masses(n, participation, k)[1:])
 
 
 @pytest.mark.parametrize("case", probabilistic.TABLE_III, ids=str)
 def test_the_printed_table_of_sizes_is_correct(case):
     """Check the numbers transcribed from the paper with fractions, independently of the package."""
-    k, chance, accepted = case
+    k, participation, accepted = case
     size, *printed = probabilistic.TABLE_III[case]
     n = int(size)
-    assert failure(n, chance, k) <= Fraction(accepted) < failure(n - 1, chance, k)
-    moment = sum(j * mass for j, mass in enumerate(masses(n, chance, k)))
+    assert failure(n, participation, k) <= Fraction(accepted) < failure(n - 1, participation, k)
+    moment = sum(j * mass for j, mass in enumerate(masses(n, participation, k)))
     record = moment / n
     exact = [
-        failure(n, chance, k),
-        moment / failure(n, chance, k),
+        failure(n, participation, k),
+        moment / failure(n, participation, k),
         record,
-        record / Fraction(chance),
+        record / Fraction(participation),
     ]
     assert [
         same_digits(text, float(value)) for text, value in zip(printed, exact, strict=True)
@@ -80,14 +80,14 @@ def test_the_printed_table_of_table_failures_is_correct(case):
 
 @pytest.mark.parametrize(("item", "count"), [("Table II", 7), ("Table III", 12), ("Table IV", 18)])
 def test_every_printed_row_is_reproduced(about, item, count):
-    found = of(about, item)
-    assert len(found) == count
-    assert {finding["verdict"] for finding in found} == {"reproduced"}
+    actual = of(about, item)
+    assert len(actual) == count
+    assert {finding["verdict"] for finding in actual} == {"reproduced"}
 
 
 def test_the_published_formula_loses_digits_and_ours_does_not(about):
-    (found,) = of(about, "Fig. 6")
-    assert found["verdict"] == "better"
+    (actual,) = of(about, "Fig. 6")
+    assert actual["verdict"] == "better"
     assert (
         abs(probabilistic.failure_as_published(48, 20, 0.5) - probabilistic.exact_failure(48, 20))
         < 1e-12
@@ -96,9 +96,9 @@ def test_the_published_formula_loses_digits_and_ours_does_not(about):
 
 @pytest.mark.parametrize("item", ["Fig. 7", "Fig. 8", "Fig. 9", "Fig. 10", "Fig. 13 (b)"])
 def test_results_without_data_are_reproduced(about, item):
-    found = of(about, item)
-    assert found
-    assert all(finding["verdict"] == "reproduced" for finding in found)
+    actual = of(about, item)
+    assert actual
+    assert all(finding["verdict"] == "reproduced" for finding in actual)
 
 
 @pytest.mark.parametrize("item", ["Fig. 11", "Fig. 12"])

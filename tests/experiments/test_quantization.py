@@ -44,15 +44,15 @@ def rows(folder, name):
 
 
 def of(about, text):
-    found = [finding for finding in about["findings"] if text in finding["what"]]
-    assert found, text
-    return found
+    actual = [finding for finding in about["findings"] if text in finding["what"]]
+    assert actual, text
+    return actual
 
 
 def test_lloyd_beats_mdav_in_every_case(folder):
-    found = rows(folder, "changes")
-    assert len(found) == 18
-    for row in found:
+    actual = rows(folder, "changes")
+    assert len(actual) == 18
+    for row in actual:
         assert float(row["D of PCL as published"]) < float(row["D of MDAV"])
         assert float(row["D of PCL by default"]) < float(row["D of MDAV"])
 

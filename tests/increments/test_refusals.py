@@ -104,8 +104,9 @@ def test_an_invalid_batch_changes_nothing(case, strategy):
 
 @pytest.mark.parametrize("options", [{"strategy": "best"}, {"strategy": None}, {"inertial": "yes"}])
 def test_invalid_strategies(options):
-    with pytest.raises(OptionError):
+    with pytest.raises(OptionError) as caught:
         mc.increments.start(make_people(), SCHEMA, 3).add(make_people(3), **options)
+    assert caught.value.details["option"] in options
 
 
 @pytest.mark.parametrize(

@@ -85,12 +85,11 @@ def test_weights_and_options_of_the_method():
     X, weights = rng.normal(size=(200, 2)), rng.integers(1, 9, size=200)
     request = {"nu": [0.2], "strategies": ["separate"], "weights": weights}
     first, second = (
-        next(measure_increments(X, 4, method="vmdav", gamma=gamma, **request))
-        for gamma in (0.0, 1.0)
+        measure_increments(X, 4, method="vmdav", gamma=gamma, **request)[0] for gamma in (0.0, 1.0)
     )
     assert first.distortion_whole != second.distortion_whole
-    plain = next(
-        measure_increments(X, 4, method="vmdav", gamma=0.0, nu=[0.2], strategies=["separate"])
+    (plain,) = measure_increments(
+        X, 4, method="vmdav", gamma=0.0, nu=[0.2], strategies=["separate"]
     )
     assert plain.distortion != first.distortion
 
@@ -108,5 +107,16 @@ def test_base_smaller_than_k():
 
 @pytest.mark.parametrize("change", [{"strategy": "best"}, {"method": "magic"}, {"inertial": 2}])
 def test_invalid_strategies_and_methods(change):
-    with pytest.raises(OptionError):
+    with pytest.raises(OptionError) as caught:
         measure_increment(np.ones((40, 2)), 4, nu=0.1, **change)
+    assert caught.value.details["option"] in change
+
+
+def test_results_as_a_frame_and_a_card():
+    X = np.random.default_rng(5).normal(size=(120, 2))
+    results = measure_increments(X, 4, nu=[0.1, 0.2], strategies=["nearest", "separate"])
+    frame = results.to_frame()
+    assert list(frame["strategy"]) == [item.strategy for item in results]
+    assert list(frame["delta"]) == [item.delta for item in results]
+    assert repr(results) == "<Increments 4 results of 2 strategies>"
+    assert "separate, nu = 0.2" in results._repr_html_()

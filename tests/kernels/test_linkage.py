@@ -1,5 +1,7 @@
 """Links to the nearest published points, against a plain loop."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,13 @@ from hypothesis import strategies as st
 
 from microcell.kernels.arrays import distinct_rows
 from microcell.kernels.linkage import count_links
+
+every_search = pytest.mark.parametrize("few_pairs", [0, 1_000_000], ids=["tree or scan", "pairs"])
+"""Small tables are linked by measuring all pairs; with 0 they are linked like large ones."""
+
+
+def searching(few_pairs):
+    return patch("microcell.kernels.linkage._FEW_PAIRS", few_pairs)
 
 
 def link_plainly(originals, published, sizes, own):
@@ -38,10 +47,13 @@ def link(originals, after, how):
     return result if how is link_plainly else result.expected
 
 
-@settings(max_examples=200, deadline=None)
+@every_search
+@settings(max_examples=100, deadline=None)
 @given(tables())
-def test_linkage_matches_a_plain_loop(table):
-    np.testing.assert_allclose(link(*table, count_links), link(*table, link_plainly), rtol=1e-12)
+def test_linkage_matches_a_plain_loop(few_pairs, table):
+    with searching(few_pairs):
+        result = link(*table, count_links)
+    np.testing.assert_allclose(result, link(*table, link_plainly), rtol=1e-12)
 
 
 @settings(max_examples=50, deadline=None)
@@ -55,20 +67,23 @@ def test_order_of_rows_and_columns_does_not_matter(table, random):
     np.testing.assert_allclose(moved, link(originals, after, count_links)[rows], rtol=1e-12)
 
 
+@every_search
 @pytest.mark.parametrize("dimensions", [3, 12])
-def test_many_points_match_a_plain_loop(dimensions):
+def test_many_points_match_a_plain_loop(dimensions, few_pairs):
     rng = np.random.default_rng(5)
     originals = rng.normal(size=(900, dimensions))
     after = np.repeat(originals.reshape(300, 3, dimensions).mean(axis=1), 3, axis=0)
-    result = link(originals, after, count_links)
+    with searching(few_pairs):
+        result = link(originals, after, count_links)
     np.testing.assert_allclose(result, link(originals, after, link_plainly))
     assert 0 < result.mean() <= 1 / 3
 
 
+@every_search
 @pytest.mark.parametrize("shift", [0.0, 1e6])
 @pytest.mark.parametrize("step", [None, 0.5])
 @pytest.mark.parametrize("dimensions", [5, 11])
-def test_many_more_points_than_candidates_match_plain_distances(dimensions, step, shift):
+def test_many_more_points_than_candidates_match_plain_distances(dimensions, step, shift, few_pairs):
     """So many points that the own one is first held against some of them; on a grid, with ties."""
     rng = np.random.default_rng(6)
     shape = (9_000, dimensions)
@@ -83,16 +98,19 @@ def test_many_more_points_than_candidates_match_plain_distances(dimensions, step
         squares = ((published - record) ** 2).sum(axis=1)
         near = squares <= squares.min() * (1 + 1e-11)
         expected.append(near[mine] / sizes[near].sum())
-    result = count_links(originals[some], published, sizes, own[some]).expected
+    with searching(few_pairs):
+        result = count_links(originals[some], published, sizes, own[some]).expected
     np.testing.assert_allclose(result, expected, rtol=1e-12)
     assert 0 < np.mean(expected) < 1 / 3
 
 
+@every_search
 @pytest.mark.parametrize("dimensions", [2, 12])
-def test_distances_equal_but_for_rounding_tie(dimensions):
+def test_distances_equal_but_for_rounding_tie(dimensions, few_pairs):
     published = np.zeros((2, dimensions))
     published[:, 0] = [-0.1, 0.1 * (1 + 1e-14)]
-    result = count_links(np.zeros((1, dimensions)), published, np.array([2, 3]), np.array([1]))
+    with searching(few_pairs):
+        result = count_links(np.zeros((1, dimensions)), published, np.array([2, 3]), np.array([1]))
     assert result.expected.tolist() == [0.2]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-KINDS = ["sqlite", "postgresql"]
+KINDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
 QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Memory-backed directory; tests kill processes but not the machine, so no disk is needed."""
 
@@ -17,8 +17,8 @@ QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 def find_programs():
     """Return the directory of the PostgreSQL programs, or None."""
     places = [Path("/usr/lib/postgresql") / version / "bin" for version in ("17", "16", "15", "14")]
-    found = shutil.which("initdb")
-    places += [Path(found).resolve().parent] if found else []
+    actual = shutil.which("initdb")
+    places += [Path(actual).resolve().parent] if actual else []
     return next((place for place in places if (place / "initdb").exists()), None)
 
 

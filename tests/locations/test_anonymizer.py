@@ -493,7 +493,7 @@ def test_exact_places_are_never_readable(tmp_path, caplog):
     content = b"".join(file.read_bytes() for file in files)
     service.close()
     content += path.read_bytes()
-    said = (
+    message = (
         caplog.text
         + repr(service)
         + repr(service._population)
@@ -503,7 +503,7 @@ def test_exact_places_are_never_readable(tmp_path, caplog):
     logging.getLogger("sqlalchemy.engine").setLevel(logging.NOTSET)
     for account in accounts:
         assert account.token.encode() not in content
-        assert account.token not in said
+        assert account.token not in message
     for value in {value for place in places for value in place}:
         for form in (
             struct.pack("<d", value),
@@ -512,7 +512,7 @@ def test_exact_places_are_never_readable(tmp_path, caplog):
             f"{value:.5f}".encode(),
         ):
             assert form not in content
-        assert f"{value:.5f}" not in said
+        assert f"{value:.5f}" not in message
     for coordinate in to_points(*np.array(places).T).ravel():
         assert struct.pack("<d", coordinate) not in content
         assert struct.pack(">d", coordinate) not in content

@@ -228,16 +228,16 @@ def test_a_single_cell_has_no_neighbour():
 @settings(deadline=None)
 def test_merging_leaves_no_small_cell_and_loses_no_device(sizes, k, seed):
     places = np.random.default_rng(seed).uniform([-80, -180], [80, 180], size=(len(sizes), 2))
-    found = merge_small(by_hand(places), np.array(sizes), k)
-    assert found.sizes.sum() == sum(sizes)
-    assert found.sizes.min() >= k or len(found.clustering) == 1
+    actual = merge_small(by_hand(places), np.array(sizes), k)
+    assert actual.sizes.sum() == sum(sizes)
+    assert actual.sizes.min() >= k or len(actual.clustering) == 1
     expected = [
-        sum(size for size, new in zip(sizes, found.renumbered, strict=True) if new == cell)
-        for cell in range(len(found.sizes))
+        sum(size for size, new in zip(sizes, actual.renumbered, strict=True) if new == cell)
+        for cell in range(len(actual.sizes))
     ]
-    assert found.sizes.tolist() == expected
-    assert found.merges == len(sizes) - len(found.sizes)
-    assert sorted(set(found.renumbered)) == list(range(len(found.clustering)))
+    assert actual.sizes.tolist() == expected
+    assert actual.merges == len(sizes) - len(actual.sizes)
+    assert sorted(set(actual.renumbered)) == list(range(len(actual.clustering)))
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def run_and_kill(database, seed, known, lines, seconds):
 def test_nothing_acknowledged_is_lost_when_the_service_is_killed(new_database):
     database, rng = new_database(), random.Random(0)
     present, maybe = {}, set()
-    for turn in range(5):
+    for turn in range(3):
         known = [[name, token] for name, token in present.items() if name not in maybe]
         for action, name, *token in run_and_kill(database, turn, known, 20, rng.uniform(0.0, 0.1)):
             if action == "in":

@@ -31,12 +31,12 @@ def service():
 
 def wait_for(browser, expression):
     limit = time.monotonic() + TIMEOUT
-    while not (found := browser.run(expression)):
+    while not (actual := browser.run(expression)):
         assert time.monotonic() < limit, (
             f"never true: {expression}\n{browser.run('document.body.innerText')}"
         )
         time.sleep(0.05)
-    return found
+    return actual
 
 
 def open_page(browser, url, **options):
@@ -266,10 +266,10 @@ def test_what_if(browser, service):
         "!document.getElementById('chart').hidden || document.querySelector('#answer .wrong')",
     )
     expected = anonymizer.what_if(30)
-    said = words(browser, "answer")
-    assert f"With k = 30 there would be {expected.cells} cells." in said
-    assert f"devices would be {expected.mean:.1f} km from the location they use" in said
-    assert re.search(r"[\d.]+ times the distance at the current k = 5", said)
+    message = words(browser, "answer")
+    assert f"With k = 30 there would be {expected.cells} cells." in message
+    assert f"devices would be {expected.mean:.1f} km from the location they use" in message
+    assert re.search(r"[\d.]+ times the distance at the current k = 5", message)
     assert browser.run("document.querySelectorAll('#chart svg path').length") == 2
     assert (
         browser.run("document.querySelectorAll('#chart tr').length")

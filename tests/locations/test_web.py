@@ -71,10 +71,10 @@ def test_devices_wait_until_there_are_k(http):
 
 def test_look_ups_match_the_anonymizer(http, anonymizer):
     for account in fill(http):
-        found = anonymizer.look_up(account["pseudonym"], account["token"])
+        actual = anonymizer.look_up(account["pseudonym"], account["token"])
         assert location_of(http, account).json()["location"] == {
-            "latitude": found.latitude,
-            "longitude": found.longitude,
+            "latitude": actual.latitude,
+            "longitude": actual.longitude,
         }
 
 
@@ -389,10 +389,10 @@ def test_rebuilding_with_fewer_devices_than_k_is_a_conflict(http, anonymizer):
 
 
 def test_only_one_what_if_runs_at_a_time(http, anonymizer, monkeypatch):
-    asked, go = threading.Event(), threading.Event()
+    calls, go = threading.Event(), threading.Event()
 
     def what_if(k):
-        asked.set()
+        calls.set()
         go.wait(30)
         return WhatIf(k, 1, 2.0, 3.0, ((0.5, 1.0),), (0.0, 4.0), (9,))
 
@@ -407,7 +407,7 @@ def test_only_one_what_if_runs_at_a_time(http, anonymizer, monkeypatch):
 
     thread = threading.Thread(target=ask)
     thread.start()
-    assert asked.wait(30)
+    assert calls.wait(30)
     with asking(app) as second:
         busy = second.get(path, headers=headers)
     go.set()

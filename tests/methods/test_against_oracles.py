@@ -40,7 +40,7 @@ def random_table(seed):
     return X, int(rng.integers(2, max(3, min(7, n + 1))))
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(60))
 def test_labels_equal_the_oracle_on_tables_with_ties(seed):
     X, k = random_table(seed)
     if len(X) < k:
@@ -95,7 +95,7 @@ def test_univariate_on_the_known_example():
     assert oracles.sse(x[:, None], labels) == pytest.approx(1035.4167, abs=5e-5)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(20))
 def test_univariate_equals_brute_force(seed):
     rng = np.random.default_rng(seed)
     n, k = int(rng.integers(2, 13)), int(rng.integers(2, 5))

@@ -283,16 +283,16 @@ def test_rare_categories_and_unknown_ones_share_the_unnamed_side():
     text = cells.to_json()
     assert "rare" not in text
     assert "odd" not in text
-    strange = encoding.place(tables.read({"town": ["never seen", "rare"]}), fitted).matrix
-    assert len({*cells.assign(strange).tolist(), *cells.assign(X[-4:]).tolist()}) == 1
+    unseen = encoding.place(tables.read({"town": ["never seen", "rare"]}), fitted).matrix
+    assert len({*cells.assign(unseen).tolist(), *cells.assign(X[-4:]).tolist()}) == 1
 
 
 def test_unknown_value_of_two_categories_follows_the_encoding():
     fitted, X = encode({"sex": ["f"] * 10 + ["m"] * 30}, 5)
     cells = make_boxes(X, fitted, 5, 1.0, 0.01)
     assert cells.categories == ((1,),)
-    strange = encoding.place(tables.read({"sex": ["x"]}), fitted).matrix
-    assert cells.assign(strange) == cells.assign(X[:1])
+    unseen = encoding.place(tables.read({"sex": ["x"]}), fitted).matrix
+    assert cells.assign(unseen) == cells.assign(X[:1])
 
 
 def test_uncuttable_tables_form_one_box():
@@ -339,11 +339,18 @@ def test_boxes_lose_more_than_power_cells_and_those_more_than_certainty():
 )
 def test_invalid_input_is_rejected(change, error):
     _, fitted, X = encode_people(400)
-    given = {"X": X, "encoding": fitted, "k": 4, "participation": 0.7, "failure": 0.01, **change}
-    if np.isnan(given["X"]).any():
-        given["X"] = np.full_like(X, np.nan)
+    arguments = {
+        "X": X,
+        "encoding": fitted,
+        "k": 4,
+        "participation": 0.7,
+        "failure": 0.01,
+        **change,
+    }
+    if np.isnan(arguments["X"]).any():
+        arguments["X"] = np.full_like(X, np.nan)
     with pytest.raises(error):
-        make_boxes(**given)
+        make_boxes(**arguments)
 
 
 def first(levels):

@@ -8,7 +8,8 @@ from microcell.kernels import covering
 from microcell.methods import anneal
 from microcell.methods import anneal as _copies
 from microcell.methods import search as _search
-from microcell.methods.anneal import Budget, Pool, cool_down, default_steps
+from microcell.methods.anneal import Pool, default_steps
+from microcell.methods.search import Budget, cool_down
 
 SMALL = np.random.default_rng(5).normal(size=(12, 2))
 
@@ -189,11 +190,11 @@ def test_ctrl_c_while_copies_cool_keeps_the_best(monkeypatch, calls):
     X = np.random.default_rng(1).normal(size=(60, 3))
     go_on, done = _search.Search.anneal, []
 
-    def interrupted(search: _search.Search, *given: float) -> int:
+    def interrupted(search: _search.Search, *arguments: float) -> int:
         done.append(search)
         if len(done) == calls:
             raise KeyboardInterrupt
-        return go_on(search, *given)
+        return go_on(search, *arguments)
 
     monkeypatch.setattr(_search.Search, "anneal", interrupted)
     result = mc.partition(X, 3, method="anneal", steps=1e5).labels

@@ -299,13 +299,13 @@ def test_small_cells_that_must_not_grow():
 def test_macrocells(least, monkeypatch):
     rng = np.random.default_rng(2)
     X, q = rng.normal(size=(3000, 3)), rng.uniform(least, 1, 3000)
-    given = participating_cells(X, 5, q, 1e-3, macrocells=400)
-    assert cell_failures(given, q, 5).max() <= 1e-3
+    in_macrocells = participating_cells(X, 5, q, 1e-3, macrocells=400)
+    assert cell_failures(in_macrocells, q, 5).max() <= 1e-3
     monkeypatch.setattr(candidates, "_MANY", 1000)
     monkeypatch.setattr(candidates, "_MACROCELL", 400)
-    assert (participating_cells(X, 5, q, 1e-3) == given).all()
+    assert (participating_cells(X, 5, q, 1e-3) == in_macrocells).all()
     plain = participating_cells(X, 5, q, 1e-3, macrocells=3000)
-    assert expected_distortion(X, given, q) < 1.3 * expected_distortion(X, plain, q)
+    assert expected_distortion(X, in_macrocells, q) < 1.3 * expected_distortion(X, plain, q)
 
 
 def test_macrocells_too_small_for_a_cell_are_all_left_over():

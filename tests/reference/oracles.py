@@ -23,7 +23,8 @@ def farthest(X, rows, point):
     return rows[np.argmax(squared_distances(X[rows], point))]
 
 
-def mdav(X, k):
+def mdav(X, k, mean=None):
+    mean = mean or (lambda rows: X[rows].mean(axis=0))
     labels = np.full(len(X), -1)
     rows = np.arange(len(X))
     cell = 0
@@ -35,14 +36,14 @@ def mdav(X, k):
         cell += 1
 
     while len(rows) >= 3 * k:
-        r = farthest(X, rows, X[rows].mean(axis=0))
+        r = farthest(X, rows, mean(rows))
         s = farthest(X, rows, X[r])
         make_cell(r)
         if labels[s] >= 0:
             s = farthest(X, rows, X[r])
         make_cell(s)
     if len(rows) >= 2 * k:
-        make_cell(farthest(X, rows, X[rows].mean(axis=0)))
+        make_cell(farthest(X, rows, mean(rows)))
     labels[rows] = cell
     return labels
 

@@ -110,11 +110,11 @@ def reference_merge(points, weights, labels, strata, limits, column, ordered):
             cost, _, other = min(others)
             proposals.append((cost, cell, other))
         if not proposals:
-            found = [
+            actual = [
                 next(cell for cell, rows in cells.items() if row in rows)
                 for row in range(len(labels))
             ]
-            return found, not failing and not failing_cells(cells, set(), limits, column, ordered)
+            return actual, not failing and not failing_cells(cells, set(), limits, column, ordered)
         taken = set()
         for _, cell, other in sorted(proposals):
             if not {cell, other} & taken:
@@ -169,7 +169,7 @@ def merge(task, limits):
 
 
 @given(tasks(), REQUIREMENTS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_merging_matches_the_reference_implementation(task, limits):
     weights = (
         np.ones(len(task["labels"]), dtype=int) if task["weights"] is None else task["weights"]
@@ -182,9 +182,9 @@ def test_merging_matches_the_reference_implementation(task, limits):
     )
     labels, met = reference_merge(*arguments, limits, task["column"], task["ordered"])
     if met:
-        found = merge(task, limits).partition
-        assert found.labels.tolist() == labels
-        assert (found.labels == task["labels"]).all() == (len(found) == task["labels"].max() + 1)
+        actual = merge(task, limits).partition
+        assert actual.labels.tolist() == labels
+        assert (actual.labels == task["labels"]).all() == (len(actual) == task["labels"].max() + 1)
     else:
         with raises(mc.RequirementError, "guarantee.requirement_not_met"):
             merge(task, limits)
@@ -193,9 +193,9 @@ def test_merging_matches_the_reference_implementation(task, limits):
 def test_equal_cells_are_merged_in_a_few_rounds():
     labels = np.repeat(np.arange(1000), 2)
     task = {"points": np.ones((2000, 2)), "weights": None, "labels": labels, "strata": 0 * labels}
-    found = merge({**task, "column": [0] * 2000, "ordered": True}, {"k": 8})
-    assert found.rounds == 2
-    assert set(found.partition.sizes) == {8}
+    actual = merge({**task, "column": [0] * 2000, "ordered": True}, {"k": 8})
+    assert actual.rounds == 2
+    assert set(actual.partition.sizes) == {8}
 
 
 @pytest.mark.parametrize(
@@ -337,17 +337,17 @@ def fails_as_one_cell(columns, schema, limits):
     released = {
         name: column for name, column in flat.items() if name in (*schema.keys, *schema.unchanged)
     }
-    found = mc.audit(flat, released, schema)
+    actual = mc.audit(flat, released, schema)
     return any(
         not item.met
-        for item in found.check({name: limits[name] for name in limits if name != "linkage"})
+        for item in actual.check({name: limits[name] for name in limits if name != "linkage"})
     )
 
 
 def test_cells_that_meet_all_limits_are_not_merged():
     columns, limits = (
         people(),
-        {"k": 3, "t_closeness": 1, "homogeneous_classes": 120, "distortion": 1},
+        {"k": 3, "t_closeness": 1, "homogeneous_classes": 120, "information_loss": 1},
     )
     plain, release = (
         mc.anonymize(columns, schema_of(), k=3, require=require) for require in (None, limits)
@@ -383,10 +383,10 @@ def test_records_without_a_quasi_identifier(missing):
     release = mc.anonymize(frame, schema_of(strata=True), k=3, missing=missing, require=limits)
     mc.audit(frame, release.table, schema_of(strata=True)).require(**limits)
     with pytest.raises(
-        mc.RequirementError, match=r"distortion is .*, required at most 0\.\d+\. Merging"
+        mc.RequirementError, match=r"information_loss is .*, required at most 0\.\d+\. Merging"
     ):
         mc.anonymize(
-            frame, schema_of(strata=True), k=3, missing=missing, require={"distortion": 0.001}
+            frame, schema_of(strata=True), k=3, missing=missing, require={"information_loss": 0.001}
         )
 
 
@@ -429,9 +429,9 @@ def test_cells_that_publish_the_same_values_are_merged_if_their_class_misses_a_l
         names = np.array([7, 7, 8, 9]) if len(made) == 4 else np.arange(len(made))
         return table(age=names[made.labels].tolist(), pay=column)
 
-    found = enforce.enforce(limits, partition, points, schema, publish)
-    assert len(found.partition) < 3
-    assert not enforce.missed_limits(found.published, schema, limits.limits)
+    actual = enforce.enforce(limits, partition, points, schema, publish)
+    assert len(actual.partition) < 3
+    assert not enforce.missed_limits(actual.published, schema, limits.limits)
     assert enforce.missed_limits(publish(partition), schema, limits.limits)
 
     unrelated = table(age=[value + 2 * (row % 2) for row, value in enumerate(column)], pay=column)
@@ -443,7 +443,7 @@ def test_cells_that_publish_the_same_values_are_merged_if_their_class_misses_a_l
 
 def test_releases_under_different_limits_have_different_row_orders():
     first, second = (
-        mc.anonymize(people(), schema_of(), k=3, require={"distortion": limit}).row_order
+        mc.anonymize(people(), schema_of(), k=3, require={"information_loss": limit}).row_order
         for limit in (0.9, 1.0)
     )
     assert not (first == second).all()
@@ -455,8 +455,8 @@ def test_requirements_are_verified_on_the_written_file(tmp_path, monkeypatch):
     release = mc.anonymize(tmp_path / "people.csv", schema, k=3, require=limits)
     output = tmp_path / "out.csv"
     mc.publish(release, output)
-    found = mc.audit(tmp_path / "people.csv", output, schema).require(**limits)
-    assert found["distortion"] == pytest.approx(
+    actual = mc.audit(tmp_path / "people.csv", output, schema).require(**limits)
+    assert actual["information_loss"] == pytest.approx(
         release.manifest.information_loss
     )  # the manifest gives the row order
     output.unlink()
@@ -466,9 +466,7 @@ def test_requirements_are_verified_on_the_written_file(tmp_path, monkeypatch):
         frame.write_csv(path)
 
     monkeypatch.setattr(api.tables, "write", flatten)
-    with pytest.raises(
-        mc.RequirementError, match=r"l_diversity\.disease is 1, required at least 3"
-    ):
+    with raises(mc.errors.TableError, "table.format_limit", column="disease"):
         mc.publish(release, output)
     assert not output.exists()
 
@@ -483,7 +481,7 @@ def test_merging_reports_progress():
     assert reports[-1][0] == reports[-1][1] > 0
 
 
-@pytest.mark.parametrize("require", [None, {}, {"distortion": 1}])
+@pytest.mark.parametrize("require", [None, {}, {"information_loss": 1}])
 def test_limits_that_merging_cannot_meet_do_not_merge_cells(require):
     heard = []
     with mc.listen(lambda *report: heard.append(report[0])):
@@ -518,7 +516,7 @@ def forbid_cells(monkeypatch):
         (["l_diversity"], "option.wrong_type", {}),
         ({"t_closeness.wage": 0.3}, "option.unknown", {"column": "wage"}),
         ({"t_closeness.age": 0.3}, "option.unknown", {"column": "age"}),
-        ({"distortion.pay": 0.3}, "option.unknown", {"column": "pay"}),
+        ({"information_loss.pay": 0.3}, "option.unknown", {"column": "pay"}),
     ],
     ids=repr,
 )
@@ -604,10 +602,14 @@ def test_cells_as_a_function_cannot_be_combined_with_merging(monkeypatch):
             mc.errors.OptionError, "option.conflict", option="cells", measure="l_diversity"
         ):
             mc.anonymize(
-                people(), schema_of(), k=3, cells=cells, require={"distortion": 1, "l_diversity": 2}
+                people(),
+                schema_of(),
+                k=3,
+                cells=cells,
+                require={"information_loss": 1, "l_diversity": 2},
             )
     monkeypatch.undo()
-    release = mc.anonymize(people(), schema_of(), k=3, cells=True, require={"distortion": 1})
+    release = mc.anonymize(people(), schema_of(), k=3, cells=True, require={"information_loss": 1})
     assert release.cells is not None
 
 

@@ -14,7 +14,7 @@ MANIFEST = {
     "method": {
         "requested": "auto",
         "used": "mdav",
-        "reason": "5 dimensions have no exact optimum",
+        "reason": 'chosen by "auto": 5 dimensions have no exact optimum',
         "options": {},
     },
     "seed": 7,
@@ -70,8 +70,8 @@ def example(
         measure("records_unaccounted", unaccounted),
         measure("identifiers_left", left, "columns"),
         *(measure(name, value) for name, value in (faults or {}).items()),
-        measure("distortion", 0.0625, "share"),
-        *(measure(f"distortion.{key}", 0.125, "share") for key in keys),
+        measure("information_loss", 0.0625, "share"),
+        *(measure(f"information_loss.{key}", 0.125, "share") for key in keys),
     )
     return Audit(
         keys=keys,

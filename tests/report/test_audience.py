@@ -55,7 +55,7 @@ def audited():
 def texts(audited, audience):
     """Everything one can read, by format, including texts in figures and for screen readers."""
     audit, manifest = audited
-    limits = {"k": 5, "distortion": 0.9}
+    limits = {"k": 5, "information_loss": 0.9}
     reports = {
         format: render(audit, format, manifest=manifest, require=limits, audience=audience)
         for format in FORMATS
@@ -129,7 +129,9 @@ def test_the_public_page_has_only_figures_of_the_release():
 def test_public_json_has_no_notes():
     report = json.loads(render(full(), "json", audience="public", manifest=MANIFEST))
     assert "notes" not in report
-    assert not {"seed", "input", "distortion", "seconds", "row_order"} & set(report["manifest"])
+    assert not {"seed", "input", "information_loss", "seconds", "row_order"} & set(
+        report["manifest"]
+    )
     assert set(report["manifest"]["columns"]) == {"sex", "age", "region", "tsh", "remark", "w"}
     for row in (*report["correlations"]["before"], *report["correlations"]["after"]):
         assert all(value == round(value, 2) for value in row)

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 
 from microcell.model import Correlations, Quantiles
-from microcell.report.figures import draw_correlations, draw_linkage, draw_quantiles
+from microcell.report.figures.audit import draw_correlations, draw_linkage, draw_quantiles
+from microcell.report.figures.base import style
 from tests.report.examples import correlations
+
+
+@pytest.fixture(autouse=True)
+def common_style():
+    with style():
+        yield
 
 
 def names(count):

@@ -13,7 +13,7 @@ from microcell.report import certify, guarantee
 from tests.raising import raises
 from tests.report.examples import MANIFEST, example, full, measure
 
-LIMITS = {"k": 5, "distortion": 0.05, "t_closeness": 0.4}
+LIMITS = {"k": 5, "information_loss": 0.05, "t_closeness": 0.4}
 LONG = "an extraordinarily long name of a column that nobody would type twice"
 
 
@@ -102,7 +102,7 @@ CROWDED = {
     "long manifest entries": (full(), {"manifest": {**MANIFEST, "method": {"used": "m" * 4000}}}),
     "many limits": (
         full(keys=tuple(f"{LONG} {index}" for index in range(60))),
-        {"require": {f"distortion.{LONG} {index}": 0.1 for index in range(60)}},
+        {"require": {f"information_loss.{LONG} {index}": 0.1 for index in range(60)}},
     ),
 }
 
@@ -129,7 +129,7 @@ def test_nothing_overlaps_the_signature_or_leaves_the_page(name):
 
 def test_unmet_requirements_come_first_if_not_all_fit():
     keys = tuple(f"{LONG} {index}" for index in range(60))
-    limits = {f"distortion.{key}": 0.2 for key in keys} | {"records_dropped": 50}
+    limits = {f"information_loss.{key}": 0.2 for key in keys} | {"records_dropped": 50}
     text = read(certify(full(keys=keys), manifest=MANIFEST, require=limits))
     assert "Records dropped" in text
     assert "missed by 50" in text

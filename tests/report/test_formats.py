@@ -21,7 +21,7 @@ from tests.report.examples import MANIFEST, example, full, pictured
 GOLDEN = Path(__file__).parent / "golden"
 
 
-LIMITS = {"k": 5, "distortion": 0.05}
+LIMITS = {"k": 5, "information_loss": 0.05}
 GOLDEN_REPORTS = {
     "report.txt": ("text", "internal"),
     "report.json": ("json", "internal"),
@@ -55,7 +55,7 @@ def test_the_order_of_measures_does_not_depend_on_imports():
 
 def test_text_is_at_most_100_characters_wide():
     long = "a very long name of a column " * 4
-    limits = {f"distortion.{long}": 0.1, "distortion.age": 0.2}
+    limits = {f"information_loss.{long}": 0.1, "information_loss.age": 0.2}
     text = render(
         full(keys=(long, "age")), "text", manifest=MANIFEST, title="title " * 40, require=limits
     )
@@ -94,7 +94,7 @@ def test_json_has_exact_measures_and_no_categories():
 
 def test_json_has_the_data_of_figures():
     audit = full()
-    report = json.loads(render(audit, "json", require={"k": 6, "distortion": 1}))
+    report = json.loads(render(audit, "json", require={"k": 6, "information_loss": 1}))
     assert report["audience"] == "internal"
     assert report["correlations"]["columns"] == list(audit.correlations.names)
     assert report["correlations"]["before"] == audit.correlations.before.tolist()
@@ -117,7 +117,7 @@ def test_json_has_the_data_of_figures():
         "met": False,
     }
     assert {item["measure"]: item["met"] for item in verdict["requirements"][1:]} == {
-        "distortion": True,
+        "information_loss": True,
         "identifiers_left": True,
         "records_unaccounted": True,
     }

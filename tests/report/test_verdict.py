@@ -19,13 +19,13 @@ def verdict(audit, **limits):
     [
         ({}, "No requirements were set."),
         ({"k": 5}, "The requirement is met."),
-        ({"k": 5, "distortion": 1}, "Both requirements are met."),
-        ({"k": 5, "distortion": 1, "classes": 2}, "All 3 requirements are met."),
+        ({"k": 5, "information_loss": 1}, "Both requirements are met."),
+        ({"k": 5, "information_loss": 1, "classes": 2}, "All 3 requirements are met."),
         ({"k": 6}, "The requirement is not met."),
-        ({"k": 6, "distortion": 0}, "Neither requirement is met."),
-        ({"k": 6, "distortion": 0, "classes": 1000}, "None of the 3 requirements is met."),
-        ({"k": 6, "distortion": 1}, "1 of 2 requirements is not met."),
-        ({"k": 6, "distortion": 0, "classes": 2}, "2 of 3 requirements are not met."),
+        ({"k": 6, "information_loss": 0}, "Neither requirement is met."),
+        ({"k": 6, "information_loss": 0, "classes": 1000}, "None of the 3 requirements is met."),
+        ({"k": 6, "information_loss": 1}, "1 of 2 requirements is not met."),
+        ({"k": 6, "information_loss": 0, "classes": 2}, "2 of 3 requirements are not met."),
     ],
 )
 def test_the_sentence(limits, sentence):
@@ -38,9 +38,9 @@ def test_the_sentence(limits, sentence):
         ("k", 5, "at least 5", "met (exactly at the limit)"),
         ("k", 3, "at least 3", "met by 2"),
         ("k", 8, "at least 8", "missed by 3"),
-        ("distortion", 0.0625, "at most 6.25 %", "met (exactly at the limit)"),
-        ("distortion", 0.1, "at most 10 %", "met by 3.75 percentage points"),
-        ("distortion", 0.06, "at most 6 %", "missed by 0.25 percentage points"),
+        ("information_loss", 0.0625, "at most 6.25 %", "met (exactly at the limit)"),
+        ("information_loss", 0.1, "at most 10 %", "met by 3.75 percentage points"),
+        ("information_loss", 0.06, "at most 6 %", "missed by 0.25 percentage points"),
     ],
 )
 def test_by_how_much_a_limit_is_met_or_missed(name, limit, required, outcome):

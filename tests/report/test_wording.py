@@ -6,7 +6,6 @@ from microcell.report import guarantee
 from microcell.report.headlines import headlines
 from microcell.report.wording import (
     counted,
-    format_value,
     is_publishable,
     join_words,
     key_facts,
@@ -112,8 +111,8 @@ def test_words_and_numbers():
     assert counted(1, "record") == "1 record"
     assert counted(0, "record") == "0 records"
     assert counted(3, "batch") == "3 batches"
-    assert format_value(measure("k", 2000)) == "2,000"
-    assert format_value(measure("l", 7 / 3, "values")) == "2.3333"
+    assert measure("k", 2000).format() == "2,000"
+    assert measure("l", 7 / 3, "values").format() == "2.3333"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +127,7 @@ def test_words_and_numbers():
     ],
 )
 def test_shares_are_percentages(value, text):
-    assert format_value(measure("distortion", value, "share")) == text
+    assert measure("information_loss", value, "share").format() == text
 
 
 @pytest.mark.parametrize(

@@ -17,28 +17,28 @@ from microcell.schema.resolve import resolve
 ROWS = 40
 
 
-def as_values(given, *, storage=None, ordered=None, unit=None):
-    given = list(given.tolist() if isinstance(given, np.ndarray) else given)
-    missing = np.array([item is None for item in given], dtype=bool)
-    present = [item for item in given if item is not None]
+def as_values(entries, *, storage=None, ordered=None, unit=None):
+    entries = list(entries.tolist() if isinstance(entries, np.ndarray) else entries)
+    missing = np.array([item is None for item in entries], dtype=bool)
+    present = [item for item in entries if item is not None]
     storage = (
         storage or {str: "text", bool: "boolean", int: "integer", float: "float"}[type(present[0])]
     )
     if storage == "empty":
-        return Values("empty", np.full(len(given), np.nan), missing)
+        return Values("empty", np.full(len(entries), np.nan), missing)
     if storage == "text":
         categories = ordered or sorted(set(present))
-        codes = [-1 if item is None else categories.index(item) for item in given]
+        codes = [-1 if item is None else categories.index(item) for item in entries]
         return Values("text", np.array(codes), missing, tuple(categories), ordered is not None)
     if storage == "boolean":
         return Values(
             "boolean",
-            np.array([-1 if item is None else int(item) for item in given]),
+            np.array([-1 if item is None else int(item) for item in entries]),
             missing,
             ("false", "true"),
         )
     data = np.array(
-        [0 if item is None else item for item in given],
+        [0 if item is None else item for item in entries],
         dtype=float if storage == "float" else np.int64,
     )
     return Values(storage, data, missing, unit=unit)
@@ -52,8 +52,8 @@ def table_of(**columns):
     return Table(columns, rows=len(next(iter(columns.values()))), native=None)
 
 
-def facts_of(name, given):
-    return inspect(table_of(**{name: given})).columns[0]
+def facts_of(name, entries):
+    return inspect(table_of(**{name: entries})).columns[0]
 
 
 def cycle(*items, rows=ROWS):
@@ -160,7 +160,7 @@ def test_ordinary_words_ending_in_id_are_not_identifiers(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "count"),
+    ("name", "entries", "count"),
     [
         ("x", [*["?"] * 3, *(f"{row % 7}" for row in range(ROWS))], "3 values are not numbers"),
         ("x", ["NA", *(f"{row}.5" for row in range(ROWS))], "1 value is not a number"),
@@ -168,8 +168,8 @@ def test_ordinary_words_ending_in_id_are_not_identifiers(name):
         ("income", ["?", "?", *(f"{row * 17}" for row in range(ROWS))], "2 values are not numbers"),
     ],
 )
-def test_text_among_numbers_is_counted_and_not_shown(name, given, count):
-    facts = facts_of(name, given)
+def test_text_among_numbers_is_counted_and_not_shown(name, entries, count):
+    facts = facts_of(name, entries)
     assert facts.role == ("confidential" if name == "income" else "quasi")
     assert facts.kind == "nominal"
     assert facts.reason.endswith(f" Numbers, but {count}: if they mark missing values, use --na.")
@@ -178,7 +178,7 @@ def test_text_among_numbers_is_counted_and_not_shown(name, given, count):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "entries",
     [
         cycle("012", "345"),
         cycle("1", "x"),
@@ -187,15 +187,15 @@ def test_text_among_numbers_is_counted_and_not_shown(name, given, count):
         WORDS,
     ],
 )
-def test_other_text_is_not_mistaken_for_numbers(given):
-    assert "not numbers" not in facts_of("x", given).reason
+def test_other_text_is_not_mistaken_for_numbers(entries):
+    assert "not numbers" not in facts_of("x", entries).reason
 
 
 GROUPED = [f"{row * 777 + 500:,}" for row in range(2 * ROWS)]
 
 
 @pytest.mark.parametrize(
-    ("given", "advice"),
+    ("entries", "advice"),
     [
         ([f"{text}.50" for text in GROUPED], "thousands=',')."),
         (GROUPED, "thousands=',')."),
@@ -205,13 +205,13 @@ GROUPED = [f"{row * 777 + 500:,}" for row in range(2 * ROWS)]
         ([f"{text.replace(',', ' ')},50" for text in GROUPED], "thousands=' ')."),
     ],
 )
-def test_numbers_with_thousands_separators_are_not_identifiers(given, advice):
-    facts = facts_of("x", given)
+def test_numbers_with_thousands_separators_are_not_identifiers(entries, advice):
+    facts = facts_of("x", entries)
     assert (facts.role, facts.kind) == ("quasi", "nominal")
     assert "as thousands separator: remove it" in facts.reason
     assert facts.reason.endswith(advice)
-    assert not any(text in facts.reason for text in given)
-    facts = facts_of("x", [*given, "n/a", "n/a"])
+    assert not any(text in facts.reason for text in entries)
+    facts = facts_of("x", [*entries, "n/a", "n/a"])
     assert facts.role == "quasi"
     assert facts.reason.endswith(
         " Numbers, but 2 values are not numbers: if they mark missing values, use --na."
@@ -219,7 +219,7 @@ def test_numbers_with_thousands_separators_are_not_identifiers(given, advice):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "entries",
     [
         [f"{612 + row} {row:03} {row * 7:03}" for row in range(ROWS)],
         [f"{20 + row}.{row * 7:03}.{row * 13:03}" for row in range(ROWS)],
@@ -227,8 +227,8 @@ def test_numbers_with_thousands_separators_are_not_identifiers(given, advice):
         [f"{row},{row}" for row in range(100, 100 + ROWS)][::2] + ["1,5"] * 8,
     ],
 )
-def test_other_digit_groups_are_not_mistaken_for_thousands(given):
-    assert "thousands" not in facts_of("x", given).reason
+def test_other_digit_groups_are_not_mistaken_for_thousands(entries):
+    assert "thousands" not in facts_of("x", entries).reason
 
 
 RARELY = [f"w{row % 60}x" for row in range(100)]
@@ -252,11 +252,11 @@ def test_text_that_rarely_repeats_is_an_identifier_unless_its_name_says_otherwis
 @pytest.mark.parametrize("sign", ["/", "-"])
 @pytest.mark.parametrize("rows", [8, 60, 400])
 def test_ambiguous_dates_are_reported(sign, rows):
-    given = [
+    entries = [
         f"{row % 12 + 1}{sign}{row // 12 % 12 + 1:02}{sign}{1990 + row // 144}"
         for row in range(rows)
     ]
-    facts = facts_of("x", given)
+    facts = facts_of("x", entries)
     assert (facts.role, facts.kind) == ("quasi", "nominal")
     assert facts.reason.endswith(
         " Looks like dates whose day and month are ambiguous: write them as YYYY-MM-DD."
@@ -275,7 +275,7 @@ def test_dates_stored_as_text_are_reported(form):
 
 
 @pytest.mark.parametrize(
-    ("given", "count"),
+    ("entries", "count"),
     [
         (
             [*(f"2020-01-{row + 1:02}" for row in range(28)), "0000-00-00", "0000-00-00"],
@@ -293,14 +293,14 @@ def test_dates_stored_as_text_are_reported(form):
         ),
     ],
 )
-def test_invalid_dates_are_counted_and_not_shown(given, count):
-    facts = facts_of("x", given)
+def test_invalid_dates_are_counted_and_not_shown(entries, count):
+    facts = facts_of("x", entries)
     assert facts.role == "quasi"
     assert (
         f" Looks like dates stored as text, but {count} in the same format: write all"
         in facts.reason
     )
-    assert given[-1] not in facts.reason
+    assert entries[-1] not in facts.reason
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_only_the_first_weight_is_a_weight():
 
 
 @pytest.mark.parametrize(
-    ("given", "role", "reason"),
+    ("entries", "role", "reason"),
     [
         (
             UNIQUE,
@@ -391,8 +391,8 @@ def test_only_the_first_weight_is_a_weight():
         ([None] * ROWS, "drop", "No values."),
     ],
 )
-def test_roles_by_content(given, role, reason):
-    facts = facts_of("x", as_values(given, storage="empty") if given[-1] is None else given)
+def test_roles_by_content(entries, role, reason):
+    facts = facts_of("x", as_values(entries, storage="empty") if entries[-1] is None else entries)
     assert facts.role == role
     assert reason in facts.reason
 
@@ -411,7 +411,7 @@ def test_weakly_identifying_names_count_if_most_values_differ():
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "kind", "reason"),
+    ("name", "entries", "kind", "reason"),
     [
         ("x", NUMBERS, "numeric", "Numbers with 9 distinct values."),
         ("x", cycle(4.5), "numeric", "Numbers with 1 distinct value."),
@@ -433,8 +433,8 @@ def test_weakly_identifying_names_count_if_most_values_differ():
         ("cp", cycle(0, 1, 2, 3), "ordinal", "A few whole-number grades."),
     ],
 )
-def test_kinds(name, given, kind, reason):
-    facts = facts_of(name, given)
+def test_kinds(name, entries, kind, reason):
+    facts = facts_of(name, entries)
     assert facts.role == "quasi"
     assert facts.kind == kind
     assert facts.reason.endswith(reason)

@@ -57,7 +57,11 @@ def schemas(draw):
     ]
     weight = of["keep"].pop() if of.get("keep") and draw(st.booleans()) else None
     return Schema(
-        quasi=drafted, weight=weight, rest=draw(st.sampled_from(["error", "keep", "drop"])), **of
+        quasi=drafted,
+        weight=weight,
+        rest=draw(st.sampled_from(["error", "keep", "drop"])),
+        dominance=draw(st.sampled_from([(1, 0.5), (1, 1.0), (3, 0.75)])),
+        **of,
     )
 
 

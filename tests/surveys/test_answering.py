@@ -125,7 +125,7 @@ def test_absent_columns_and_unreadable_records(people, designs, tmp_path):
     with raises(DataError, "data.invalid"):
         mc.surveys.answer(cells, [1, 2])
     path = tmp_path / "me.json"
-    with raises(TableError, "table.unreadable"):
+    with raises(TableError, "table.not_found"):
         mc.surveys.answer(cells, path)
     path.write_text("{")
     with raises(TableError, "table.malformed"):

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -131,6 +132,13 @@ def test_ids_and_dropped_columns_are_not_published(cells):
     )
     assert set(result.table) == {"income", "age", "town"}
     assert "token" not in result.manifest.to_json()
+
+
+def test_a_pandas_index_does_not_reveal_the_order_of_the_answers(cells):
+    answers = pd.DataFrame({"cell": [0] * 6, "income": range(6)}, index=list("abcdef"))
+    table = mc.surveys.collect(cells, answers).table
+    assert list(table.index) == list(range(6))
+    assert sorted(table["income"]) == list(range(6))
 
 
 def test_publish_to_a_file(cells, tmp_path):
@@ -277,14 +285,10 @@ def test_publish_never_overwrites_the_answers_or_a_file_twice(cells, tmp_path):
     source.write_text("cell,income\n3,1\n3,2\n3,3\n")
     result = mc.surveys.collect(cells, source)
     release = tmp_path / "release.csv"
-    manifest = tmp_path / "release.csv.manifest.json"
-    for target, report in (
-        (source, None),
-        (release, source),
-        (release, manifest),
-        (release, release),
-    ):
-        with raises(mc.errors.TableError, "table.exists"):
-            result.publish(target, report=report)
+    with raises(mc.errors.TableError, "table.exists"):
+        result.publish(source)
+    for report in (source, tmp_path / "release.csv.manifest.json", release):
+        with raises(mc.errors.OptionError, "option.unsupported"):
+            result.publish(release, report=report)
     assert source.read_text() == "cell,income\n3,1\n3,2\n3,3\n"
     assert list(tmp_path.iterdir()) == [source]

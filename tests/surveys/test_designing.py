@@ -56,7 +56,7 @@ def test_every_cell_meets_the_limit(kind, participation, people, designs, tmp_pa
 def test_stated_probabilities_agree_with_a_simulation(participation, people, designs):
     design = designs["power", participation]
     result = mc.surveys.simulate_participation(
-        probabilities_of(people, participation), K, labels=design.labels, trials=4000
+        probabilities_of(people, participation), K, labels=design.labels, trials=40_000
     )
     stated = design.cells.survey
     for name in ("table_failure", "record_failure", "participant_failure", "unprotected"):
@@ -257,8 +257,9 @@ def test_invalid_options(options, code, option, people):
 
 @pytest.mark.parametrize("options", [{"method": "nonsense"}, {"seed": -1}, {"missing": "guess"}])
 def test_invalid_options_shared_with_anonymize(options, people):
-    with pytest.raises(OptionError):
+    with pytest.raises(OptionError) as caught:
         mc.surveys.design(people, SCHEMA, K, 0.7, FAILURE, **options)
+    assert caught.value.details["option"] in options
 
 
 def test_invalid_participation_columns(people):

@@ -113,7 +113,8 @@ def test_invalid_arguments():
         {"trials": 10, "seed": -1},
         {"trials": 10, "labels": [0]},
     ):
-        with pytest.raises(OptionError):
+        with pytest.raises(OptionError) as caught:
             simulate_participation([0.5, 0.5], 3, **options)
+        assert caught.value.details["option"] in options
     with raises(OptionError, "option.out_of_range", option="k"):
         simulate_participation([0.5, 0.5], 1, trials=10)

@@ -138,8 +138,8 @@ def test_people_get_the_code_of_their_box(boxes, unknown):
     people = draw_people(1500, 7, unknown=unknown)
     labels = boxes.assign(encoding.place(tables.read(people), boxes.encoding).matrix)
     questions = list_questions(boxes)
-    asked = {question.name for question in questions}
-    assert asked >= {"age", "income", "born", "post", "town"}
+    calls = {question.name for question in questions}
+    assert calls >= {"age", "income", "born", "post", "town"}
     for row in range(1500):
         record = {name: values[row] for name, values in people.items()}
         record = {

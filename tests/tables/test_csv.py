@@ -135,16 +135,16 @@ def test_options_override_detection(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "encoding, found",
+    "encoding, actual",
     [("utf-8", "utf-8"), ("utf-8-sig", "utf-8"), ("utf-16", "utf-16"), ("cp1252", "windows-1252")],
 )
-def test_encoding_is_detected(tmp_path: Path, encoding: str, found: str) -> None:
+def test_encoding_is_detected(tmp_path: Path, encoding: str, actual: str) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes("né,b\nZoë,1\n".encode(encoding))
     table = read(path)
     assert table.names == ("né", "b")
     assert table.native["né"].to_list() == ["Zoë"]
-    assert table.origin.dialect.encoding == found
+    assert table.origin.dialect.encoding == actual
 
 
 def test_bytes_outside_windows_1252_are_latin_1(tmp_path: Path) -> None:
@@ -301,10 +301,12 @@ def test_batch_size_does_not_change_the_result(
 def test_wide_tables_are_converted_in_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[object] = []
+    calls: list[object] = []
     select = pl.DataFrame.select
     monkeypatch.setattr(
-        pl.DataFrame, "select", lambda *given, **named: asked.append(0) or select(*given, **named)
+        pl.DataFrame,
+        "select",
+        lambda *arguments, **named: calls.append(0) or select(*arguments, **named),
     )
     width = 3000
     text = "\n".join(
@@ -313,7 +315,7 @@ def test_wide_tables_are_converted_in_batches(
     )
     frame = _read(tmp_path, text)
     assert frame.dtypes == [pl.Int64, pl.String, pl.Float64] * 1000
-    assert len(asked) < 100
+    assert len(calls) < 100
 
 
 @pytest.mark.parametrize(
@@ -334,8 +336,9 @@ def test_wide_tables_are_converted_in_batches(
     ],
 )
 def test_rejects_invalid_options(tmp_path: Path, options: dict[str, object]) -> None:
-    with pytest.raises(OptionError):
+    with pytest.raises(OptionError) as caught:
         _read(tmp_path, "a,b\n1,2\n", **options)
+    assert caught.value.details["option"] in options
 
 
 def test_the_dialect_is_kept_in_output(tmp_path: Path) -> None:

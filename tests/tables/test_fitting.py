@@ -142,7 +142,7 @@ def test_rejects_infinite_numbers_where_they_would_be_lost(suffix: str, dtype: A
     with raises(TableError, "table.format_limit", column="income", row=3):
         check_writable(table, suffix)
     check_writable(table, ".csv")
-    check_writable(read({"income": [1.5, np.nan]}), suffix)
+    check_writable(read({"age": [1, 2], "income": [1.5, np.nan]}), suffix)
 
 
 def test_rejects_numbers_too_large_for_sas() -> None:

@@ -21,7 +21,9 @@ LABELS = np.array([1, 0, 1, 0])
 INDEX = pd.MultiIndex.from_tuples([("b", 1), ("a", 1), ("a", 1), ("c", 0)], names=["p", "q"])
 
 
-def _given(how: Any, values: Any, missing: tuple[bool, bool] = (False, False)) -> Representatives:
+def _representatives(
+    how: Any, values: Any, missing: tuple[bool, bool] = (False, False)
+) -> Representatives:
     return Representatives(how, np.array(values), np.array(missing))
 
 
@@ -56,11 +58,16 @@ def _list(native: Any, name: str) -> list[Any]:
     )
 
 
-def _same_type(found: Any, expected: Any) -> bool:
-    """Compare, ignoring unused categories that an unordered pandas categorical loses."""
-    if isinstance(expected, pd.CategoricalDtype) and not expected.ordered:
-        return set(found.categories) <= set(expected.categories) and not found.ordered
-    return bool(found == expected)
+def _same_type(actual: Any, expected: Any) -> bool:
+    """Compare, ignoring unused categories, which are lost; the order of the others is kept."""
+    if isinstance(expected, pd.CategoricalDtype):
+        used = [name for name in expected.categories if name in set(actual.categories)]
+        kept = actual.categories.tolist() == used if expected.ordered else True
+        return kept and len(used) == len(actual.categories) and actual.ordered == expected.ordered
+    if isinstance(expected, pl.Enum):
+        used = set(actual.categories)
+        return actual.categories.to_list() == [name for name in expected.categories if name in used]
+    return bool(actual == expected)
 
 
 def _check_frame(table: Table, out: Table, *, same_type: bool = True) -> None:
@@ -104,7 +111,7 @@ FLOATS: list[Any] = [
 @pytest.mark.parametrize("numbers", [[20.0, 100.0], [20, 100]])
 def test_numbers_keep_the_type(column: Any, numbers: list[Any]) -> None:
     table = read(_frame(column))
-    out = publish(table, LABELS, {"x": _given("number", numbers)}, ["id"])
+    out = publish(table, LABELS, {"x": _representatives("number", numbers)}, ["id"])
     _check_frame(table, out)
     assert [float(item) for item in _list(out.native, "x")] == [100, 20, 100, 20]
 
@@ -112,7 +119,9 @@ def test_numbers_keep_the_type(column: Any, numbers: list[Any]) -> None:
 @pytest.mark.parametrize("column", FLOATS)
 def test_fractions_and_missing_numbers_in_floats(column: Any) -> None:
     table = read(_frame(column))
-    out = publish(table, LABELS, {"x": _given("number", [2.25, 99.0], (False, True))}, ["id"])
+    out = publish(
+        table, LABELS, {"x": _representatives("number", [2.25, 99.0], (False, True))}, ["id"]
+    )
     _check_frame(table, out)
     assert out.columns["x"].missing.tolist() == [True, False, True, False]
     assert out.columns["x"].data[[1, 3]].tolist() == [2.25, 2.25]
@@ -131,7 +140,9 @@ def test_fractions_and_missing_numbers_in_floats(column: Any) -> None:
 )
 def test_missing_numbers_in_integers(column: Any) -> None:
     table = read(_frame(column))
-    out = publish(table, LABELS, {"x": _given("number", [0.0, 7.0], (True, False))}, ["id"])
+    out = publish(
+        table, LABELS, {"x": _representatives("number", [0.0, 7.0], (True, False))}, ["id"]
+    )
     _check_frame(table, out)
     assert out.columns["x"].missing.tolist() == [False, True, False, True]
     assert out.columns["x"].data[[0, 2]].tolist() == [7, 7]
@@ -145,10 +156,14 @@ def test_integers_are_exact_and_stay_in_range() -> None:
         np.array([big] * 4),
         pa.array([big] * 4),
     ):
-        out = publish(read(_frame(column)), LABELS, {"x": _given("number", [big, big + 2])}, ["id"])
+        out = publish(
+            read(_frame(column)), LABELS, {"x": _representatives("number", [big, big + 2])}, ["id"]
+        )
         assert out.columns["x"].data.tolist() == [big + 2, big, big + 2, big]
     top = np.array([2**64 - 1] * 4, np.uint64)
-    out = publish(read(_frame(top)), LABELS, {"x": _given("number", [2.0**64, 1.6])}, ["id"])
+    out = publish(
+        read(_frame(top)), LABELS, {"x": _representatives("number", [2.0**64, 1.6])}, ["id"]
+    )
     assert out.native["x"].tolist() == [2, 2**64 - 1, 2, 2**64 - 1]
 
 
@@ -210,7 +225,9 @@ def test_times_keep_the_type_unit_and_zone(column: Any, as_float: bool) -> None:
 )
 def test_times_of_day_keep_the_type(column: Any) -> None:
     table = read(_frame(column))
-    out = publish(table, LABELS, {"x": _given("number", [60 * 10**9, 120 * 10**9])}, ["id"])
+    out = publish(
+        table, LABELS, {"x": _representatives("number", [60 * 10**9, 120 * 10**9])}, ["id"]
+    )
     _check_frame(table, out)
     assert _list(out.native, "x") == [time(0, 2), time(0, 1), time(0, 2), time(0, 1)]
 
@@ -248,17 +265,17 @@ ANY: list[Any] = [
 @pytest.mark.parametrize("column", ANY)
 def test_rows_are_published_in_any_type(column: Any) -> None:
     table = read(_frame(column))
-    out = publish(table, LABELS, {"x": _given("row", [2, 1])}, ["id"])
+    out = publish(table, LABELS, {"x": _representatives("row", [2, 1])}, ["id"])
     _check_frame(table, out)
-    given = _list(table.native, "x")
-    assert _list(out.native, "x") == [given[1], given[2], given[1], given[2]]
+    values = _list(table.native, "x")
+    assert _list(out.native, "x") == [values[1], values[2], values[1], values[2]]
     assert out.columns["x"].ordered == table.columns["x"].ordered
 
 
 @pytest.mark.parametrize("column", ANY)
 def test_a_missing_row_is_published_as_missing(column: Any) -> None:
     table = read(_frame(column))
-    out = publish(table, LABELS, {"x": _given("row", [2, 1], (True, False))}, ["id"])
+    out = publish(table, LABELS, {"x": _representatives("row", [2, 1], (True, False))}, ["id"])
     assert out.columns["x"].missing.tolist() == [False, True, False, True]
     assert type(out.native) is type(table.native)
 
@@ -268,7 +285,7 @@ def test_an_arrow_field_becomes_nullable_only_if_needed() -> None:
     table = read(pa.table({"x": [1, 2, 3, 4]}, schema=schema))
     for missing in (False, True):
         field = publish(
-            table, LABELS, {"x": _given("number", [5, 6], (missing, False))}, []
+            table, LABELS, {"x": _representatives("number", [5, 6], (missing, False))}, []
         ).native.schema.field("x")
         assert field.nullable is missing
         assert field.metadata == {b"note": b"kept"}
@@ -278,7 +295,9 @@ def test_an_arrow_field_becomes_nullable_only_if_needed() -> None:
 @pytest.mark.parametrize("missing", [(False, False), (True, False)])
 def test_text_is_published_as_text(column: Any, missing: tuple[bool, bool]) -> None:
     table = read(_frame(column))
-    out = publish(table, LABELS, {"x": _given("text", ["20-29", "94***"], missing)}, ["id"])
+    out = publish(
+        table, LABELS, {"x": _representatives("text", ["20-29", "94***"], missing)}, ["id"]
+    )
     _check_frame(table, out, same_type=False)
     values = out.columns["x"]
     assert values.storage == "text"
@@ -302,7 +321,9 @@ def test_text_is_published_as_text(column: Any, missing: tuple[bool, bool]) -> N
     ],
 )
 def test_text_has_the_default_type_of_the_frame(column: Any, dtype: Any) -> None:
-    out = publish(read(_frame(column)), LABELS, {"x": _given("text", ["20-29", "30-39"])}, ["id"])
+    out = publish(
+        read(_frame(column)), LABELS, {"x": _representatives("text", ["20-29", "30-39"])}, ["id"]
+    )
     assert _dtype(out.native, "x") == dtype
 
 
@@ -322,7 +343,7 @@ def test_a_text_column_of_objects_stays_text() -> None:
 )
 def test_rejects_numbers_for_text_columns(column: Any) -> None:
     with raises(TableError, "table.unsupported_type", column="x"):
-        publish(read(_frame(column)), LABELS, {"x": _given("number", [1, 2])}, [])
+        publish(read(_frame(column)), LABELS, {"x": _representatives("number", [1, 2])}, [])
 
 
 def test_rejects_unknown_columns_and_wrong_labels() -> None:
@@ -337,14 +358,17 @@ def test_the_input_is_not_modified() -> None:
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": list("abcd")}, index=INDEX)
     frame.attrs["note"] = "kept"
     before = frame.copy(deep=True)
-    given = {"x": _given("number", [1.5, 3.5]), "y": _given("row", [0, 1])}
-    out = publish(read(frame), LABELS, given, [])
+    representatives = {
+        "x": _representatives("number", [1.5, 3.5]),
+        "y": _representatives("row", [0, 1]),
+    }
+    out = publish(read(frame), LABELS, representatives, [])
     pd.testing.assert_frame_equal(frame, before)
     out.native.iloc[0, 0] = -1.0
     pd.testing.assert_frame_equal(frame, before)
     assert out.native.attrs == {"note": "kept"}
     arrays = {"x": np.array([1.0, 2.0, 3.0, 4.0])}
-    publish(read(arrays), LABELS, {"x": _given("row", [0, 1], (True, False))}, [])
+    publish(read(arrays), LABELS, {"x": _representatives("row", [0, 1], (True, False))}, [])
     assert arrays["x"].tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
@@ -352,8 +376,8 @@ def test_the_input_is_not_modified() -> None:
 def test_take_keeps_the_order_of_rows(column: Any) -> None:
     table = read(_frame(column))
     out = take(table, np.array([3, 0, 2]))
-    given = _list(table.native, "x")
-    assert _list(out.native, "x") == [given[3], given[0], given[2]]
+    values = _list(table.native, "x")
+    assert _list(out.native, "x") == [values[3], values[0], values[2]]
     assert _dtype(out.native, "x") == _dtype(table.native, "x")
     assert out.rows == 3
     if isinstance(out.native, pd.DataFrame):
@@ -364,7 +388,7 @@ def test_take_keeps_the_order_of_rows(column: Any) -> None:
 def test_all_records_of_a_cell_get_the_same_value(labels: list[int], data: st.DataObject) -> None:
     numbers = data.draw(st.lists(st.floats(-1e6, 1e6), min_size=5, max_size=5))
     columns = {"x": np.linspace(0, 1, len(labels))}
-    given = {"x": Representatives("number", np.array(numbers), np.zeros(5, bool))}
+    representatives = {"x": Representatives("number", np.array(numbers), np.zeros(5, bool))}
     for frame in (columns, pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)):
-        out = publish(read(frame), np.array(labels), given, [])
+        out = publish(read(frame), np.array(labels), representatives, [])
         assert out.columns["x"].data.tolist() == [numbers[label] for label in labels]

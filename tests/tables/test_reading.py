@@ -303,10 +303,10 @@ def test_a_table_without_rows(source: Any) -> None:
 
 
 def test_the_source_is_not_modified() -> None:
-    given = {"x": np.array([3.0, np.nan]), "y": ["b", None]}
-    table = read(given)
-    assert table.native["x"] is not given["x"]
-    frame = pd.DataFrame(given, index=[7, 7])
+    arrays = {"x": np.array([3.0, np.nan]), "y": ["b", None]}
+    table = read(arrays)
+    assert table.native["x"] is not arrays["x"]
+    frame = pd.DataFrame(arrays, index=[7, 7])
     before = frame.copy(deep=True)
     for name in ("x", "y"):
         assert not read(frame).columns[name].missing[0]

@@ -100,9 +100,10 @@ def test_types_that_a_format_lacks_become_text_or_numbers(tmp_path: Path) -> Non
     )
     zone = ["2024-01-01T12:00:00+00:00", None]
     for suffix in (".csv", ".jsonl", ".xlsx", ".sav", ".dta", ".xpt"):
-        write(read(frame), tmp_path / f"table{suffix}")
+        written = frame.drop("code") if suffix in FLOATS_ONLY else frame
+        write(read(written), tmp_path / f"table{suffix}")
         back = read(tmp_path / f"table{suffix}").native
-        assert back.columns == frame.columns
+        assert back.columns == written.columns
         assert back["cat"].to_list() == ["b", "a"]
         assert [float(item) for item in back["dec"]] == [1.25, 2.5]
         assert back["span"].to_list() == ["P1DT12H", None]
@@ -305,17 +306,17 @@ def test_labels_are_kept_where_they_still_fit(tmp_path: Path, suffix: str) -> No
     assert table.origin.labels == {"sex": "Sex of person", "name": "Name"}
     cells = np.array([0, 0, 1, 1])
     both = np.array([False, False])
-    given = {
+    representatives = {
         "sex": Representatives("row", np.array([0, 1]), both),
         "grade": Representatives("number", np.array([2.0, 3.0]), both),
         "age": Representatives("number", np.array([25.0, 45.0]), both),
     }
-    out = take(publish(table, cells, given, ["name"]), np.array([3, 2, 1, 0]))
+    out = take(publish(table, cells, representatives, ["name"]), np.array([3, 2, 1, 0]))
     write(out, tmp_path / f"out{suffix}")
     back = read(tmp_path / f"out{suffix}")
     assert back.native.rows() == [(2, 3, 45), (2, 3, 45), (1, 2, 25), (1, 2, 25)]
     assert back.origin.labels == {"sex": "Sex of person"}
-    assert {name: dict(found) for name, found in back.origin.value_labels.items()} == {
+    assert {name: dict(actual) for name, actual in back.origin.value_labels.items()} == {
         "sex": labels["sex"], "grade": labels["grade"]
     }  # fmt: skip
     assert set(out.origin.value_labels) == {"sex", "grade"}
@@ -396,7 +397,7 @@ def _categorical_frames() -> list[Any]:
     ]
 
 
-def _is_told(path: Path, name: str) -> bool:
+def _is_reported(path: Path, name: str) -> bool:
     """True if the file holds the name, packed or not."""
     if path.suffix == ".parquet":
         table = pq.read_table(path)
@@ -430,7 +431,7 @@ def test_unused_categories_are_not_written(tmp_path: Path, suffix: str, position
     )
     for item in (table, published, take(table, np.arange(3)[::-1])):
         write(item, path)
-        assert not _is_told(path, UNUSED)
+        assert not _is_reported(path, UNUSED)
         assert sorted(read(path).native["x"].to_list()) == ["low", "low", "mid"]
 
 
@@ -454,7 +455,7 @@ def test_categories_of_missing_values_only(tmp_path: Path, suffix: str) -> None:
     frame = pl.DataFrame({"x": pl.Series([None, None], dtype=pl.Enum(NAMES)), "y": [1, 2]})
     write(read(frame), tmp_path / f"table{suffix}")
     assert read(tmp_path / f"table{suffix}").native.rows() == [(None, 1), (None, 2)]
-    assert not _is_told(tmp_path / f"table{suffix}", UNUSED)
+    assert not _is_reported(tmp_path / f"table{suffix}", UNUSED)
 
 
 @pytest.mark.parametrize("suffix", EVERY)
@@ -466,9 +467,9 @@ def test_replaced_text_is_not_in_the_file(tmp_path: Path, suffix: str, position:
     published = publish(table, np.arange(60) // 2, {"home": kept}, ["note"])
     path = tmp_path / f"table{suffix}"
     write(published, path)
-    assert not any(_is_told(path, text) for text in texts[1::2])
+    assert not any(_is_reported(path, text) for text in texts[1::2])
     write(take(table, np.arange(50)), path)
-    assert not any(_is_told(path, text) for text in texts[50:])
+    assert not any(_is_reported(path, text) for text in texts[50:])
 
 
 @pytest.mark.parametrize("position", range(4))
@@ -487,4 +488,4 @@ def test_replaced_text_is_not_in_a_pickle_of_the_frame(position: int) -> None:
 def test_text_of_removed_rows_is_not_in_the_file(tmp_path: Path, suffix: str) -> None:
     texts = [f"the home of person number {row:04}" for row in range(60)]
     write(read(pl.DataFrame({"home": texts})[np.arange(50)]), tmp_path / f"table{suffix}")
-    assert not any(_is_told(tmp_path / f"table{suffix}", text) for text in texts[50:])
+    assert not any(_is_reported(tmp_path / f"table{suffix}", text) for text in texts[50:])

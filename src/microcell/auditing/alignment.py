@@ -168,7 +168,7 @@ def _check_pairs(pairs: Integers, original: Table, released: Table) -> Integers:
         )
     if len(rows) and (rows.min() < 0 or rows.max() >= original.rows):
         raise OptionError(
-            f"pairs must be rows of the original, from 0 to {original.rows - 1}.",
+            f"pairs must be row numbers of the original, from 0 to {original.rows - 1}.",
             code="option.out_of_range",
             option="pairs",
         )

@@ -1,7 +1,9 @@
 """Compare the values of two columns regardless of how they are stored."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -118,8 +120,8 @@ def _closest_match(
     best = replace(match, changed=count(match))
     if not best.changed:
         return best
-    for written in _as_written(before, after):
-        match = _match(name, written, after)
+    for written, read in _as_written(before, after):
+        match = _match(name, written, read)
         best = min(best, replace(match, changed=count(match)), key=lambda item: item.changed)
     return best
 
@@ -159,14 +161,14 @@ def _codes(match: Match) -> Integers:
 
 
 def _match(name: str, before: Values, after: Values) -> Match:
+    if _type(before) == _type(after):
+        return Match(_side(before, before.data), _side(after, after.data))
     if "empty" in (before.storage, after.storage):
         return Match(_side(before, np.zeros(len(before))), _side(after, np.zeros(len(after))))
     if before.is_number and after.is_number:
         return _match_numbers(before, after)
     if before.is_time and after.is_time:
         return _match_times(before, after)
-    if before.storage == after.storage and before.categories == after.categories:
-        return Match(_side(before, before.data), _side(after, after.data))
     categories = read_categories(name, before, after)
     return Match(_side(before, categories.before), _side(after, categories.after))
 
@@ -174,17 +176,19 @@ def _match(name: str, before: Values, after: Values) -> Match:
 def _side(
     values: Values, keys: Keys, *, unmatched: Mask | None = None, state: int = _VALUE
 ) -> _Side:
-    """Return the column with these keys; the other column cannot hold ``unmatched`` values."""
-    states = np.zeros(len(values), dtype=np.int64)
+    """Return one side of a comparison; ``unmatched`` marks values the other column cannot have."""
+    states = np.where(values.missing, _MISSING, _VALUE)
     if unmatched is not None:
-        states[unmatched] = state
-    states[values.missing] = _MISSING
+        states[unmatched & ~values.missing] = state
     return _Side(keys, states)
 
 
+def _type(values: Values) -> tuple[str, str | None, tuple[str, ...]]:
+    """Return a type key: columns with equal keys can be compared without conversion."""
+    return values.storage, values.unit, values.categories
+
+
 def _match_numbers(before: Values, after: Values) -> Match:
-    if before.storage == after.storage:
-        return Match(_side(before, before.data), _side(after, after.data))
     # Floats become integers, not the reverse: beyond 2**53, two integers may be the same float.
     if before.storage == "float":
         return Match(_as_integers(before, _ONLY_BEFORE), _side(after, after.data))
@@ -222,24 +226,115 @@ def _in_unit(values: Values, unit: int, state: int) -> _Side:
 # File formats
 
 
-def _as_written(before: Values, after: Values) -> Iterator[Values]:
-    """Yield the original column as file formats with less precision store it.
+def _as_written(before: Values, after: Values) -> Iterator[tuple[Values, Values]]:
+    """Yield the original column as file formats store it, and the file's column to compare with.
 
     Spreadsheets keep 16 digits, text files write single-precision floats with as few digits as
-    needed, and files with coarser times round them. Each value has exactly one such form, so this
-    tolerance cannot hide a change.
+    needed, files with coarser times round them, and formats without a type store numbers (for
+    booleans) or text. Each value has exactly one such form, so this tolerance cannot hide a change.
     """
     if before.storage == after.storage == "float":
-        yield replace(before, data=_rewrite(before, _with_16_digits))
+        yield replace(before, data=_rewrite(before, _with_16_digits)), after
         if _is_single_precision(before):
-            yield replace(before, data=_rewrite(before, _with_shortest_digits))
+            yield replace(before, data=_rewrite(before, _with_shortest_digits)), after
+    if before.storage == "boolean" and after.is_number:
+        numbers = np.array([*(name.lower() == "true" for name in before.categories), 0], np.int64)
+        codes = np.where(before.missing, len(before.categories), before.data)
+        yield Values("integer", numbers[codes], before.missing), after
+    if after.storage == "text" and (before.is_number or before.is_time):
+        parsed = _parse_texts(after, before)
+        if parsed is not None:
+            yield before, parsed
+    if before.storage == "text" and (after.is_number or after.is_time):
+        parsed = _parse_texts(before, after)
+        if parsed is not None:
+            yield parsed, after
     if before.is_time and after.is_time:
         same_family = TIME_FAMILY[before.storage] == TIME_FAMILY[after.storage]
         factor = NANOSECONDS[str(after.unit)] // NANOSECONDS[str(before.unit)]
         if same_family and factor > 1:
             counts, rest = np.divmod(before.data, factor)
             rounded = counts + (2 * rest >= factor)
-            yield replace(before, data=rounded, storage=after.storage, unit=after.unit)
+            yield replace(before, data=rounded, storage=after.storage, unit=after.unit), after
+
+
+_CODE = re.compile(r"\s*[+-]?0\d")
+"""A text such as 007, which is a code and not the number 7."""
+
+_DURATION = re.compile(
+    r"(?P<sign>-?)P(?:(?P<days>\d+)D)?"
+    r"(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)(?:\.(?P<part>\d+))?S)?)?"
+)
+
+
+def _parse_texts(texts: Values, like: Values) -> Values | None:
+    """Parse a text column into the type of another column; None if a text cannot be parsed."""
+    dtype = np.float64 if like.storage == "float" else np.int64
+    try:
+        parsed = [_PARSERS[like.storage](text) for text in texts.categories]
+        distinct = np.array([*parsed, 0], dtype=dtype)
+    except (ValueError, OverflowError):
+        return None
+    data = distinct[np.where(texts.missing, len(parsed), texts.data)]
+    return Values(like.storage, data, texts.missing, unit="ns" if like.is_time else None)
+
+
+def _parse_integer(text: str) -> int:
+    return int(_not_a_code(text))
+
+
+def _parse_float(text: str) -> float:
+    return float(_not_a_code(text))
+
+
+def _not_a_code(text: str) -> str:
+    if _CODE.match(text):
+        raise ValueError
+    return text
+
+
+def _parse_moment(text: str) -> int:
+    """Parse an ISO date or datetime, with or without a time zone, as nanoseconds."""
+    whole, _, rest = text.partition(".")
+    zone = rest.lstrip("0123456789")
+    moment = datetime.fromisoformat(whole + zone)
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    seconds = (moment - _EPOCH) // timedelta(seconds=1)
+    return seconds * _SECOND + _nanoseconds(rest.removesuffix(zone))
+
+
+def _parse_time(text: str) -> int:
+    whole, _, digits = text.partition(".")
+    moment = time.fromisoformat(whole)
+    seconds = 3600 * moment.hour + 60 * moment.minute + moment.second
+    return seconds * _SECOND + _nanoseconds(digits)
+
+
+def _parse_duration(text: str) -> int:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError
+    parts = (int(match[name] or 0) for name in ("days", "hours", "minutes", "seconds"))
+    days, hours, minutes, seconds = parts
+    length = ((24 * days + hours) * 60 + minutes) * 60 + seconds
+    total = length * _SECOND + _nanoseconds(match["part"] or "")
+    return -total if match["sign"] else total
+
+
+def _nanoseconds(digits: str) -> int:
+    return int(digits.ljust(9, "0")[:9]) if digits else 0
+
+
+_SECOND = NANOSECONDS["s"]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PARSERS: dict[str, Callable[[str], int | float]] = {
+    "integer": _parse_integer,
+    "float": _parse_float,
+    "date": _parse_moment,
+    "datetime": _parse_moment,
+    "time": _parse_time,
+    "duration": _parse_duration,
+}
 
 
 def _rewrite(values: Values, write: Callable[[Floats], Floats]) -> Floats:

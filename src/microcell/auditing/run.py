@@ -1,19 +1,21 @@
 """The audit of a published table against its original."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from microcell._files import TEXT_SUFFIXES
 from microcell.auditing.alignment import align
 from microcell.auditing.views import compare_columns, project
 from microcell.errors import OptionError, SchemaError
-from microcell.measures.checks import missing_columns, surplus_columns, unexpected_columns
+from microcell.measures.checks import RoleProblems
 from microcell.measures.evaluate import evaluate
 from microcell.measures.evidence import Evidence
 from microcell.measures.registry import measures
 from microcell.measures.risk import check_population
 from microcell.measures.utility import ColumnLoss
 from microcell.model import Audit, Integers, Schema, Table, Values
+from microcell.model.formulas import count_formulas, describe_formulas
 
 __all__ = ["audit", "identifying_notes", "repetition_notes"]
 
@@ -33,6 +35,7 @@ def audit(
     target: str | None = None,
     brief: bool = False,
     contradictions: Sequence[str] | None = None,
+    formulas_escaped: bool = False,
 ) -> Audit:
     """Compute all measures of a release by comparing the two tables, as an outsider would.
 
@@ -55,6 +58,8 @@ def audit(
         Skip everything that compares records: linkage, utility and the data for figures.
     contradictions
         A sentence on each false statement of the manifest; None without a manifest.
+    formulas_escaped
+        Texts that look like formulas are escaped in the published file, though not in ``released``.
 
     Raises
     ------
@@ -75,7 +80,7 @@ def audit(
     >>> before = Table({"age": Values("integer", ages, none)}, rows=4, native=None)
     >>> after = Table({"age": Values("integer", means, none)}, rows=4, native=None)
     >>> result = audit(before, after, Schema(quasi=[Column("age", kind="numeric")]))
-    >>> result["k"], round(result["distortion"], 4)
+    >>> result["k"], round(result["information_loss"], 4)
     (2, 0.0099)
     """
     if brief and target is not None:
@@ -110,9 +115,9 @@ def audit(
         notes=(
             *(contradictions or ()),
             *alignment.notes,
-            *_role_notes(released, schema),
-            *identifying_notes(released, schema),
-            *repetition_notes(original, schema),
+            *_role_notes(evidence.role_problems),
+            *release_notes(original, released, schema),
+            *(() if formulas_escaped else _formula_notes(released)),
             *(_unreadable_notes(evidence.losses) if compared else ()),
         ),
         comparisons=() if brief else compare_columns(evidence.columns),
@@ -148,19 +153,21 @@ def _check_columns(original: Table, released: Table, schema: Schema) -> None:
 
 # ----------------------------------------------------------------------------------------- notes
 
-_ROLE_CHECKS: Mapping[str, Callable[[Table, Schema], list[str]]] = {
-    "Should have been removed but still in the release": surplus_columns,
-    "Should be published unchanged but not in the release": missing_columns,
-    "In the release without a role in the schema, so not audited": unexpected_columns,
-}
 
-
-def _role_notes(released: Table, schema: Schema) -> Iterator[str]:
+def _role_notes(problems: RoleProblems) -> Iterator[str]:
     """Report columns that should not be in the release, and columns missing from it."""
-    for text, check in _ROLE_CHECKS.items():
-        names = check(released, schema)
+    for text, names in (
+        ("Should have been removed but still in the release", problems.surplus),
+        ("Should be published unchanged but not in the release", problems.missing),
+        ("In the release without a role in the schema, so not audited", problems.unexpected),
+    ):
         if names:
             yield f"{text}: column{'s' * (len(names) > 1)} {', '.join(map(repr, names))}."
+
+
+def release_notes(original: Table, released: Table, schema: Schema) -> tuple[str, ...]:
+    """Report what to know before publishing: people with several records, unique values."""
+    return (*repetition_notes(original, schema), *identifying_notes(released, schema))
 
 
 def identifying_notes(released: Table, schema: Schema) -> Iterator[str]:
@@ -198,12 +205,21 @@ def repetition_notes(original: Table, schema: Schema) -> Iterator[str]:
         present = values.data[~values.missing]
         distinct = len(np.unique(present))
         if distinct < len(present):
-            repeated.append(f"{name!r} ({len(present):,} records, {distinct:,} distinct values)")
+            repeated.append(f"{name!r} ({distinct:,} distinct values in {len(present):,} records)")
     if repeated:
         yield (
-            f"Identifiers with repeated values: {', '.join(repeated)}. Unless different people "
-            "share them, some people have several records: k counts records, not people."
+            "Some people may have several records, and k counts records, not people: values repeat "
+            f"in {', '.join(repeated)}."
         )
+
+
+def _formula_notes(released: Table) -> Iterator[str]:
+    """Report values that a spreadsheet program may run; other file formats keep them as text."""
+    path = released.origin.path
+    if path is None or path.suffix.lower() in TEXT_SUFFIXES:
+        counts = count_formulas(released)
+        if counts:
+            yield describe_formulas(counts)
 
 
 def _unreadable_notes(columns: Sequence[ColumnLoss]) -> Iterator[str]:

@@ -21,19 +21,24 @@ def compare_columns(columns: ColumnPairs) -> tuple[Comparison, ...]:
     Columns without any value are left out. Rows need not be matched. Numbers and times are counted
     in about 20 intervals, categories by name: the 12 most frequent ones, and all others together.
     """
-    return tuple(
+    histograms = [
+        (str(pair.column.kind), histogram)
+        for pair in columns.quasi
+        for histogram in pair.histograms()
+    ]
+    comparisons = [
         Comparison(
             histogram.name,
-            str(pair.column.kind),
+            kind,
             histogram.before,
             histogram.after,
             labels=histogram.labels,
             edges=histogram.edges,
             unit=histogram.unit,
         )
-        for pair in columns.quasi
-        for histogram in pair.histograms()
-    )
+        for kind, histogram in histograms
+    ]
+    return tuple(comparisons)
 
 
 def project(columns: ColumnPairs, classes: Integers) -> Projection | None:
@@ -46,12 +51,9 @@ def project(columns: ColumnPairs, classes: Integers) -> Projection | None:
     """
     n_records = len(columns.rows)
     rows = _evenly_spaced(n_records, _MEASURED)
-    blocks = [
-        _standardize(pair.coordinates(columns.rows[rows], rows), len(pair.column.parts))
-        for pair in columns.quasi
-    ]
-    before = np.hstack([block.before for block in blocks])
-    after = np.hstack([block.after for block in blocks])
+    blocks = [pair.coordinates(columns.rows[rows], rows) for pair in columns.quasi]
+    variances = [len(pair.column.parts) for pair in columns.quasi]
+    before, after = map(np.hstack, zip(*map(_standardize, blocks, variances), strict=True))
     if not before.any():
         return None
     shares, axes = _principal_axes(before)
@@ -70,7 +72,7 @@ def _evenly_spaced(count: int, limit: int) -> Integers:
 
 
 def _principal_axes(points: Floats) -> tuple[Floats, Floats]:
-    """Return the first two components' shares of the variance and axes, 0 if there is no second."""
+    """Return the variance shares and axes of the first two components; 0 if there is no second."""
     values, vectors = np.linalg.eigh(points.T @ points)
     order = np.argsort(-values, kind="stable")[:2]
     axes = np.zeros((points.shape[1], 2))
@@ -82,13 +84,13 @@ def _principal_axes(points: Floats) -> tuple[Floats, Floats]:
     return shares, axes * signs
 
 
-def _standardize(block: Coordinates, variance: int) -> Coordinates:
-    """Centre at the original's mean and scale to a total variance; missing values at the mean."""
+def _standardize(block: Coordinates, variance: int) -> tuple[Floats, Floats]:
+    """Centre and scale by the original's mean and total variance; missing values become 0."""
     present = ~np.isnan(block.before).any(axis=1)
     if not present.any():
-        return Coordinates(np.zeros_like(block.before), np.zeros_like(block.after))
+        return np.zeros_like(block.before), np.zeros_like(block.after)
     mean = block.before[present].mean(axis=0)
     before, after = block.before - mean, block.after - mean
     total = float(np.square(before[present]).sum(axis=1).mean())
     factor = np.sqrt(variance / total) if total > 1e-24 else 0.0
-    return Coordinates(np.nan_to_num(before * factor), np.nan_to_num(after * factor))
+    return np.nan_to_num(before * factor), np.nan_to_num(after * factor)

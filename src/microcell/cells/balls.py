@@ -49,9 +49,9 @@ class BallCells(Cells, kind="balls", holds_records=False):
         balls = len(self.radii)
         if self.references.shape != (balls, self.dimensions) or len(self.cells) != balls:
             raise DataError(
-                "references, radii and cells must have one entry per ball, and each reference "
-                f"{count(self.dimensions, 'dimension')}; references has the shape "
-                f"{self.references.shape}, radii {balls} and cells {len(self.cells)} entries.",
+                "references, radii and cells must have one entry per ball, and references "
+                f"{count(self.dimensions, 'column')}. Their shapes are {self.references.shape}, "
+                f"({balls},) and ({len(self.cells)},).",
                 code="data.invalid",
                 entry="references",
             )
@@ -139,7 +139,7 @@ def _drop_short(X: Floats, k: int, balls: Balls) -> _Balls:
 
 
 def _catch_strays(X: Floats, labels: Integers, k: int, balls: _Balls) -> _Balls:
-    """Append balls that bring strays to the cells with the nearest means.
+    """Append balls that assign stray records to the cells with the nearest means.
 
     The new balls lie around means of cells that are not records. They leave k records to the last
     cell: those that were in it or, if they are too few, the stray farthest from all means and its

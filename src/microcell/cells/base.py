@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -12,8 +11,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from microcell._atomic import Staging, check_target
+from microcell._atomic import AtomicFiles, check_target
 from microcell._display import count, short_repr
+from microcell._files import parse_json, unreadable
 from microcell._validation import NUMBERS_FROM_0, POINTS, read_entry, read_points
 from microcell.cells.survey_section import read_survey_section
 from microcell.errors import DataError, GuaranteeError, MicrocellError, OptionError, TableError
@@ -70,6 +70,14 @@ class Cells(ABC):
     survey
         For cells of a survey: expected participation and failure probabilities. docs/cells.md
         lists the entries.
+
+    Examples
+    --------
+    >>> import microcell as mc
+    >>> people, schema = mc.sample_survey(100), mc.sample_schema()
+    >>> cells = mc.anonymize(people, schema, k=5, method="mdav", cells=True).cells
+    >>> isinstance(cells, Cells), bool(cells.sizes.min() >= 5)
+    (True, True)
     """
 
     kind: ClassVar[str]
@@ -144,19 +152,16 @@ class Cells(ABC):
             self._check_publishable()
         check_target(path)
         text = self._as_json()
-        with Staging() as staging:
-            mode = 0o600 if confidential else 0o666  # the umask applies as usual
-            handle = os.open(staging.path(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                file.write(text)
+        with AtomicFiles() as atomic:
+            atomic.path(path, private=confidential).write_text(text, encoding="ascii")
 
     def to_json(self) -> str:
-        """Return the text that :meth:`save` writes; an error for a kind that holds records."""
+        """Return the text that :meth:`save` writes; raise an error for cells that hold records."""
         self._check_publishable()
         return self._as_json()
 
     def contents(self) -> dict[str, Any]:
-        """Return the arrays of this kind as plain lists: its own part of the file."""
+        """Return the arrays specific to this kind of cells as plain lists."""
         arrays = {name: getattr(self, name) for name in _entries(self)}
         return {name: None if array is None else array.tolist() for name, array in arrays.items()}
 
@@ -365,33 +370,15 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(
-            path.read_bytes(), object_pairs_hook=_refuse_repeats, parse_constant=_refuse_constant
-        )
+        return parse_json(path.read_bytes())
     except OSError as error:
-        raise TableError(
-            f"Cannot read {path}: {error.strerror or 'unknown reason'}.",
-            code="table.not_found" if isinstance(error, FileNotFoundError) else "table.unreadable",
-            path=str(path),
-        ) from None
+        raise unreadable(path, error) from None
     except (ValueError, RecursionError):
         raise TableError(
             f"{path} is not JSON. Pass a file written by Cells.save.",
             code="table.malformed",
             path=str(path),
         ) from None
-
-
-def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Reject repeated keys, because programs disagree on which of them counts."""
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        raise ValueError
-    return out
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(name)
 
 
 def _check_format(content: Any, path: Path) -> None:

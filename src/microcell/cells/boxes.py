@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from microcell._display import count as counted
+from microcell._display import record_repr
 from microcell._validation import COSTS, FARTHEST, NUMBERS_FROM_0
 from microcell.cells.base import Cells
 from microcell.errors import DataError
@@ -37,6 +38,8 @@ class Side:
     high: float = inf
     names: frozenset[int] | None = None
     others: bool = False
+
+    __repr__ = record_repr
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -183,7 +186,7 @@ def coordinate_of(column: EncodedColumn, bound: float) -> float:
 
 
 def positions_of(column: EncodedColumn, points: Floats) -> Integers:
-    """Return the category of each point among the names of a nominal column, -1 if unnamed."""
+    """Return each point's position among the names of a nominal column, -1 if it has no name."""
     indicators = points[:, column.first : column.last] / sqrt(column.weight) + column.centre
     if column.dimensions == 1:
         nearest = (indicators[:, 0] > 0.5).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Power cells: a point belongs to the centroid of least squared distance plus cost."""
+"""Power cells: a point belongs to the centroid with the least squared distance plus cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,7 +54,7 @@ class PowerCells(Cells, kind="power", holds_records=False):
 
     @classmethod
     def within(cls, chooser: "PowerCells", parts: Sequence["PowerCells"]) -> Self:
-        """Combine the cells of all parts, part i inside macrocell i of the chooser.
+        """Nest cells in macrocells: the cells of part i lie inside macrocell i of the chooser.
 
         Parts may have choosers of their own, which are applied after this one.
 

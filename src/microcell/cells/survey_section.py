@@ -74,7 +74,7 @@ def _check_entries(section: Mapping[str, Any], sizes: Integers) -> dict[str, boo
 
 
 def _is_participation(value: Any, sizes: Integers) -> bool:
-    """Return whether this is one probability for all, or counted probabilities for each cell."""
+    """Return whether this is one probability for all, or (probability, count) pairs per cell."""
     if not isinstance(value, dict) or len(value) != 1:
         return False
     if "common" in value:

@@ -1,6 +1,9 @@
-"""``microcell methods``, ``microcell compile`` and ``microcell example``."""
+"""``microcell methods``, ``microcell compile``, ``microcell example`` and ``microcell demo``."""
 
 import json as jsons
+import webbrowser
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,21 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import microcell as mc
-from microcell._atomic import Staging, check_target
+from microcell import progress
+from microcell._atomic import AtomicFiles, check_target
 from microcell.cli.console import Messages, print_data, print_facts
 from microcell.cli.errors import handle_errors
 from microcell.cli.options import Force, Json, Quiet
 from microcell.errors import TableError
 
 if TYPE_CHECKING:
-    from microcell import Schema
+    from microcell import Release
     from microcell.methods import Method
 
 __all__ = [
     "COMPILE_EXAMPLES",
+    "DEMO_EXAMPLES",
     "EXAMPLE_EXAMPLES",
     "METHODS_EXAMPLES",
     "compile",
+    "demo",
     "example",
     "methods",
 ]
@@ -71,36 +77,41 @@ def _texts(facts: dict[str, Any]) -> list[str]:
     return [str(value) for value in (facts | {"options": options or "none"}).values()]
 
 
-COMPILE_EXAMPLES = ("microcell compile",)
+COMPILE_EXAMPLES = ("microcell compile", "microcell compile --essential")
 
 
 @handle_errors
-def compile(json: Json = False, quiet: Quiet = False) -> None:
-    """Compile the kernels of all methods now, so that the first run on this machine is fast."""
+def compile(
+    essential: Annotated[
+        bool,
+        typer.Option(help="Only the kernels that anonymize and audit use by default."),
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, show_default="all CPUs", help="Number of processes."),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compile kernels that the package does not include, so that the first run need not wait."""
+    _build = import_module("microcell.kernels._build")  # numba takes long to import
     messages = Messages(quiet)
     start = perf_counter()
-    people = mc.sample_survey(60)
+    lines = _build.read_signatures(_build.ESSENTIAL if essential else None)
+    missing = _build.not_shipped(lines)
     with messages.progress():
-        for name, method in mc.methods.METHODS.items():
-            mc.anonymize(people, _schema_for(method), k=3, method=name)
-        mc.anonymize(people, mc.sample_schema(), k=3, method="mdav", refine=True, require={"k": 4})
-        for kind in ("power", "balls"):
-            release = mc.anonymize(people, mc.sample_schema(), k=3, method="mdav", cells=kind)
-            if release.cells is not None:
-                mc.assign(release.cells, people)
-        mc.plot.cells(
-            people, mc.Schema(quasi=["age", "bmi"], rest="drop"), k=20, methods=["mdav", "pcl"]
-        )
+        progress.report(progress.COMPILING, 0, len(missing))
+        for done, _ in enumerate(_build.compile_here(missing, jobs or _build.usable_cpus()), 1):
+            progress.report(progress.COMPILING, done, len(missing))
     seconds = round(perf_counter() - start, 1)
     if json:
-        print_data(jsons.dumps({"methods": list(mc.methods.METHODS), "seconds": seconds}, indent=2))
-    messages.info(f"Compiled the kernels of {', '.join(mc.methods.METHODS)} in {seconds} s.")
-
-
-def _schema_for(method: "Method") -> "Schema":
-    if method.dimensions == "1":
-        return mc.Schema(quasi=["age"], rest="drop")
-    return mc.sample_schema()
+        facts = {"kernels": len(lines), "compiled": len(missing), "seconds": seconds}
+        print_data(jsons.dumps(facts, indent=2))
+    shipped = len(lines) - len(missing)
+    messages.info(
+        f"{len(lines)} kernels are ready: {shipped} came with the package, {len(missing)} are in "
+        f"the cache of this machine. {seconds} s."
+    )
 
 
 EXAMPLE_EXAMPLES = ("microcell example", "microcell example -o trial")
@@ -117,11 +128,22 @@ def example(
     quiet: Quiet = False,
 ) -> None:
     """Write a synthetic survey (people.csv) and its schema (schema.toml) to try the commands on."""
-    people = output / "people.csv"
-    schema = output / "schema.toml"
-    if not output.exists():
-        output.mkdir(parents=True)
-    for path in (people, schema):
+    people, schema = output / "people.csv", output / "schema.toml"
+    _prepare_folder(output, (people, schema), force=force)
+    _write_sample(people, schema, records)
+    if json:
+        print_data(jsons.dumps({"table": str(people), "schema": str(schema)}, indent=2))
+    messages = Messages(quiet)
+    messages.facts((("survey", str(people)), ("schema", str(schema))))
+    messages.info(
+        f"Next: microcell anonymize {people} -s {schema} -k 5 -o {output / 'people_k5.csv'}"
+    )
+
+
+def _prepare_folder(folder: Path, paths: tuple[Path, ...], *, force: bool) -> None:
+    """Create the folder, and refuse to overwrite files in it unless ``force`` is true."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in paths:
         check_target(path)
         if path.exists() and not force:
             raise TableError(
@@ -130,15 +152,94 @@ def example(
                 code="table.exists",
                 path=str(path),
             )
-    with Staging() as staging:
-        mc.write(mc.read(mc.sample_survey(records)), staging.path(people))
-        staging.path(schema).write_text(
+
+
+def _write_sample(people: Path, schema: Path, records: int) -> None:
+    with AtomicFiles() as atomic:
+        mc.write(mc.read(mc.sample_survey(records)), atomic.path(people))
+        atomic.path(schema).write_text(
             mc.schema.schema_to_toml(mc.sample_schema()), encoding="utf-8"
         )
-    if json:
-        print_data(jsons.dumps({"table": str(people), "schema": str(schema)}, indent=2))
+
+
+DEMO_EXAMPLES = ("microcell demo", "microcell demo --open")
+
+_DEMO_K = 5
+_DEMO_REQUIREMENT = {"l_diversity": 2}
+"""At least two values of each confidential column per class, so that no class reveals one."""
+
+
+@handle_errors
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Output folder.")
+    ] = Path("demo"),
+    open_report: Annotated[
+        bool, typer.Option("--open", help="Open the report in the browser.")
+    ] = False,
+    records: Annotated[int, typer.Option(min=1, help="Number of people.")] = 2000,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Anonymize a synthetic survey, report on it, and show what protecting diagnoses costs."""
     messages = Messages(quiet)
-    messages.facts((("survey", str(people)), ("schema", str(schema))))
-    messages.info(
-        f"Next: microcell anonymize {people} -s {schema} -k 5 -o {output / 'people_k5.csv'}"
+    paths = {
+        "original": output / "people.csv",
+        "schema": output / "schema.toml",
+        "published": output / f"people_k{_DEMO_K}.csv",
+        "manifest": mc.release.manifest_path(output / f"people_k{_DEMO_K}.csv"),
+        "report": output / f"people_k{_DEMO_K}.html",
+    }
+    _prepare_folder(output, tuple(paths.values()), force=force)
+    with messages.progress():
+        _write_sample(paths["original"], paths["schema"], records)
+        people, schema = mc.read(paths["original"]), mc.load_schema(paths["schema"])
+        only_k = mc.anonymize(people, schema, k=_DEMO_K)
+        release = mc.anonymize(people, schema, k=_DEMO_K, require=_DEMO_REQUIREMENT)
+        release = release.publish(paths["published"], report=paths["report"])
+    facts = _compare_demo(release, only_k)
+    if json:
+        files = {label: str(path) for label, path in paths.items()}
+        print_data(jsons.dumps({**facts, "files": files}, indent=2))
+    messages.info(release.guarantee)
+    messages.facts((*_demo_summary(facts), *((label, str(path)) for label, path in paths.items())))
+    if open_report and not webbrowser.open(paths["report"].resolve().as_uri()):
+        messages.info("No browser could be started. Open the report yourself.")
+
+
+def _compare_demo(release: "Release", only_k: "Release") -> dict[str, Any]:
+    """Describe the benefit and the cost of the requirement."""
+    return {
+        "records": release.manifest.records.released,
+        "k": release.manifest.k,
+        "require": dict(release.manifest.limits),
+        "revealed": _revealed(release),
+        "revealed_without_requirement": _revealed(only_k),
+        "information_loss": release.manifest.information_loss,
+        "information_loss_without_requirement": only_k.manifest.information_loss,
+    }
+
+
+def _revealed(release: "Release") -> int:
+    """Return the number of people whose class has a single value in a confidential column."""
+    return int(release.audit().measures["homogeneous_records"].value)
+
+
+def _demo_summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield (
+        f"k = {facts['k']} only",
+        f"would reveal a confidential value of {facts['revealed_without_requirement']:,} of "
+        f"{facts['records']:,} people, because everyone in their class has the same one",
+    )
+    yield (
+        "this release",
+        f"reveals {facts['revealed'] or 'none'}: each class has at least "
+        f"{facts['require']['l_diversity']:g} values of each confidential column "
+        "(--require l_diversity=2)",
+    )
+    yield (
+        "information loss",
+        f"{100 * facts['information_loss']:.2f} %, instead of "
+        f"{100 * facts['information_loss_without_requirement']:.2f} % with k = {facts['k']} only",
     )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import microcell as mc
-from microcell._atomic import Staging
+from microcell._atomic import AtomicFiles
+from microcell._files import TEXT_SUFFIXES
 from microcell.cli.console import Messages, print_data, print_facts, print_table
 from microcell.cli.errors import handle_errors
 from microcell.cli.options import Json, Quiet, figure_format, split_names, with_read_options
@@ -25,8 +26,6 @@ EXAMPLES = (
     "microcell allocate documents.csv reviewers.csv -o reviews.csv --places load "
     "--name reviewer --standardize",
 )
-
-_TEXT_FORMATS = (".csv", ".tsv", ".txt")
 
 
 @handle_errors
@@ -139,17 +138,17 @@ def _check_files(output: Path, figure: Path | None, *, sources: tuple[Path, ...]
 
 def _for_file(path: Path, read_options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the options for reading a text file; none for other formats."""
-    return read_options if path.suffix.lower() in _TEXT_FORMATS else {}
+    return read_options if path.suffix.lower() in TEXT_SUFFIXES else {}
 
 
 def _write(allocation: "Allocation", output: Path, figure: Path | None) -> None:
     """Write table and figure in one atomic step."""
-    with Staging() as staging:
+    with AtomicFiles() as atomic:
         if figure is not None:
-            staging.path(figure).write_bytes(
+            atomic.path(figure).write_bytes(
                 mc.plot.allocation(allocation, format=figure_format(figure, "--figure"))
             )
-        mc.write(allocation.allocated, staging.path(output))
+        mc.write(allocation.allocated, atomic.path(output))
 
 
 def _facts(summary: "Summary") -> Iterator[tuple[str, str]]:

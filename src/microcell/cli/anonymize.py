@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import has_magic
 from inspect import signature
 from pathlib import Path
@@ -15,15 +15,21 @@ import typer
 
 import microcell as mc
 from microcell._atomic import check_target
+from microcell._display import count, number_range, percent
+from microcell._files import TEXT_SUFFIXES
 from microcell.cli.console import Messages, print_data
 from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
     Audience,
     Blocks,
     Effort,
+    Force,
     Json,
+    OrderKey,
     Quiet,
+    check_engine,
     parse_blocks,
+    parse_dominance,
     parse_effort,
     parse_limits,
     parse_settings,
@@ -46,10 +52,10 @@ ANONYMIZE_EXAMPLES = (
     "microcell anonymize people.csv -s schema.toml -k 3 --method vmdav --set gamma=0.2 "
     "-o people_k3.parquet",
     "microcell anonymize people.csv -s schema.toml -k 10 --effort 5 -o people_k10.csv",
-    "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --cells cells.json",
-    "microcell anonymize people.csv -s schema.toml -k 5 -o k5.csv --require l_diversity=3 "
+    "microcell anonymize people.csv -s schema.toml -k 5 -o k5.csv --cells cells.json",
+    "microcell anonymize people.csv -s schema.toml -k 5 -o diverse.csv --require l_diversity=3 "
     "--require 't_closeness<=.3'",
-    "microcell anonymize people.csv -s schema.toml -k 5 -o people_k5.csv --dependence 0.1",
+    "microcell anonymize people.csv -s schema.toml -k 5 -o associated.csv --dependence 0.1",
     "microcell anonymize people.csv -s schema.toml -k 10 --dry-run",
     "microcell anonymize 'in/*.parquet' -s schema.toml -k 10 -o out/ --engine dask --workers 4 "
     "--memory 4GB",
@@ -57,7 +63,7 @@ ANONYMIZE_EXAMPLES = (
 
 ASSIGN_EXAMPLES = (
     "microcell assign cells.json newcomers.csv -o assigned.csv",
-    "microcell assign cells.json newcomers.csv -o assigned.csv --keep tsh",
+    "microcell assign cells.json newcomers.csv -o assigned_tsh.csv --keep tsh",
 )
 
 _REQUIRED = {
@@ -120,6 +126,14 @@ def anonymize(
         Path | None,
         typer.Option(metavar="FILE.html", help="Write an HTML report with figures."),
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.pdf",
+            help="Write a one-page certificate to sign. It may be published.",
+            show_default=False,
+        ),
+    ] = None,
     audience: Audience = "internal",
     cells: Annotated[
         Path | None,
@@ -157,6 +171,15 @@ def anonymize(
             show_default=False,
         ),
     ] = None,
+    dominance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,P",
+            help="Dominance rule for sampling weights: the N largest weights of a cell count for "
+            "at most the share P of its weight. Default: that of the schema, 1,0.5.",
+            show_default=False,
+        ),
+    ] = None,
     blocks: Blocks = None,
     effort: Effort = None,
     settings: Annotated[
@@ -172,6 +195,16 @@ def anonymize(
         bool | None,
         typer.Option("--keep-order/--shuffle", help="Order of the rows. Default: --shuffle."),
     ] = None,
+    order_key: OrderKey = None,
+    escape_formulas: Annotated[
+        bool | None,
+        typer.Option(
+            "--escape-formulas",
+            help="Put an apostrophe before texts that a spreadsheet program would run as formulas "
+            "(.csv, .tsv and .txt).",
+            show_default=False,
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(metavar="RUN.toml", help="Run file with all settings; flags override it."),
@@ -179,6 +212,7 @@ def anonymize(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Do everything except write files.")
     ] = False,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -194,20 +228,37 @@ def anonymize(
         "seed": seed,
         "missing": missing,
         "dependence": dependence,
+        "dominance": parse_dominance(dominance),
         "blocks": blocks,
         "keep_order": keep_order,
+        "escape_formulas": escape_formulas,
+        "order_key": order_key,
         "options": {**parse_settings(settings or ()), **parse_effort(effort)},
         "require": parse_limits(require or ()),
         "read": read_options,
     }
     messages = Messages(quiet)
     with messages.progress():
-        job = _make_job(config, flags, cells_kind, audience, engine_options, dry_run=dry_run)
+        job = _make_job(
+            config,
+            flags,
+            cells_kind,
+            engine_options,
+            audience=audience,
+            certificate=certificate,
+            dry_run=dry_run,
+            force=force,
+        )
         release = _run_on_engine(job, messages) if engine_options else _run(job)
     if json:
-        print_data(release.manifest.to_json())
+        print_data(release.manifest.updated(order_key=None).to_json())
     messages.info(mc.report.guarantee(release.audit) if engine_options else release.guarantee)
+    for note in release.audit.notes if engine_options else release.notes:
+        messages.info(f"Note: {note}")
     messages.facts(_summarize(job, release.manifest))
+    text_output = job.output is not None and job.output.suffix.lower() in TEXT_SUFFIXES
+    if text_output and not engine_options and not job.escape_formulas and release.formula_warning:
+        messages.info(f"Warning: {release.formula_warning}")
 
 
 @dataclass(frozen=True)
@@ -221,25 +272,26 @@ class _Job:
     report: Path | None
     cells: Path | None
     keep_order: bool
+    escape_formulas: bool
     settings: Mapping[str, Any]
     read_options: Mapping[str, Any]
     audience: str
     engine_options: Mapping[str, Any]
+    certificate: Path | None
     dry_run: bool
+    force: bool
 
     @property
     def outputs(self) -> dict[str, Path]:
-        """Files to write, by label; with an engine a folder and its manifest."""
-        outputs: dict[str, Path | None] = {"report": self.report, "cells": self.cells}
-        if self.output is not None and self.engine_options:
+        """Files to write, by label; with an engine, the table is a folder."""
+        outputs: dict[str, Path | None] = {
+            "report": self.report,
+            "certificate": self.certificate,
+            "cells": self.cells,
+        }
+        if self.output is not None:
             outputs = {
-                "folder": self.output,
-                "manifest": self.output / "_manifest.json",
-                **outputs,
-            }
-        elif self.output is not None:
-            outputs = {
-                "table": self.output,
+                "folder" if self.engine_options else "table": self.output,
                 "manifest": mc.release.manifest_path(self.output),
                 **outputs,
             }
@@ -250,10 +302,12 @@ def _make_job(
     config: Path | None,
     flags: Mapping[str, Any],
     cells_kind: str | None,
-    audience: str,
     engine_options: Mapping[str, Any],
     *,
+    audience: str,
+    certificate: Path | None,
     dry_run: bool,
+    force: bool,
 ) -> _Job:
     """Combine the run file and the flags, and check everything that can be checked before work."""
     run = _merge(config, flags)
@@ -270,24 +324,39 @@ def _make_job(
             code="option.conflict",
             option="cells_kind",
         )
-    _check_engine(run, engine_options)
+    if run["order_key"] is not None and run["keep_order"]:
+        raise OptionError(
+            "--order-key cannot be combined with --keep-order, which does not shuffle the rows. "
+            "Leave one of them out.",
+            code="option.conflict",
+            option="order_key",
+        )
+    _check_sources(run, engine_options)
     schema = run["schema"]
     job = _Job(
         table=run["input"],
-        schema=mc.load_schema(schema) if isinstance(schema, Path) else schema,
+        schema=_with_dominance(schema, run["dominance"]),
         k=run["k"],
         output=run["output"],
         report=run["report"],
         cells=run["cells"],
         keep_order=bool(run["keep_order"]),
+        escape_formulas=bool(run["escape_formulas"]),
         settings=_settings(run, cells_kind),
         read_options=run["read"],
         audience=audience,
         engine_options=engine_options,
+        certificate=certificate,
         dry_run=dry_run,
+        force=force,
     )
     _check_outputs(job, [path for path in (job.table, schema, config) if isinstance(path, Path)])
     return job
+
+
+def _with_dominance(schema: "Path | Schema", rule: Any) -> "Schema":
+    loaded = mc.load_schema(schema) if isinstance(schema, Path) else schema
+    return loaded if rule is None else replace(loaded, dominance=rule)
 
 
 def _merge(config: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -300,37 +369,31 @@ def _merge(config: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_outputs(job: _Job, sources: list[Path]) -> None:
     if job.output is not None and not job.engine_options:
-        mc.api.check_outputs(job.output, companions=(job.report, job.cells), sources=sources)
-    if not job.engine_options or job.report is None:
+        mc.api.check_outputs(
+            job.output,
+            report=job.report,
+            certificate=job.certificate,
+            companions=(job.cells,),
+            sources=sources,
+            overwrite=job.force or job.dry_run,
+        )
         return
-    check_target(job.report, sources=sources)
-    inside = job.output is not None and job.output.resolve() in job.report.resolve().parents
-    if inside or job.report.suffix.lower() in (".parquet", ".csv", ".tsv", ".txt"):
-        # Such a file could be part of the source.
-        raise OptionError(
-            "--report must be an .html file outside the output folder. Choose another name.",
-            code="option.invalid",
-            option="report",
-        )
-
-
-def _check_engine(run: Mapping[str, Any], engine_options: Mapping[str, Any]) -> None:
-    if engine_options and "engine" not in engine_options:
-        name = next(iter(engine_options))
-        raise OptionError(
-            f"--{name} applies only to data sets of many files. Add --engine dask or leave it out.",
-            code="option.conflict",
-            option=name,
-        )
-    for name in ("cells", "keep_order", "blocks", "require") if engine_options else ():
-        if run[name]:
-            flag = name.replace("_", "-")
+    mc.api.check_report_names(job.report, job.certificate)
+    for option, path in (("report", job.report), ("certificate", job.certificate)):
+        if path is None:
+            continue
+        check_target(path, sources=sources)
+        if job.output is not None and job.output.resolve() in path.resolve().parents:
             raise OptionError(
-                f"--{flag} is not supported with --engine {engine_options['engine']}. "
-                "Leave it out.",
-                code="option.unsupported",
-                option=name,
+                f"--{option} must be a file outside the output folder. Choose another name.",
+                code="option.invalid",
+                option=option,
             )
+
+
+def _check_sources(run: Mapping[str, Any], engine_options: Mapping[str, Any]) -> None:
+    in_memory = ("cells", "keep_order", "escape_formulas", "blocks", "require")
+    check_engine(engine_options, [name for name in in_memory if run[name]])
     path = run["input"]
     if not engine_options and (
         isinstance(path, list) or path.is_dir() or (has_magic(str(path)) and not path.exists())
@@ -353,7 +416,7 @@ def _settings(run: Mapping[str, Any], cells_kind: str | None) -> dict[str, Any]:
                 code="option.unknown",
                 option=name,
             )
-    names = ("method", "seed", "missing", "dependence")
+    names = ("method", "seed", "order_key", "missing", "dependence")
     settings: dict[str, Any] = {name: run[name] for name in names if run[name] is not None}
     if run["blocks"] is not None:
         settings["blocks"] = parse_blocks(str(run["blocks"]))
@@ -374,16 +437,17 @@ def _run(job: _Job) -> Any:
     return release.publish(
         job.output,
         report=job.report,
+        certificate=job.certificate,
         cells=job.cells,
         audience=job.audience,
         keep_order=job.keep_order,
+        overwrite=job.force,
+        escape_formulas=job.escape_formulas,
     )
 
 
 def _run_on_engine(job: _Job, messages: Messages) -> Any:
-    engine = {
-        name: value for name, value in job.engine_options.items() if name not in ("engine", "force")
-    }
+    engine = {name: value for name, value in job.engine_options.items() if name != "engine"}
     with _dashboard_shown(messages):
         release = mc.dask.anonymize_dataset(
             job.table,
@@ -391,14 +455,15 @@ def _run_on_engine(job: _Job, messages: Messages) -> Any:
             k=job.k,
             output=None if job.dry_run else job.output,
             read_options=job.read_options,
-            replace="force" in job.engine_options,
+            replace=job.force,
             **engine,
             **job.settings,
         )
-    if job.report is not None and not job.dry_run:
+    if not job.dry_run:
         mc.api.write_reports(
             release.audit,
             report=job.report,
+            certificate=job.certificate,
             manifest=release.manifest,
             title=f"Audit of {release.path.name}",
             require={"k": job.k},
@@ -428,11 +493,12 @@ def _dashboard_shown(messages: Messages) -> Iterator[None]:
 
 def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
     cells = manifest.cells
-    sizes = dict.fromkeys((cells.smallest, cells.largest))
-    noun = "record" if cells.largest == 1 else "records"
-    yield "cells", f"{cells.count:,} of {' to '.join(f'{size:,}' for size in sizes)} {noun}"
+    yield "cells", f"{cells.count:,} of {number_range(cells.smallest, cells.largest)} records"
     if manifest.requirements is not None:
-        yield "merged", _merging(manifest.requirements, cells.sse_ratio or 0.0)
+        yield "merged", _merging(manifest.requirements)
+    if manifest.dominance is not None and manifest.dominance.cells_capped:
+        capped = count(manifest.dominance.cells_capped, "cell")
+        yield "weights", f"capped in {capped} by the dominance rule"
     if manifest.blocks is not None:
         yield "blocks", _blocks_guarantee(manifest.blocks, manifest.k)
     if manifest.dependence is not None:
@@ -442,14 +508,14 @@ def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
     if manifest.method is not None:
         yield "method", f"{manifest.method.used}, {manifest.method.reason}"
     if manifest.information_loss is not None:
-        yield "information loss", f"{100 * manifest.information_loss:.2f} %"
+        yield "information loss", percent(manifest.information_loss)
     for label, names in _columns_by_treatment(manifest.columns).items():
         yield label, ", ".join(names)
     records = manifest.records
     if records.dropped:
         yield (
             "dropped",
-            f"{records.dropped:,} of {records.read:,} records, with a missing quasi-identifier",
+            f"{records.dropped:,} of {count(records.read, 'record')}, for missing values",
         )
     if job.dry_run:
         yield "written", "nothing (dry run)"
@@ -459,13 +525,12 @@ def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
         yield label, str(path)
 
 
-def _merging(section: "RequirementsSection", sse_ratio: float) -> str:
+def _merging(section: "RequirementsSection") -> str:
+    before = count(section.cells_before, "cell")
     if not section.cells_merged:
-        return f"none: all {section.cells_before:,} cells meet the requirements"
-    return (
-        f"{section.cells_merged:,} of {section.cells_before:,} cells, to meet the requirements; "
-        f"SSE/SST {section.sse_ratio_before:.4f} before, {sse_ratio:.4f} after"
-    )
+        return f"none: the requirements were met by the {before} as they were"
+    after = section.cells_before - section.cells_merged
+    return f"{before} into {after:,}, to meet the requirements"
 
 
 def _blocks_guarantee(blocks: "BlocksSection", k: int) -> str:
@@ -476,12 +541,12 @@ def _blocks_guarantee(blocks: "BlocksSection", k: int) -> str:
 
 
 def _columns_by_treatment(columns: "Mapping[str, ColumnSection]") -> dict[str, list[str]]:
-    """List the columns left out and published unchanged, so that a wrong role is noticed."""
+    """List the columns removed and published unchanged, so that a wrong role is noticed."""
     groups: dict[str, list[str]] = {}
     for name, column in columns.items():
         if column.role != "quasi":
             removed = column.role in ("identifier", "drop")
-            groups.setdefault("left out" if removed else "unchanged", []).append(name)
+            groups.setdefault("removed" if removed else "unchanged", []).append(name)
     return groups
 
 
@@ -509,7 +574,7 @@ def assign(
         str | None,
         typer.Option(
             metavar="NAME,NAME,...",
-            help="Further columns to keep; all others are left out.",
+            help="Further columns to keep; all others are removed.",
             show_default=False,
         ),
     ] = None,
@@ -517,12 +582,13 @@ def assign(
         Literal["error", "impute"],
         typer.Option(help="How to handle records with a missing quasi-identifier."),
     ] = "error",
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Assign further records to the cells of an earlier release."""
     messages = Messages(quiet)
-    mc.api.check_outputs(output, sources=(cells, table))
+    mc.api.check_outputs(output, sources=(cells, table), overwrite=force)
     names = [] if keep is None else split_names(keep)
     with messages.progress():
         function = mc.load_cells(cells)

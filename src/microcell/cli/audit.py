@@ -16,11 +16,11 @@ from microcell.cli.options import (
     Quiet,
     SchemaFile,
     check_directions,
+    check_engine,
     parse_requirements,
     with_engine_options,
     with_read_options,
 )
-from microcell.errors import OptionError
 
 if TYPE_CHECKING:
     from microcell import Audit, Manifest
@@ -30,7 +30,7 @@ __all__ = ["EXAMPLES", "audit"]
 EXAMPLES = (
     "microcell audit people.csv people_k5.csv -s schema.toml",
     "microcell audit people.csv people_k5.csv -s schema.toml --require k=5 "
-    "--require 'distortion<=0.2'",
+    "--require 'information_loss<=0.2'",
     "microcell audit people.csv people_k5.csv -s schema.toml --report audit.html --json",
     "microcell audit people.csv people_k5.csv -s schema.toml --for public --report audit.html "
     "--certificate audit.pdf",
@@ -60,9 +60,8 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="MEASURE=LIMIT",
-            help="Limit to meet, such as k=5 or distortion<=0.1; repeatable. k must always reach "
-            "the manifest's value (2 without a manifest), and identifiers must be gone and all "
-            "records accounted for.",
+            help="Limit to meet, such as k=5 or information_loss<=0.1; repeatable. k must always "
+            "reach the manifest's value (2 without a manifest), and the basic checks must pass.",
         ),
     ] = None,
     report: Annotated[
@@ -120,10 +119,17 @@ def audit(
     messages = Messages(quiet)
     requirements = parse_requirements(require or ())
     options: dict[str, Any] = {"key": key, "population": population, "target": target}
-    _check_engine(engine_options, {**options, **read_options})
+    in_memory = {**options, **read_options}
+    check_engine(engine_options, [name for name, value in in_memory.items() if value is not None])
     statement = mc.find_manifest(manifest, released)
-    sources = (original, released, schema, manifest or mc.release.manifest_path(released))
+    path = manifest or mc.release.manifest_path(released)
+    # Replacing a report that belongs to the release would leave the release incomplete.
+    files = [] if statement is None else [path.parent / file.path for file in statement.files or ()]
+    sources = (original, released, schema, path, *files)
+    mc.api.check_report_names(report, certificate)
     _check_targets((report, certificate), sources)
+    if certificate is not None:
+        mc.report.check_certificate()
     with messages.progress():
         if engine_options:
             engine = {name: value for name, value in engine_options.items() if name != "engine"}
@@ -142,10 +148,11 @@ def audit(
     check_directions(requirements, directions.get)
     limits = {"k": _promised_k(statement), **{item.measure: item.limit for item in requirements}}
     title = f"Audit of {released.name}"
+    met = all(item.met for item in result.check(limits))
     mc.api.write_reports(
         result,
         report=report,
-        certificate=certificate,
+        certificate=certificate if met else None,
         manifest=statement,
         title=title,
         require=limits,
@@ -160,27 +167,11 @@ def audit(
         audience=audience,
     )
     print_data(text)
-    _list_outputs(messages, report=report, certificate=certificate)
+    _list_outputs(messages, report=report, certificate=certificate if met else None)
+    if certificate is not None and not met:
+        messages.info("No certificate was written, because a requirement is not met.")
     _suggest_reading_options(messages, result)
     result.require(**limits)
-
-
-def _check_engine(engine_options: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    if engine_options and "engine" not in engine_options:
-        name = next(iter(engine_options))
-        raise OptionError(
-            f"--{name} applies only to data sets of many files. Add --engine dask or leave it out.",
-            code="option.conflict",
-            option=name,
-        )
-    for name, value in options.items() if engine_options else ():
-        if value is not None:
-            raise OptionError(
-                f"--{name} is not supported with --engine {engine_options['engine']}. "
-                "Leave it out.",
-                code="option.unsupported",
-                option=name,
-            )
 
 
 def _check_targets(targets: Sequence[Path | None], sources: Sequence[Path]) -> None:
@@ -196,7 +187,7 @@ def _promised_k(manifest: "Manifest | None") -> int:
 
 
 def _dialect(read_options: Mapping[str, Any], original: Path, released: Path) -> dict[str, Any]:
-    """Return the reading options that also hold for the release.
+    """Return the reading options that also apply to the release.
 
     A release has the dialect of its original, but is always encoded in UTF-8.
     """

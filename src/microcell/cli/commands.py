@@ -11,9 +11,10 @@ import typer
 
 import microcell as mc
 from microcell.cli.about import COMPILE_EXAMPLES as COMPILE
+from microcell.cli.about import DEMO_EXAMPLES as DEMO
 from microcell.cli.about import EXAMPLE_EXAMPLES as EXAMPLE
 from microcell.cli.about import METHODS_EXAMPLES as METHODS
-from microcell.cli.about import compile, example, methods
+from microcell.cli.about import compile, demo, example, methods
 from microcell.cli.allocate import EXAMPLES as ALLOCATE
 from microcell.cli.allocate import allocate
 from microcell.cli.anonymize import ANONYMIZE_EXAMPLES as ANONYMIZE
@@ -24,7 +25,7 @@ from microcell.cli.audit import audit
 from microcell.cli.console import reserve_stdout
 from microcell.cli.draw import EXAMPLES as DRAW
 from microcell.cli.draw import draw
-from microcell.cli.errors import RootGroup
+from microcell.cli.errors import Command, RootGroup
 from microcell.cli.increment import increment
 from microcell.cli.inspect import EXAMPLES as INSPECT
 from microcell.cli.inspect import inspect
@@ -39,6 +40,7 @@ from microcell.cli.sweeps import compare, dependence, explore
 __all__ = ["COMMANDS", "app", "run"]
 
 COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
+    demo: DEMO,
     inspect: INSPECT,
     anonymize: ANONYMIZE,
     audit: AUDIT,
@@ -93,7 +95,7 @@ def _root(
 
 
 for _command, _examples in COMMANDS.items():
-    app.command(epilog=epilog(_examples))(_command)
+    app.command(cls=Command, epilog=epilog(_examples))(_command)
 app.add_typer(increment)
 app.add_typer(survey)
 app.add_typer(locations)

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from microcell.progress import COMPILING, listen
+from microcell.progress import COMPILING, COMPILING_ALWAYS, listen
 
 __all__ = [
     "Messages",
@@ -149,7 +149,7 @@ class _ProgressDisplay:
     def __call__(self, task: str, done: int, total: int) -> None:
         with self.lock:
             self.state = (task, done, total)
-            if task == COMPILING:
+            if task in (COMPILING, COMPILING_ALWAYS):
                 self._print_line(task)  # At once: it explains why a first run is slow.
             elif self.started:
                 self._update()

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 import microcell as mc
-from microcell._atomic import Staging, check_target
+from microcell._atomic import AtomicFiles, check_target
 from microcell.cli.console import Messages
 from microcell.cli.errors import handle_errors
 from microcell.cli.options import Quiet, SchemaFile, figure_format, split_names, with_read_options
@@ -67,6 +67,6 @@ def draw(
             seed=seed,
             missing=missing,
         )
-        with Staging() as staging:
-            staging.path(output).write_bytes(figure)
+        with AtomicFiles() as atomic:
+            atomic.path(output).write_bytes(figure)
     messages.facts([("figure", str(output))])

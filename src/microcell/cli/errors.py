@@ -9,17 +9,19 @@ import json as jsons
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import wraps
-from typing import Any, Literal, NoReturn, ParamSpec, get_args, get_origin
+from typing import Any, Literal, ParamSpec, get_args, get_origin
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from microcell.cli.console import discard_streams, has_printed_data, print_data, print_error
 from microcell.errors import GuaranteeError, MicrocellError, OptionError
 
-__all__ = ["GUARANTEE_FAILED", "RootGroup", "handle_errors"]
+__all__ = ["GUARANTEE_FAILED", "Command", "CommandGroup", "RootGroup", "handle_errors"]
 
 GUARANTEE_FAILED = 1
 _WRONG_USE = 2
@@ -97,7 +99,61 @@ def _system_message(error: OSError) -> str:
     return f"{reason}{path}. No output was changed."
 
 
-class RootGroup(TyperGroup):
+class _UsageError(typer.BadParameter):
+    """A usage error detected by the command classes below rather than by the parser."""
+
+    def __init__(self, reason: OptionError, context: Any) -> None:
+        super().__init__(str(reason), ctx=context)
+        self.reason = reason
+
+
+class Command(TyperCommand):
+    """A command whose usage errors carry the context needed to reword them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, and reject those that are left over."""
+        lenient = ctx.allow_extra_args or ctx.resilient_parsing
+        ctx.allow_extra_args = True
+        with _with_context(ctx):
+            rest = super().parse_args(ctx, args)
+        if rest and not lenient:
+            extra = " ".join(rest)
+            text = f"Unexpected argument: {extra}."
+            raise _UsageError(OptionError(text, code="option.unknown", option=extra), ctx)
+        return rest
+
+
+class CommandGroup(TyperGroup):
+    """A command group whose usage errors carry the context needed to reword them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options before the command."""
+        with _with_context(ctx):
+            return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the arguments name."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            near = get_close_matches(name, self.list_commands(ctx))
+            hint = f" Did you mean {_either(near)}?" if near else ""
+            text = f"Unknown command {name!r}.{hint}"
+            raise _UsageError(OptionError(text, code="option.unknown", command=name), ctx)
+        return super().resolve_command(ctx, args)
+
+
+@contextmanager
+def _with_context(context: Any) -> Iterator[None]:
+    """Attach the context to errors that the parser raises without one."""
+    try:
+        yield
+    except UsageError as error:
+        if getattr(error, "ctx", None) is None:
+            error.ctx = context  # type: ignore[attr-defined]
+        raise
+
+
+class RootGroup(CommandGroup):
     """The top-level command, with reworded usage errors."""
 
     def main(
@@ -126,58 +182,68 @@ class RootGroup(TyperGroup):
 def _report_usage(error: Any, *, json: bool) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         return _WRONG_USE  # The help has been printed.
+    reworded = _reword(error)
+    _print(reworded.code, str(reworded), reworded.details, json=json)
     context = getattr(error, "ctx", None)
-    try:
-        _raise_reworded(error)
-    except OptionError as reworded:
-        _print(reworded.code, str(reworded), reworded.details, json=json)
     if context is not None:
         sys.stderr.write(f"Run '{context.command_path} --help' for help.\n")
     return _WRONG_USE
 
 
-def _raise_reworded(error: Any) -> NoReturn:
-    """Raise an :class:`OptionError` that says the same as an error of the argument parser."""
+def _reword(error: Any) -> OptionError:
+    """Return an :class:`OptionError` that says the same as an error of the argument parser.
+
+    Errors are told apart by their class and attributes, never by their text. typer does not export
+    the classes, so they are known by name.
+    """
+    if isinstance(error, _UsageError):
+        return error.reason
     kind = type(error).__name__
-    message = str(error.message or "").rstrip(".")
     param = getattr(error, "param", None)
     name = getattr(error, "option_name", None) or _parameter_name(param)
     if kind == "MissingParameter":
-        raise OptionError(f"{name} is required.", code="option.missing", option=name)
+        return OptionError(f"{name} is required.", code="option.missing", option=name)
     if kind == "BadParameter" and param is not None:
-        _raise_bad_value(param, name, message)
+        return _reword_value(error, param, name)
     if kind == "NoSuchOption":
         near = [str(option) for option in error.possibilities or ()]
         hint = f" Did you mean {_either(near)}?" if near else ""
-        raise OptionError(f"Unknown option {name}.{hint}", code="option.unknown", option=name)
-    if kind == "BadOptionUsage" and "requires" in message:
-        raise OptionError(f"{name} needs a value.", code="option.missing", option=name)
+        return OptionError(f"Unknown option {name}.{hint}", code="option.unknown", option=name)
     if kind == "BadOptionUsage":
-        raise OptionError(f"{name} does not take a value.", code="option.invalid", option=name)
-    if message.startswith("No such command"):
-        text = message.replace("No such command", "Unknown command", 1)
-        raise OptionError(text if text.endswith("?") else f"{text}.", code="option.unknown")
-    if message.startswith("Got unexpected extra argument"):
-        extra = message.partition("(")[2].rstrip(")")
-        raise OptionError(f"Unexpected argument: {extra}.", code="option.unknown", option=extra)
-    raise OptionError(
-        f"{message}.",
-        code="option.invalid",
+        flag = _is_flag(error.ctx, name)
+        text = f"{name} {'does not take' if flag else 'needs'} a value."
+        code = "option.invalid" if flag else "option.missing"
+        return OptionError(text, code=code, option=name)
+    return OptionError(f"{str(error.message).rstrip('.')}.", code="option.invalid")
+
+
+def _is_flag(context: Any, name: str) -> bool:
+    params = context.command.get_params(context)
+    return any(
+        getattr(param, "is_flag", False)
+        for param in params
+        if name in (*param.opts, *param.secondary_opts)
     )
 
 
-def _raise_bad_value(param: Any, name: str, message: str) -> NoReturn:
+def _reword_value(error: Any, param: Any, name: str) -> OptionError:
     annotation = getattr(getattr(param, "type_descriptor", None), "annotation", None)
     literals = [annotation, *get_args(annotation)]
     choices = [item for kind in literals if get_origin(kind) is Literal for item in get_args(kind)]
     if choices:
         text = f"{name} must be {_either([str(choice) for choice in choices])}."
-        raise OptionError(text, code="option.unknown", option=name)
+        return OptionError(text, code="option.unknown", option=name)
     number = "a whole number" if int in literals else "a number" if float in literals else None
     if number is None:
-        raise OptionError(f"{name}: {message}.", code="option.invalid", option=name)
-    code = "option.wrong_type" if "valid" in message else "option.out_of_range"
-    raise OptionError(f"{name} must be {number}{_range(param)}.", code=code, option=name)
+        text = f"{name}: {str(error.message).rstrip('.')}."
+        return OptionError(text, code="option.invalid", option=name)
+    code = "option.out_of_range" if _is_out_of_range(error.__cause__) else "option.wrong_type"
+    return OptionError(f"{name} must be {number}{_range(param)}.", code=code, option=name)
+
+
+def _is_out_of_range(cause: Any) -> bool:
+    """Return whether a validation error of pydantic is about a limit, not about a type."""
+    return any(item["type"].startswith(("greater", "less")) for item in cause.errors())
 
 
 def _range(param: Any) -> str:

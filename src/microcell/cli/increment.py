@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import microcell as mc
-from microcell._atomic import Staging
+from microcell._atomic import AtomicFiles
+from microcell._display import count, number_range, percent
 from microcell.cli.console import Messages, print_data, print_facts, print_table
-from microcell.cli.errors import handle_errors
+from microcell.cli.errors import Command, CommandGroup, handle_errors
 from microcell.cli.options import (
     Audience,
     Effort,
+    Force,
     Json,
     Missing,
+    OrderKey,
     Quiet,
     SchemaFile,
     Seed,
@@ -193,8 +196,8 @@ def plan(
         print_facts(_plan_facts(result))
         print_table(_PLAN_HEADINGS, map(_plan_row, result.alternatives))
     if figure is not None:
-        with Staging() as staging:
-            staging.path(figure).write_bytes(
+        with AtomicFiles() as atomic:
+            atomic.path(figure).write_bytes(
                 mc.plot.plan(result, format=figure_format(figure, "--figure"))
             )
         messages.facts([("figure", str(figure))])
@@ -205,7 +208,7 @@ _TIME = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*(d|h|min|m|s|)(?![a-z])", re.IGN
 
 
 def parse_time(text: str | None, flag: str) -> float | None:
-    """Return the seconds of a time such as 90s, 30min, 2h or 1h 30min; plain numbers are seconds.
+    """Convert a duration such as 90s, 30min or 1h 30min to seconds; plain numbers are seconds.
 
     Examples
     --------
@@ -261,7 +264,7 @@ def _read_times(path: Path) -> Any:
     return (values.data - values.data.min()) / _TICKS_PER_SECOND[str(values.unit)]
 
 
-_PLAN_HEADINGS = ("added later", "start", "end", "after the data", "extra distortion")
+_PLAN_HEADINGS = ("added later", "start", "end", "after the data", "extra information loss")
 
 
 def _plan_facts(result: "Plan") -> Iterator[tuple[str, str]]:
@@ -272,7 +275,7 @@ def _plan_facts(result: "Plan") -> Iterator[tuple[str, str]]:
             "start",
             f"{_clock(chosen.starts)} after the first record, with {chosen.received:.1%} received",
         )
-        yield "base finished", _clock(chosen.base_ends)
+        yield "initial cells finished", _clock(chosen.base_ends)
     yield "finished", f"{_clock(chosen.ends)}, {_clock(chosen.after)} after the last record"
     yield "without early start", f"{_clock(result.whole)} after the last record"
     yield "based on", result.basis
@@ -405,7 +408,7 @@ def status(folder: _Folder, json: Json = False, quiet: Quiet = False) -> None:
         print_data(jsons.dumps(result.as_dict(), indent=2))
         return
     print_facts(_status_facts(result))
-    print_table(("part", "records", "kept", "strategy", "seconds"), _batch_rows(result.batches))
+    print_table(("batch", "records", "kept", "strategy", "seconds"), _batch_rows(result.batches))
     Messages(quiet).info(f"{folder} contains original data.")
 
 
@@ -431,6 +434,8 @@ def finish(
         bool,
         typer.Option("--keep-order/--shuffle", help="Keep or shuffle the order of the rows."),
     ] = False,
+    order_key: OrderKey = None,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -444,9 +449,11 @@ def finish(
             certificate=certificate,
             audience=audience,
             keep_order=keep_order,
+            order_key=order_key,
+            overwrite=force,
         )
     if json:
-        print_data(release.manifest.to_json())
+        print_data(release.manifest.updated(order_key=None).to_json())
     messages.info(release.guarantee)
     outputs = {
         "table": output,
@@ -475,16 +482,15 @@ def _show_status(result: "Status", messages: Messages, *, json: bool) -> None:
 
 
 def _status_facts(result: "Status") -> Iterator[tuple[str, str]]:
-    n_parts = len(result.batches)
-    yield "records", f"{result.records:,} in {n_parts:,} {'part' if n_parts == 1 else 'parts'}"
+    yield "records", f"{result.records:,} in {count(len(result.batches), 'batch', 'batches')}"
     if result.kept < result.records:
         yield (
             "dropped",
-            f"{result.records - result.kept:,} records with a missing quasi-identifier",
+            f"{count(result.records - result.kept, 'record')} with a missing quasi-identifier",
         )
     yield "cells", f"{result.cells:,} with at least k = {result.k} records"
     if result.waiting:
-        yield "waiting", f"{result.waiting:,} records in strata with fewer than k records"
+        yield "waiting", f"{count(result.waiting, 'record')} in strata with fewer than k records"
     yield "finished", result.finished or "no"
 
 
@@ -493,16 +499,16 @@ def _batch_rows(batches: "Sequence[Batch]") -> Iterator[tuple[str, ...]]:
         strategy = batch.strategy or ""
         if batch.inertial:
             strategy += ", inertial"
-        name = str(number) if number else "base"
+        name = str(number) if number else "initial"
         yield name, f"{batch.records:,}", f"{batch.kept:,}", strategy, f"{batch.seconds:.3f}"
 
 
 def _unknown_categories(added: "Batch") -> Iterator[tuple[str, str]]:
     for name, number in added.unknown_categories.items():
-        verb = "value" if number == 1 else "values"
         yield (
             "unknown",
-            f"{number:,} {verb} of {name!r} not in the base, placed as close as possible",
+            f"{count(number, 'value')} of {name!r} not in the initial batch, placed as close as "
+            "possible",
         )
 
 
@@ -510,15 +516,14 @@ def _release_facts(release: "Release") -> Iterator[tuple[str, str]]:
     manifest = release.manifest
     cells, records, method = manifest.cells, manifest.records, manifest.method
     assert method is not None
-    sizes = dict.fromkeys((cells.smallest, cells.largest))
-    yield "cells", f"{cells.count:,} with {' to '.join(f'{size:,}' for size in sizes)} records"
-    yield "batches", f"{len(method.batches or ()):,} after the base"
+    yield "cells", f"{cells.count:,} of {number_range(cells.smallest, cells.largest)} records"
+    yield "batches", f"{len(method.batches or ()):,} after the initial one"
     yield "method", f"{method.used}, {method.reason}"
-    yield "information loss", f"{100 * (manifest.information_loss or 0):.2f} %"
+    yield "information loss", percent(manifest.information_loss or 0)
     if records.dropped:
         yield (
             "dropped",
-            f"{records.dropped:,} of {records.read:,} records with a missing quasi-identifier",
+            f"{records.dropped:,} of {count(records.read, 'record')}, for missing values",
         )
     yield "rows", manifest.row_order
 
@@ -539,9 +544,10 @@ _COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
 
 increment = typer.Typer(
     name="increment",
-    help="Tables that arrive in parts: plan, start, add batches, release once.",
+    cls=CommandGroup,
+    help="Tables that arrive in batches: plan, start, add batches, release once.",
     epilog=epilog(INCREMENT_EXAMPLES),
     no_args_is_help=True,
 )
 for _command, _examples in _COMMANDS.items():
-    increment.command(epilog=epilog(_examples))(_command)
+    increment.command(cls=Command, epilog=epilog(_examples))(_command)

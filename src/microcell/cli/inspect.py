@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import microcell as mc
-from microcell._atomic import Staging, check_target
+from microcell._atomic import AtomicFiles, check_target
 from microcell.cli.console import Messages, print_data, print_table
 from microcell.cli.errors import handle_errors
 from microcell.cli.options import Force, Json, Quiet, with_read_options
@@ -70,8 +70,8 @@ def inspect(
     else:
         _print_columns(inspection)
     if output is not None:
-        with Staging() as staging:
-            staging.path(output).write_text(_draft(inspection), encoding="utf-8")
+        with AtomicFiles() as atomic:
+            atomic.path(output).write_text(_draft(inspection), encoding="utf-8")
         messages.info(
             f"Drafted a schema in {output}. Review it before you use it: it decides which columns "
             "are protected."

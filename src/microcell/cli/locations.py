@@ -18,7 +18,7 @@ import typer
 import microcell as mc
 from microcell import locations
 from microcell.cli.console import Messages, print_data, print_facts
-from microcell.cli.errors import handle_errors
+from microcell.cli.errors import Command, CommandGroup, handle_errors
 from microcell.cli.options import Force, Json, Quiet, epilog, with_read_options
 from microcell.errors import OptionError
 
@@ -291,13 +291,14 @@ COMMANDS: Mapping[str, tuple[Callable[..., None], Sequence[str]]] = {
 
 app = typer.Typer(
     name="locations",
+    cls=CommandGroup,
     help="Location anonymizer: run the service, import and export devices, simulate.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
 for _name, (_command, _examples) in COMMANDS.items():
-    app.command(_name, epilog=epilog(_examples))(_command)
+    app.command(_name, cls=Command, epilog=epilog(_examples))(_command)
 
 
 # -------------------------------------------------------------------------------- helpers

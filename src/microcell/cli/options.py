@@ -35,12 +35,14 @@ __all__ = [
     "Settings",
     "Sizes",
     "check_directions",
+    "check_engine",
     "check_figure",
     "check_files",
     "epilog",
     "figure_format",
     "method_notes",
     "parse_blocks",
+    "parse_dominance",
     "parse_effort",
     "parse_limits",
     "parse_requirements",
@@ -106,6 +108,16 @@ Settings = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
+OrderKey = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MANIFEST|HEX",
+        help="Key of the row order, to write the same file again: the manifest of the earlier "
+        "release, or 32 hexadecimal digits (other users of the machine may see those). Default: "
+        "a new random key.",
+        show_default=False,
+    ),
+]
 Missing = Annotated[
     Literal["error", "drop", "impute"],
     typer.Option(
@@ -214,10 +226,6 @@ _ENGINE_OPTIONS: dict[str, Any] = {
             rich_help_panel=_ENGINE_PANEL,
         ),
     ],
-    "force": Annotated[
-        bool,
-        typer.Option("--force", help="Replace an existing release.", rich_help_panel=_ENGINE_PANEL),
-    ],
 }
 _TABS = {"tab": "\t", "\\t": "\t"}
 _SCALARS = (bool, int, float, str)
@@ -246,6 +254,32 @@ def with_engine_options(*names: str) -> Callable[[Callable[..., None]], Callable
     return lambda command: _with_options(command, "engine_options", options)
 
 
+def check_engine(engine_options: Mapping[str, Any], used: Iterable[str]) -> None:
+    """Check that engine options come with an engine, and that it supports all options used.
+
+    Parameters
+    ----------
+    engine_options
+        As from :func:`with_engine_options`.
+    used
+        Names of the options in use that no engine supports.
+    """
+    if engine_options and "engine" not in engine_options:
+        name = next(iter(engine_options))
+        raise OptionError(
+            f"--{name} applies only to data sets of many files. Add --engine dask or leave it out.",
+            code="option.conflict",
+            option=name,
+        )
+    for name in used if engine_options else ():
+        raise OptionError(
+            f"--{name.replace('_', '-')} is not supported with --engine "
+            f"{engine_options['engine']}. Leave it out.",
+            code="option.unsupported",
+            option=name,
+        )
+
+
 def _with_options(
     command: Callable[..., None], parameter: str, options: Mapping[str, Any]
 ) -> Callable[..., None]:
@@ -261,7 +295,7 @@ def _with_options(
         Parameter(
             name,
             Parameter.KEYWORD_ONLY,
-            default=False if name == "force" else None,
+            default=None,
             annotation=kind,
         )
         for name, kind in options.items()
@@ -296,6 +330,27 @@ def parse_blocks(text: str | None) -> int | list[list[str]] | None:
     if text.strip().isdecimal():
         return int(text)
     return [split_names(block) for block in text.split(";")]
+
+
+def parse_dominance(text: str | None) -> tuple[int, float] | None:
+    """Parse ``--dominance``: a number of records and a share.
+
+    Examples
+    --------
+    >>> parse_dominance("2,0.8"), parse_dominance(None)
+    ((2, 0.8), None)
+    """
+    if text is None:
+        return None
+    try:
+        n, p = split_names(text)
+        return int(n), float(p)
+    except ValueError:
+        raise OptionError(
+            "--dominance must be a number of records and a share, such as 1,0.5.",
+            code="option.invalid",
+            option="--dominance",
+        ) from None
 
 
 def parse_effort(text: str | None) -> dict[str, Any]:
@@ -362,7 +417,7 @@ class Requirement:
 
 
 def parse_requirements(texts: Iterable[str]) -> tuple[Requirement, ...]:
-    """Parse requirements such as ``k=5`` or ``distortion<=0.1``.
+    """Parse requirements such as ``k=5`` or ``information_loss<=0.1``.
 
     Examples
     --------
@@ -398,7 +453,7 @@ def _parse_requirement(text: str) -> Requirement:
     if match is None or not isfinite(limit):
         raise OptionError(
             f"--require {text!r} is not valid: write a measure, one of = >= <= and a number, "
-            "such as k=5 or distortion<=0.1.",
+            "such as k=5 or information_loss<=0.1.",
             code="option.invalid",
             option="--require",
         )
@@ -466,6 +521,7 @@ def figure_format(path: Path, flag: str) -> str:
             code="option.unsupported",
             option=flag,
         )
+    mc.report.check_figure_format(_FIGURE_FORMATS[suffix])
     return _FIGURE_FORMATS[suffix]
 
 

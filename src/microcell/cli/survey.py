@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import microcell as mc
-from microcell._atomic import Staging, check_target
+from microcell._atomic import AtomicFiles, check_target
+from microcell._display import number_range, percent
 from microcell.cli.console import Messages, print_data, print_facts
-from microcell.cli.errors import GUARANTEE_FAILED, handle_errors
+from microcell.cli.errors import GUARANTEE_FAILED, Command, CommandGroup, handle_errors
 from microcell.cli.options import (
+    Force,
     Json,
+    OrderKey,
     Quiet,
     SchemaFile,
     epilog,
@@ -105,8 +108,8 @@ def size(
     else:
         print_facts(_size_facts(result))
     if figure is not None:
-        with Staging() as staging:
-            staging.path(figure).write_bytes(
+        with AtomicFiles() as atomic:
+            atomic.path(figure).write_bytes(
                 mc.plot.survey_size(result, format=figure_format(figure, "--figure"))
             )
         Messages(quiet).facts([("figure", str(figure))])
@@ -212,12 +215,15 @@ def design(
         Path | None,
         typer.Option(metavar="FILE.html", help="Write a report on the design.", show_default=False),
     ] = None,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Design the cells of a survey, to be published before anyone answers."""
     messages = Messages(quiet)
-    mc.surveys.SurveyDesign.check_outputs(output, report=report, sources=(frame, schema))
+    mc.surveys.SurveyDesign.check_outputs(
+        output, report=report, sources=(frame, schema), overwrite=force
+    )
     with messages.progress():
         result = mc.surveys.design(
             mc.read(frame, **read_options),
@@ -233,7 +239,7 @@ def design(
             missing=missing,
             **parse_settings(settings or []),
         )
-        result.publish(output, report=report)
+        result.publish(output, report=report, overwrite=force)
     if json:
         print_data(result.manifest.to_json())
     messages.facts(_design_facts(result, output, report))
@@ -254,10 +260,8 @@ def _design_facts(
     cells = manifest.cells
     n_dropped = manifest.candidates.read - manifest.candidates.designed
     dropped = f"; {n_dropped:,} dropped for missing values" if n_dropped else ""
-    yield (
-        "cells",
-        f"{cells.count:,} with {cells.smallest:,} to {cells.largest:,} candidates each{dropped}",
-    )
+    sizes = number_range(cells.smallest, cells.largest)
+    yield "cells", f"{cells.count:,} with {sizes} candidates each{dropped}"
     yield (
         "cell failure",
         f"at most {cells.failure.largest:.4g} (accepted: {manifest.failure:.4g})",
@@ -267,8 +271,8 @@ def _design_facts(
         f"{manifest.table.table_failure:.4g}: probability that at least one cell fails",
     )
     ratio = manifest.certainty.ratio
-    compared = "" if ratio is None else f", {ratio:.3g} times that of certain participation"
-    yield "information loss", f"{manifest.expected_information_loss:.2%} expected{compared}"
+    compared = "" if ratio is None else f"; if everyone took part, divided by {ratio:.3g}"
+    yield "information loss", f"{percent(manifest.expected_information_loss)} expected{compared}"
     yield "cells file", str(output)
     yield "manifest", str(result.manifest_path(output))
     if report is not None:
@@ -417,8 +421,8 @@ def form(
 
 
 def _write(output: Path, text: str) -> None:
-    with Staging() as staging:
-        staging.path(output).write_text(text, encoding="utf-8")
+    with AtomicFiles() as atomic:
+        atomic.path(output).write_text(text, encoding="utf-8")
 
 
 # -------------------------------------------------------------------------------------- collect
@@ -481,19 +485,29 @@ def collect(
         Path | None,
         typer.Option(metavar="FILE.pdf", help="Write a certificate.", show_default=False),
     ] = None,
+    order_key: OrderKey = None,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Turn answers into a k-anonymous release."""
     messages = Messages(quiet)
-    mc.api.check_outputs(output, companions=(report, certificate), sources=(cells, answers))
+    mc.api.check_outputs(
+        output,
+        report=report,
+        certificate=certificate,
+        sources=(cells, answers),
+        overwrite=force,
+    )
     names = [] if drop is None else split_names(drop)
     with messages.progress():
         table = mc.read(answers, **read_options)
-        result = mc.surveys.collect(cells, table, below=below, id=id, drop=names)
-        result = result.publish(output, report=report, certificate=certificate)
+        result = mc.surveys.collect(
+            cells, table, below=below, id=id, drop=names, order_key=order_key
+        )
+        result = result.publish(output, report=report, certificate=certificate, overwrite=force)
     if json:
-        print_data(result.manifest.to_json())
+        print_data(result.manifest.updated(order_key=None).to_json())
     messages.facts(_collection_facts(result, output, report, certificate))
 
 
@@ -540,6 +554,7 @@ COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
 
 app = typer.Typer(
     name="survey",
+    cls=CommandGroup,
     help="Surveys with uncertain participation: design, check, answer, collect.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -547,4 +562,4 @@ app = typer.Typer(
 )
 
 for _command, _examples in COMMANDS.items():
-    app.command(epilog=epilog(_examples))(_command)
+    app.command(cls=Command, epilog=epilog(_examples))(_command)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import microcell as mc
-from microcell._atomic import Staging
+from microcell._atomic import AtomicFiles
+from microcell._display import percent
 from microcell.cli.console import Messages, print_data, print_table
 from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
@@ -113,11 +114,14 @@ def compare(
         print_data(jsons.dumps([asdict(trial) for trial in trials], indent=2))
     else:
         _print_trials(trials)
-        messages.info("Information loss of the standardized columns; * lowest for this k.")
+        messages.info(
+            "Information loss of the standardized columns; * lowest for this k. The loss of the "
+            "published table is higher where values are published as ranges or prefixes."
+        )
     messages.facts(method_notes(trials))
     if figure is not None:
-        with Staging() as staging:
-            staging.path(figure).write_bytes(
+        with AtomicFiles() as atomic:
+            atomic.path(figure).write_bytes(
                 mc.plot.comparison(trials, format=figure_format(figure, "--figure"))
             )
         messages.facts([("figure", str(figure))])
@@ -151,13 +155,13 @@ def _rows(trials: Sequence["Trial"]) -> list[list[str]]:
             row += ["skipped", ""]
         else:
             mark = "*" if trial.distortion == least[trial.k] else ""
-            row += [f"{100 * trial.distortion:.3f} %{mark}", f"{trial.seconds:.3f}"]
+            row += [f"{percent(trial.distortion)}{mark}", f"{trial.seconds:.3f}"]
     return list(rows.values())
 
 
 EXPLORE_EXAMPLES = (
     "microcell explore people.csv -s schema.toml -k 3,5,10,20,50",
-    "microcell explore people.csv -s schema.toml -k 3,5,10 --require 'distortion<=0.5' "
+    "microcell explore people.csv -s schema.toml -k 3,5,10 --require 'information_loss<=0.5' "
     "--figure map.svg",
     "microcell explore people.csv -s schema.toml -k 5,10 --methods auto,mdav "
     "--risk prosecutor_worst --output map.csv",
@@ -188,9 +192,9 @@ def explore(
         list[str] | None,
         typer.Option(
             metavar="MEASURE=LIMIT",
-            help="A limit to meet, such as distortion<=0.1 or t_closeness<=0.3; repeatable. "
-            "Recommends the lowest loss that meets all limits or, without limits, the knee of the "
-            "frontier.",
+            help="A limit to meet, such as information_loss<=0.1 or t_closeness<=0.3; repeatable. "
+            "Recommends the lowest loss that meets all limits or, without limits, the best "
+            "balance of risk and loss.",
         ),
     ] = None,
     risk: Annotated[
@@ -198,7 +202,7 @@ def explore(
     ] = "linkage",
     loss: Annotated[
         str, typer.Option(metavar="MEASURE", help="Measure of the audit to use as loss.")
-    ] = "distortion",
+    ] = "information_loss",
     effort: Effort = None,
     settings: Settings = None,
     figure: Annotated[
@@ -250,7 +254,9 @@ def explore(
             _headings(exploration),
             [_exploration_row(exploration, point) for point in exploration.points],
         )
-        messages.info(f"* on the frontier of {risk} and {loss}; > recommended; ! fails its limit")
+        messages.info(
+            f"* no other row is better in both {risk} and {loss}; > recommended; ! misses a limit"
+        )
     _write_files(exploration, figure, output)
     messages.facts([*method_notes(exploration.points), *_outcome(exploration, figure, output)])
     if exploration.recommended is None:
@@ -258,13 +264,13 @@ def explore(
 
 
 def _write_files(exploration: "Exploration", figure: Path | None, output: Path | None) -> None:
-    with Staging() as staging:
+    with AtomicFiles() as atomic:
         if figure is not None:
-            staging.path(figure).write_bytes(
+            atomic.path(figure).write_bytes(
                 mc.plot.exploration(exploration, format=figure_format(figure, "--figure"))
             )
         if output is not None:
-            mc.write(_exploration_columns(exploration), staging.path(output))
+            mc.write(_exploration_columns(exploration), atomic.path(output))
 
 
 def _outcome(
@@ -328,7 +334,7 @@ def _exploration_row(exploration: "Exploration", point: "Point") -> list[str]:
 def _cell(exploration: "Exploration", point: "Point", name: str) -> str:
     limit = exploration.limits.get(name)
     missed = limit is not None and not point.measures[name].meets(limit)
-    return f"{point[name]:.6g}{'!' * missed}"
+    return f"{point.measures[name].format()}{'!' * missed}"
 
 
 def _as_data(exploration: "Exploration") -> dict[str, Any]:
@@ -430,11 +436,11 @@ def dependence(
             **{**parse_settings(settings or ()), **parse_effort(effort)},
         )
         recommended = sweep.recommend(loss)
-    with Staging() as staging:
+    with AtomicFiles() as atomic:
         if output is not None:
-            mc.write(_as_columns(sweep.points), staging.path(output))
+            mc.write(_as_columns(sweep.points), atomic.path(output))
         if figure is not None:
-            staging.path(figure).write_bytes(
+            atomic.path(figure).write_bytes(
                 mc.plot.dependence(sweep, format=figure_format(figure, "--figure"))
             )
     if json:
@@ -443,6 +449,7 @@ def dependence(
         print_data(jsons.dumps({"points": points, "recommended": chosen}, indent=2))
     else:
         print_table(_HEADINGS, [_row(point) for point in sweep.points])
+        messages.info(_LEGEND)
     messages.facts(_remarks(sweep, recommended, loss))
     messages.facts(
         (name, str(path))
@@ -452,19 +459,25 @@ def dependence(
 
 
 _HEADINGS = ("k", "lambda", "D_X", "D_Y", "weighted", "D_X change", "D_Y change", "l_avg", "DLD")
+_LEGEND = (
+    "D_X: information loss of the standardized quasi-identifiers. D_Y: share of the confidential "
+    "columns that the cells no longer explain. weighted: (1 - lambda) D_X + lambda D_Y. l_avg: "
+    "distinct confidential values per cell, on average. DLD: share of records whose nearest "
+    "published record is their own."
+)
 
 
 def _row(point: "DependencePoint") -> list[str]:
     return [
         str(point.k),
         f"{point.dependence:g}",
-        f"{point.distortion:.4f}",
-        f"{point.dependence_loss:.4f}",
-        f"{point.weighted:.4f}",
+        percent(point.distortion),
+        percent(point.dependence_loss),
+        percent(point.weighted),
         _percent(point.distortion_increment),
         _percent(point.loss_increment),
         f"{point.diversity:.2f}",
-        f"{point.dld:.4f}",
+        percent(point.dld),
     ]
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from microcell.errors import DataError, OptionError, SchemaError, TableError
+from microcell._extras import missing_extra
+from microcell._files import unreadable
+from microcell.errors import DataError, SchemaError, TableError
 from microcell.model import Integers
 
 __all__ = [
@@ -28,19 +30,13 @@ __all__ = [
 
 
 def arrow() -> Any:
-    """Return the module pyarrow with its Parquet and IPC submodules; OptionError if missing."""
+    """Import pyarrow with its Parquet and IPC submodules; raise OptionError if it is missing."""
     try:
         import pyarrow  # noqa: PLC0415
         import pyarrow.ipc  # noqa: PLC0415
         import pyarrow.parquet  # noqa: PLC0415
     except ImportError:
-        raise OptionError(
-            "Data sets larger than memory require pyarrow and Dask, which are not installed. "
-            "Run: pip install 'microcell[dask]'",
-            code="option.extra_missing",
-            package="pyarrow",
-            extra="dask",
-        ) from None
+        raise missing_extra("Data sets larger than memory", "pyarrow", extra="dask") from None
     return pyarrow
 
 
@@ -154,20 +150,10 @@ def _open(path: Path) -> Any:
     pa = arrow()
     try:
         return pa.parquet.ParquetFile(path)
-    except FileNotFoundError:
-        raise TableError(
-            f"File {str(path)!r} does not exist. Check the path.",
-            code="table.not_found",
-            path=str(path),
-        ) from None
     except OSError as error:
-        if error.strerror:
-            raise TableError(
-                f"Cannot read {str(path)!r}: {error.strerror}.",
-                code="table.unreadable",
-                path=str(path),
-            ) from None
-        raise _damaged(path) from None
+        # Without an error number, the file was read but is not Parquet.
+        missing = isinstance(error, FileNotFoundError)
+        raise (unreadable(path, error) if missing or error.strerror else _damaged(path)) from None
     except pa.ArrowException:
         raise _damaged(path) from None
 
@@ -195,7 +181,7 @@ def read_part(path: Path, groups: Sequence[int], schema: Any, name: str | None =
 
 
 def cast(table: Any, schema: Any, name: str) -> Any:
-    """Convert a table to the types of a schema; DataError if a value does not fit."""
+    """Convert a table to the types of a schema; raise DataError if a value does not fit."""
     pa = arrow()
     columns = []
     for field in schema:

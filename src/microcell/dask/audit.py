@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from microcell import auditing, tables
+from microcell._files import TEXT_SUFFIXES
 from microcell.dask.arrow import arrow, plain_schema, read_part, row_groups, unify
 from microcell.dask.cluster import DaskEngine, Engine, check_installed
 from microcell.dask.folders import Folders, temporary_output
-from microcell.dask.sources import TEXT, find_files, inspect_file, read_text
+from microcell.dask.sources import find_files, inspect_file, read_text
 from microcell.dask.stages import CLASSES_PER_BUCKET, check_scratch, check_workers
 from microcell.dask.tasks import CheckedFile, collect_buckets, count_bucket, count_file
-from microcell.measures.evaluate import as_measure, evaluate_sizes
+from microcell.measures.evaluate import Result, as_measures, evaluate_sizes
 from microcell.measures.registry import measures as declared_measures
 from microcell.model import Audit, Schema
 from microcell.model.manifest import Manifest, TableSection
@@ -57,7 +58,7 @@ def audit_dataset(
 
     Notes
     -----
-    Records are not compared one by one. ``distortion`` is therefore the one stated in the
+    Records are not compared one by one. ``information_loss`` is therefore the one stated in the
     manifest, provided that the files are unchanged. Both data sets are read once; no machine holds
     more than one file and one number per class.
     """
@@ -105,21 +106,21 @@ def audit_files(
     sizes: Counter[int] = sum(counts, Counter())
     digests = [file.sha256 for file in files]
     contradictions: tuple[str, ...] | None = None
-    distortion = None
+    information_loss = None
     if manifest is not None:
         before = engine.run("computing digests", tables.file_digest, original)
         contradictions = tuple(
             _find_contradictions(manifest, rows, before, digests, sizes, resolved)
         )
-        distortion = None if contradictions else manifest.information_loss
-    return audit_counts(blank, rows, sizes, distortion, contradictions, (_NOT_COMPARED,))
+        information_loss = None if contradictions else manifest.information_loss
+    return audit_counts(blank, rows, sizes, information_loss, contradictions, (_NOT_COMPARED,))
 
 
 def audit_counts(
     blank: Audit,
     rows: int,
     sizes: Mapping[int, int],
-    distortion: float | None,
+    information_loss: float | None,
     contradictions: Sequence[str] | None = None,
     notes: Sequence[str] = (),
 ) -> Audit:
@@ -136,12 +137,11 @@ def audit_counts(
         )
     definitions = declared_measures()
     if contradictions is not None:
-        measures["manifest_contradictions"] = as_measure(
-            definitions["manifest_contradictions"], len(contradictions)
-        )
+        definition = definitions["manifest_contradictions"]
+        measures |= as_measures([Result(definition, len(contradictions))])
     measures |= evaluate_sizes(class_sizes, rows)
-    if distortion is not None:
-        measures["distortion"] = as_measure(definitions["distortion"], distortion)
+    if information_loss is not None:
+        measures |= as_measures([Result(definitions["information_loss"], information_loss)])
     return replace(
         blank,
         rows_original=rows,
@@ -170,7 +170,7 @@ def combine_digests(digests: Sequence[str]) -> str:
 
 def _inspect(engine: Engine, files: Sequence[Path]) -> tuple[Any, int]:
     """Return the common Arrow schema of files and their total number of records."""
-    is_text = files[0].suffix.lower() in TEXT
+    is_text = files[0].suffix.lower() in TEXT_SUFFIXES
     infos = engine.run("inspecting files", _inspect_text if is_text else _inspect_parquet, files)
     schemas = [(path.name, schema) for path, (schema, _) in zip(files, infos, strict=True)]
     return unify(schemas, text_files=is_text), sum(rows for _, rows in infos)
@@ -188,7 +188,7 @@ def _inspect_text(path: Path) -> tuple[Any, int]:
 
 def _read(columns: Any, keys: Sequence[str], buckets: int, item: tuple[Path, Path]) -> CheckedFile:
     path, target = item
-    is_text = path.suffix.lower() in TEXT
+    is_text = path.suffix.lower() in TEXT_SUFFIXES
     source = path if is_text else read_part(path, range(len(row_groups(path))), columns)
     return count_file(tables.read(source), path, keys, buckets, target)
 

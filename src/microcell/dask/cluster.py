@@ -1,5 +1,6 @@
 """Engines that run tasks: a Dask cluster, or this process."""
 
+import gc
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 
 from microcell import __version__, progress
 from microcell._display import count
+from microcell._extras import missing_extra
 from microcell.dask.arrow import arrow
 from microcell.errors import MicrocellError, OptionError, TableError
 from microcell.kernels._jit import one_thread
@@ -33,14 +35,8 @@ _WORKER_TIMEOUT = 120
 """Seconds until a first worker must take a task; some clusters start workers on demand."""
 
 
-def _not_installed() -> OptionError:
-    return OptionError(
-        "Data sets larger than memory require Dask, which is not installed. "
-        "Run: pip install 'microcell[dask]'",
-        code="option.extra_missing",
-        package="dask",
-        extra="dask",
-    )
+def _not_installed() -> MicrocellError:
+    return missing_extra("Data sets larger than memory", "dask", extra="dask")
 
 
 class Engine(Protocol):
@@ -146,6 +142,9 @@ class DaskEngine:
         _check_memory(self._memory)
         progress.report("starting workers")
         try:
+            # Close clients that failed to connect now. If the garbage collector closes them while
+            # the cluster starts, they wait for a lock that this thread holds.
+            gc.collect()
             return distributed.LocalCluster(
                 n_workers=self._workers or DEFAULT_WORKERS,
                 threads_per_worker=1,
@@ -306,7 +305,7 @@ def _deferred_signals() -> Iterator[None]:
 
 
 def _current_client(distributed: Any) -> Any:
-    """Return the client that the program has connected already, or None."""
+    """Return the Dask client that the program is already connected to, or None."""
     try:
         client = distributed.default_client()
     except ValueError:
@@ -315,7 +314,7 @@ def _current_client(distributed: Any) -> Any:
 
 
 def _probe(path: Path) -> tuple[str, str]:
-    """Return the version on a worker, and the content of a file of the program or ""."""
+    """Return the microcell version on a worker, and the content of a file ("" if unreadable)."""
     try:
         return __version__, path.read_text(encoding="utf-8")
     except OSError:
@@ -370,7 +369,7 @@ class _Task:
         return f"<{self._stage}>"
 
     def __call__(self) -> Any:
-        """Run the task. Our own errors are returned, not raised: repeating would not help."""
+        """Run the task; return microcell's own errors, since retrying the task would not help."""
         try:
             with one_thread(), progress.listen(_ignore_progress):
                 return self._function(self._item)

@@ -12,7 +12,6 @@ import numpy as np
 from microcell import auditing, encoding, tables
 from microcell.dask.arrow import arrow, concatenate
 from microcell.encoding import fit_confidential, sampling_weights
-from microcell.errors import OptionError
 from microcell.kernels.arrays import sum_of_squares, unit_vectors
 from microcell.kinds import kind_of
 from microcell.kinds.nominal import indicator_height
@@ -25,7 +24,6 @@ __all__ = [
     "Embedding",
     "Summary",
     "Sums",
-    "check_confidential",
     "combine",
     "combined_distortion",
     "dependence_factor",
@@ -38,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """Encoding and scale of confidential columns; ``factor`` is None if only they count."""
+    """Encoding and scale of confidential columns; ``factor`` is None if dependence is 1."""
 
     encoding: Encoding
     factor: float | None = None
@@ -117,24 +115,6 @@ def _total_sum_of_squares(parts: Sequence[Sums]) -> float:
     sums = np.array([fsum(axis) for axis in zip(*(part.sums for part in parts), strict=True)])
     weight = fsum(part.weight for part in parts)
     return fsum(part.squares for part in parts) - float(np.square(sums).sum()) / weight
-
-
-def check_confidential(schema: Schema, fitted: Encoding | None = None) -> None:
-    """Raise OptionError if no confidential column varies, as there is no dependence to preserve."""
-    if not schema.confidential:
-        raise OptionError(
-            "dependence needs confidential columns, but the schema declares none. Declare some "
-            "or set dependence to 0.",
-            code="option.conflict",
-            option="dependence",
-        )
-    if fitted is not None and fitted.dimensions == 0:
-        raise OptionError(
-            "dependence needs a confidential column that varies, but all of them are constant. "
-            "Set dependence to 0.",
-            code="option.invalid",
-            option="dependence",
-        )
 
 
 Key = tuple[str | None, ...]
@@ -266,7 +246,7 @@ def _has_moments(column: Column) -> bool:
 
 
 def _moments(table: Table, column: Column, fitted: EncodedColumn | None) -> Moments:
-    """Return the moments of a part, derived from its own fit, which preserves all digits."""
+    """Return the moments of a part, derived from its own fit so that no precision is lost."""
     if kind_of(column).layout == "sphere":
         return _moments_of_places(table, column)
     values = table.columns[column.name]

@@ -1,23 +1,25 @@
 """Directories of a job: a temporary one that is always removed, and the atomic release."""
 
 import atexit
+import ctypes
 import json
 import os
 import re
 import shutil
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
 from tempfile import mkdtemp
 from time import sleep
 from types import TracebackType
 
-from microcell import progress
+from microcell import __version__, progress
+from microcell._atomic import AtomicFiles
 from microcell.errors import TableError
+from microcell.release.manifest import SUCCESS, manifest_path
 
 __all__ = [
-    "MANIFEST",
     "OWNER",
     "SUCCESS",
     "Folders",
@@ -44,22 +46,36 @@ def clear_leftovers(parents: Iterable[Path], name: str) -> None:
     reported and kept.
     """
     # The output and the scratch directory may have the same parent.
-    for parent in dict.fromkeys(parents):
-        for folder in sorted(parent.glob(f".{_escape(name)}.*")):
-            if (
-                folder.suffix not in (".work", ".partial")
-                or not folder.is_dir()
-                or folder.is_symlink()
-            ):
-                continue
-            if _has_ended(folder):
-                progress.report(f"removing {folder.name}, left behind by a killed job")
-                shutil.rmtree(folder, ignore_errors=True)
-            elif not _is_local(folder):
-                progress.report(
-                    f"keeping {folder.name}, which may belong to a job on another machine; "
-                    "remove it if that job has ended"
-                )
+    places = tuple(dict.fromkeys(parents))
+    leftovers = [
+        folder
+        for place in places
+        for folder in sorted(place.glob(f".{_escape(name)}.*"))
+        if folder.suffix in (".work", ".partial", _REPLACED)
+        and folder.is_dir()
+        and not folder.is_symlink()
+    ]
+    owners = {folder: _find_owner(folder, places) for folder in leftovers}
+    for folder, owner in owners.items():
+        output = folder.with_name(name)
+        if _has_ended(owner) and folder.suffix == _REPLACED and not output.exists():
+            progress.report(f"restoring {name}, which a killed job was about to replace")
+            _restore(folder, output)
+        elif _has_ended(owner):
+            progress.report(f"removing {folder.name}, left behind by a killed job")
+            shutil.rmtree(folder, ignore_errors=True)
+        elif not _is_local(owner):
+            progress.report(
+                f"keeping {folder.name}, which may belong to a job on another machine; "
+                "remove it if that job has ended"
+            )
+
+
+def _find_owner(folder: Path, places: Sequence[Path]) -> dict[str, str | int]:
+    """Return the owner recorded in a directory, or else in its work directory."""
+    work = folder.with_suffix(".work").name
+    owners = (_read_owner(place) for place in (folder, *(place / work for place in places)))
+    return next((owner for owner in owners if owner), {})
 
 
 def _escape(name: str) -> str:
@@ -85,9 +101,9 @@ def _read_owner(folder: Path) -> dict[str, str | int]:
     return owner if isinstance(owner, dict) and isinstance(owner.get("pid"), int) else {}
 
 
-def _is_local(folder: Path) -> bool:
+def _is_local(owner: Mapping[str, str | int]) -> bool:
     """Return True if the owner is or was a process of this machine since its last boot."""
-    owner, current = _read_owner(folder), _identity(os.getpid())
+    current = _identity(os.getpid())
     return (
         bool(owner)
         and bool(current["boot"])
@@ -95,9 +111,8 @@ def _is_local(folder: Path) -> bool:
     )
 
 
-def _has_ended(folder: Path) -> bool:
-    owner = _read_owner(folder)
-    return _is_local(folder) and _start_time(int(owner["pid"])) != owner.get("started")
+def _has_ended(owner: Mapping[str, str | int]) -> bool:
+    return _is_local(owner) and _start_time(int(owner["pid"])) != owner.get("started")
 
 
 def _start_time(pid: int) -> str:
@@ -120,9 +135,10 @@ def _read_link(path: Path) -> str:
         return ""
 
 
-SUCCESS, MANIFEST = "_SUCCESS", "_manifest.json"
+_SIGNATURE = "microcell"
+"""First word in the success marker; other programs write one as well, usually an empty file."""
 
-_RELEASE_FILE = re.compile(rf"{SUCCESS}|{re.escape(MANIFEST)}|part-\d+\.\w+")
+_RELEASE_FILE = re.compile(rf"{SUCCESS}|part-\d+\.\w+")
 """Names of the files of a release."""
 
 _ATTEMPTS = 10
@@ -179,12 +195,7 @@ def _output_error(output: Path, code: str, message: str) -> TableError:
 
 
 def _is_release(folder: Path) -> bool:
-    """Return True for a release of microcell; other programs write a _SUCCESS file as well."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return (folder / SUCCESS).is_file() and isinstance(manifest, dict) and "microcell" in manifest
+    return _read_text(folder / SUCCESS).partition(" ")[0] == _SIGNATURE
 
 
 def temporary_output(scratch: Path | None) -> Path:
@@ -240,13 +251,20 @@ class Folders:
                     break
                 sleep(0.2)
 
-    def commit(self, names: tuple[str, ...], manifest: str, replace: bool) -> None:
-        """Publish the release: these files, the manifest and the success marker, nothing else."""
+    def commit(
+        self, names: tuple[str, ...], manifest: str, replace: bool, *, digest: str = ""
+    ) -> None:
+        """Publish the release: these files and the success marker, and the manifest next to it.
+
+        The manifest is renamed last. The marker contains the digest of the files, so that a new
+        directory next to an old manifest can be recognized.
+        """
         for file in self.target.iterdir():
             if file.name not in names:  # left behind by a worker that died
                 file.unlink()
-        (self.target / MANIFEST).write_text(manifest, encoding="utf-8")
-        (self.target / SUCCESS).touch()
+        (self.target / SUCCESS).write_text(
+            f"{_SIGNATURE} {__version__} {digest}\n", encoding="utf-8"
+        )
         for file in self.target.iterdir():
             with file.open("rb") as opened:
                 os.fsync(opened.fileno())
@@ -254,13 +272,50 @@ class Folders:
         os.umask(mask)
         self.target.chmod(0o777 & ~mask)
         check_output(self._output, replace)
-        old = self.target.with_suffix(".replaced")
-        if self._output.exists():
-            os.rename(self._output, old)
+        with AtomicFiles() as atomic:
+            path = atomic.path(manifest_path(self._output), private=True)
+            path.write_text(manifest, encoding="utf-8")
+            if not self._output.exists():
+                os.rename(self.target, self._output)
+            elif _exchange(self.target, self._output):
+                write_owner(self.target)  # now the old release, to be removed
+            else:
+                self._replace()
+
+    def _replace(self) -> None:
+        """Replace the output in two steps, for file systems that cannot do it atomically.
+
+        A process that is killed between them leaves the old release under a temporary name, which
+        the next job renames back.
+        """
+        old = self.target.with_suffix(_REPLACED)
+        os.rename(self._output, old)
+        write_owner(old)
         try:
             os.rename(self.target, self._output)
         except BaseException:
-            if old.exists():
-                os.rename(old, self._output)
+            _restore(old, self._output)
             raise
         shutil.rmtree(old, ignore_errors=True)
+
+
+_REPLACED = ".replaced"
+
+
+def _restore(old: Path, output: Path) -> None:
+    (old / OWNER).unlink(missing_ok=True)
+    os.rename(old, output)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two directories atomically; return False if the system does not support it."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError, TypeError):
+        return False
+    names = os.fsencode(one.absolute()), os.fsencode(other.absolute())
+    done: int = rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE)
+    return done == 0
+
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2

@@ -233,13 +233,15 @@ class Job:
     that are published and therefore read. ``dependence`` is the weight of confidential columns.
     ``embedding`` maps records to points, and ``strata`` numbers the strata. ``routings`` lead to
     the macrocells of each round. ``label`` is the name of the column that carries cell labels
-    between rounds. ``work`` is the temporary directory, ``target`` that of the release.
+    between rounds. ``order_key`` is the secret key of the row order. ``work`` is the temporary
+    directory, ``target`` that of the release.
     """
 
     schema: Schema
     columns: Any
     k: int
     seed: int
+    order_key: str
     missing: str
     dependence: float
     method: str

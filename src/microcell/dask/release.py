@@ -115,6 +115,7 @@ def anonymize_dataset(
     output: str | Path | None = None,
     method: str = "auto",
     seed: int = 0,
+    order_key: str | Path | None = None,
     missing: str = "error",
     dependence: float = 0.0,
     read_options: Mapping[str, Any] | None = None,
@@ -127,7 +128,7 @@ def anonymize_dataset(
     replace: bool = False,
     **options: Any,
 ) -> DatasetRelease:
-    """Make a data set k-anonymous that may not fit in memory, and write it to a directory.
+    """Make a data set k-anonymous, even one larger than memory, and write it to a directory.
 
     Parameters
     ----------
@@ -135,11 +136,12 @@ def anonymize_dataset(
         A directory of Parquet files, a pattern (``"in/*.parquet"``), a list of files, the same
         with .csv, .tsv or .txt files, or a Dask dataframe. A task reads some row groups of a
         Parquet file, or a whole text file.
-    schema, k, seed, missing, dependence
+    schema, k, seed, order_key, missing, dependence
         As for :func:`microcell.anonymize`.
     output
-        Directory of the release: files in the format of the source, ``_manifest.json`` and
-        ``_SUCCESS``. It appears only when it is complete and k has been verified. By default a
+        Directory of the release: files in the format of the source and ``_SUCCESS``. It appears
+        only when it is complete and k has been verified. The manifest is written next to it
+        (``NAME.manifest.json``), not into it, because it is not for publication. By default a
         directory that is removed when the program ends; write ``table`` elsewhere before that.
     read_options
         Format of text files, as for :func:`microcell.read` (delimiter, encoding, quote, decimal,
@@ -167,7 +169,8 @@ def anonymize_dataset(
     Returns
     -------
     DatasetRelease
-        The result depends on seed, files and macrocells, but not on the number of workers.
+        The result depends on seed, files and macrocells, but not on the number of workers; the
+        order of the rows depends on ``order_key``.
 
     Notes
     -----
@@ -185,6 +188,7 @@ def anonymize_dataset(
         k=k,
         method=method,
         seed=seed,
+        order_key=order_key,
         missing=missing,
         dependence=dependence,
         read_options=read_options,
@@ -233,10 +237,20 @@ def release_dataset(
         information_loss=combine_losses(job.schema.quasi, [item.losses for item in published]),
         seconds=round(perf_counter() - started, 3),
         dependence=_describe_dependence(request, published),
+        dominance=manifests.describe_dominance(
+            job.schema, sum(item.n_capped for item in published)
+        ),
         row_order="shuffled",
+        order_key=request.order_key,
         output=describe_files(summary.rows, proof.columns, proof.digests),
     )
-    folders.commit(tuple(item.name for item in published), manifest.to_json(), request.replace)
+    assert manifest.output is not None
+    folders.commit(
+        tuple(item.name for item in published),
+        manifest.to_json(),
+        request.replace,
+        digest=manifest.output.sha256,
+    )
     return DatasetRelease(
         request.output, min(proof.sizes), manifest, job.schema, proof.sizes, job.suffix
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from microcell import tables
+from microcell._files import TEXT_SUFFIXES
 from microcell.dask.arrow import arrow, plain_schema, row_groups, stored_schema, write_parquet
 from microcell.errors import MicrocellError, OptionError, TableError
 
@@ -23,10 +24,9 @@ __all__ = [
     "read_text",
 ]
 
-TEXT = (".csv", ".tsv", ".txt")
 """Suffixes of text files, each of which is read as a whole."""
 
-SUFFIXES = (".parquet", *TEXT)
+SUFFIXES = (".parquet", *TEXT_SUFFIXES)
 
 PART_ROWS = 250_000
 """Target number of rows per part; the size of a macrocell if that is larger."""
@@ -134,7 +134,7 @@ def _listed(source: Any) -> list[Path] | None:
 
 
 def _check_duplicates(files: Sequence[Path]) -> None:
-    """Raise TableError for a file with two names, whose records would be counted twice."""
+    """Raise TableError if a file is listed twice, so that its records would count twice."""
     seen: dict[Any, Path] = {}
     for path in files:
         if not path.exists():
@@ -145,7 +145,7 @@ def _check_duplicates(files: Sequence[Path]) -> None:
         if first is not path:
             raise TableError(
                 f"{str(first)!r} and {str(path)!r} are the same file; its records would be counted "
-                "twice. Give it once.",
+                "twice. List it only once.",
                 code="table.mismatch",
                 path=str(path),
             )

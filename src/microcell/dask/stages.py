@@ -11,6 +11,7 @@ import numpy as np
 
 from microcell import methods, progress, tables
 from microcell._display import count
+from microcell._files import TEXT_SUFFIXES
 from microcell.dask.arrow import Spill, arrow, unify
 from microcell.dask.cluster import Engine
 from microcell.dask.first_pass import (
@@ -18,7 +19,6 @@ from microcell.dask.first_pass import (
     Embedding,
     Key,
     Summary,
-    check_confidential,
     combine,
     dependence_factor,
     fit_encoding,
@@ -34,7 +34,7 @@ from microcell.dask.macrocells import (
     make_routing,
     save_job,
 )
-from microcell.dask.sources import TEXT, FileInfo, Part, convert, inspect_file, make_parts
+from microcell.dask.sources import FileInfo, Part, convert, inspect_file, make_parts
 from microcell.dask.tasks import (
     CheckedFile,
     PublishedFile,
@@ -51,6 +51,7 @@ from microcell.errors import GuaranteeError, OptionError, SchemaError, TooFewRec
 from microcell.kinds import kind_of
 from microcell.model import Schema
 from microcell.release import prepare
+from microcell.release.order import read_order_key
 from microcell.schema import resolve
 
 __all__ = [
@@ -87,6 +88,7 @@ class Request:
     method: str = "auto"
     options: Mapping[str, Any] | None = None
     seed: int = 0
+    order_key: str = ""
     missing: str = "error"
     dependence: float = 0.0
     read_options: Mapping[str, Any] | None = None
@@ -127,14 +129,17 @@ def make_request(
             code="option.unsupported",
             option="effort",
         )
+    settings["order_key"] = read_order_key(settings.get("order_key"))
     _check_integer("macrocell", settings["macrocell"], MIN_MACROCELL)
     _check_integer("seams", settings["seams"], 0)
     directory = check_scratch(scratch)
     if output is not None:
         check_output(Path(output), settings["replace"])
     settings["macrocell"] = max(int(settings["macrocell"]), 4 * int(settings["k"]))
+    read_schema = prepare.as_schema(schema)
+    prepare.check_dominance(read_schema, settings["k"])
     return Request(
-        prepare.as_schema(schema),
+        read_schema,
         output=temporary_output(directory) if output is None else Path(output),
         options=dict(options),
         scratch=directory,
@@ -143,7 +148,7 @@ def make_request(
 
 
 def check_scratch(scratch: str | Path | None) -> Path | None:
-    """Return the scratch directory; OptionError if it does not exist."""
+    """Return the scratch directory; raise OptionError if it does not exist."""
     if scratch is None:
         return None
     directory = Path(scratch)
@@ -225,7 +230,7 @@ def open_dataset(
 ) -> Dataset:
     """Convert text files to Parquet, find the common types, and split the files into parts."""
     suffix, paths = files[0].suffix.lower(), list(files)
-    if suffix in TEXT:
+    if suffix in TEXT_SUFFIXES:
         paths = [folders.work / f"text-{number:06d}.parquet" for number in range(len(files))]
         _warn_if_large(files)
         engine.run(
@@ -237,12 +242,12 @@ def open_dataset(
     names = [file.name for file in files]
     columns = unify(
         [(name, info.schema) for name, info in zip(names, infos, strict=True)],
-        text_files=suffix in TEXT,
+        text_files=suffix in TEXT_SUFFIXES,
     )
     _check_orders(request.schema, {name for info in infos for name in info.ordered})
     schema = resolve.resolve(request.schema, tables.read(columns.empty_table()))
     if request.dependence > 0:
-        check_confidential(schema)
+        prepare.check_confidential(schema)
     published = {*schema.keys, *schema.unchanged}
     job = Job(
         schema,
@@ -251,6 +256,7 @@ def open_dataset(
         ),
         k=request.k,
         seed=request.seed,
+        order_key=request.order_key,
         missing=request.missing,
         dependence=request.dependence,
         method=request.method,
@@ -304,14 +310,14 @@ def _unused_name(names: Sequence[str]) -> str:
 
 
 def summarize_dataset(engine: Engine, dataset: Dataset, request: Request) -> tuple[Job, Summary]:
-    """Run the first pass: return the job with embedding, strata and routings, and the summary."""
+    """Run the first pass; return the job with embedding, strata and routings, and the summary."""
     job, total = dataset.job, sum(part.rows for part in dataset.parts)
     _check_count(total, job.k)
     size = max(_MIN_SAMPLE, _SAMPLE_PER_MACROCELL * total // request.macrocell)
     task = partial(summarize, save_job(job, "summarize"), min(1.0, size / total))
     summary = combine(engine.run("summarizing columns", task, dataset.parts))
     _check_count(summary.rows, job.k)
-    _check_strata(summary, job)
+    prepare.check_strata(np.array([*summary.strata.values()]), job.schema, job.k)
     keys = sorted(
         summary.strata, key=lambda key: tuple((name is not None, name or "") for name in key)
     )
@@ -326,7 +332,7 @@ def _make_embedding(engine: Engine, job: Job, summary: Summary, parts: Sequence[
     if job.dependence == 0:
         return embedding
     encoding = fit_encoding(summary, job.schema, confidential=True)
-    check_confidential(job.schema, encoding)
+    prepare.check_confidential(job.schema, encoding.dimensions)
     embedding = replace(embedding, dependence=Dependence(encoding))
     path = save_job(replace(job, embedding=embedding), "variances")
     sums = engine.run("measuring variances", partial(sum_part, path), parts)
@@ -363,29 +369,13 @@ def _check_count(rows: int, k: int) -> None:
         )
 
 
-def _check_strata(summary: Summary, job: Job) -> None:
-    small = [size for size in summary.strata.values() if size < job.k]
-    if small:
-        columns = ", ".join(map(repr, job.schema.strata))
-        raise TooFewRecordsError(
-            f"{len(small)} of {count(len(summary.strata), 'stratum', 'strata')} (by {columns}) "
-            f"{'has' if len(small) == 1 else 'have'} fewer than k = {job.k} records; the smallest "
-            f"has {min(small)}. Merge strata, lower k, or make the column a quasi-identifier, so "
-            "that cells may span its values.",
-            code="guarantee.stratum_too_small",
-            strata=len(small),
-            k=job.k,
-            smallest=int(min(small)),
-        )
-
-
 # -------------------------------------------------------------------------------- cells
 
 
 def build_cells(
     engine: Engine, job: Job, dataset: Dataset, request: Request
 ) -> list[PublishedFile]:
-    """Shuffle records into macrocells, partition those, refine across seams, and publish."""
+    """Shuffle records into macrocells, partition each one, refine across seams, and publish."""
     path = save_job(job, "cells")
     spills = engine.run("shuffling records into macrocells", partial(shuffle, path), dataset.parts)
     for number, routing in enumerate(job.routings):
@@ -425,7 +415,7 @@ def _collect_macrocells(
 
 
 def count_classes(engine: Engine, job: Job, published: Sequence[PublishedFile], rows: int) -> Proof:
-    """Read the release back and count its classes; GuaranteeError if one is smaller than k."""
+    """Read the release back and count its classes; raise GuaranteeError if one is below k."""
     cells = sum(sum(item.sizes.values()) for item in published)
     buckets = 1 + cells // CLASSES_PER_BUCKET
     path = save_job(replace(job, embedding=Embedding(), routings=()), "check")

@@ -34,10 +34,12 @@ from microcell.kernels.arrays import centroids, unit_vectors
 from microcell.kinds import CategoricalKind, kind_of
 from microcell.kinds.losses import Loss
 from microcell.measures.pairs import ColumnPairs
-from microcell.measures.utility import ColumnLoss
+from microcell.measures.utility import ColumnLoss, weigh_losses
 from microcell.methods.search import refine_labels
 from microcell.model import Column, Encoding, Floats, Integers, Schema, Table, Values
 from microcell.release import aggregate, prepare
+from microcell.release.order import draw_order
+from microcell.release.publish import read_written
 
 __all__ = [
     "CheckedFile",
@@ -59,7 +61,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class PartialLoss:
-    """Loss of a column in a macrocell, with sums that determine the maximum loss of all records.
+    """Loss of a column in a macrocell, with sums that determine the baseline of all records.
 
     For numbers, dates, ranks and locations these are the ``weight`` of the records with a value,
     the weighted ``sums`` of their coordinates and the sum of their ``squares``; for categories and
@@ -108,26 +110,26 @@ def measure_losses(
 
 def combine_losses(columns: Sequence[Column], parts: Sequence[Sequence[PartialLoss]]) -> float:
     """Return the information loss of all records: the weighted mean over columns, as audited."""
-    combined = []
+    combined: list[Loss] = []
     for column, losses in zip(columns, zip(*parts, strict=True), strict=True):
-        maximum = (
-            _maximum_category_loss(column, losses)
+        baseline = (
+            _category_baseline(column, losses)
             if losses[0].names is not None
-            else _maximum_squared_loss(column, losses)
+            else _squared_baseline(column, losses)
         )
-        combined.append(ColumnLoss(column, Loss(fsum(item.lost for item in losses), maximum)))
-    return auditing.information_loss(combined)
+        combined.append(Loss(fsum(item.lost for item in losses), baseline))
+    return auditing.information_loss(weigh_losses(columns, combined, [0] * len(combined)))
 
 
 def _squared_loss(item: ColumnLoss, table: Table, x: Floats, weights: Floats) -> PartialLoss:
-    """Convert the audited share of the maximum loss to standardized units."""
+    """Convert the audited share of the baseline to standardized units."""
     present = ~table.columns[item.column.name].missing
     x, weights = x[present], weights[present]
     if not len(x):
         return PartialLoss(0.0, sums=(0.0,))
     spread = float((weights * np.square(x - np.average(x, weights=weights))).sum())
     total, squares = float((weights * x).sum()), float((weights * np.square(x)).sum())
-    return PartialLoss(item.loss.share * spread, float(weights.sum()), (total,), squares)
+    return PartialLoss(item.share * spread, float(weights.sum()), (total,), squares)
 
 
 def _location_loss(item: ColumnLoss, table: Table, weights: Floats) -> PartialLoss:
@@ -150,7 +152,7 @@ def _category_loss(item: ColumnLoss, table: Table, weights: Floats) -> PartialLo
     return PartialLoss(item.loss.lost * float(weights.max()), names=by_name)
 
 
-def _maximum_squared_loss(column: Column, parts: Sequence[PartialLoss]) -> float:
+def _squared_baseline(column: Column, parts: Sequence[PartialLoss]) -> float:
     weight = fsum(part.weight for part in parts)
     sums = [fsum(axis) for axis in zip(*(part.sums for part in parts), strict=True)]
     if weight == 0:
@@ -160,13 +162,13 @@ def _maximum_squared_loss(column: Column, parts: Sequence[PartialLoss]) -> float
     return max(0.0, fsum(part.squares for part in parts) - sums[0] ** 2 / weight)
 
 
-def _maximum_category_loss(column: Column, parts: Sequence[PartialLoss]) -> float:
+def _category_baseline(column: Column, parts: Sequence[PartialLoss]) -> float:
     totals: Counter[str] = sum((part.names or Counter() for part in parts), Counter())
     names = sorted(totals)
     codes, weights = np.arange(len(names)), np.array([totals[name] for name in names])
     kind = kind_of(column)
     assert isinstance(kind, CategoricalKind)
-    return kind.lose(codes, codes, weights, names=names).whole
+    return kind.loss(codes, codes, weights, names=names).baseline
 
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -185,7 +187,7 @@ class CheckedFile:
 
 
 def check_file(job_path: Path, buckets: int, name: str) -> CheckedFile:
-    """Read a file back and count its classes; GuaranteeError if it has unexpected columns."""
+    """Read a file back and count its classes; raise GuaranteeError on unexpected columns."""
     job = load_job(job_path)
     path = job.target / name
     table = tables.read_back(tables.read(job.columns.empty_table()), path)
@@ -292,8 +294,9 @@ _SAMPLING, _SHUFFLING, _REFINING = range(3)
 class PublishedFile:
     """A file of the release, with the parts of the statistics of the whole release.
 
-    ``n_missing`` counts missing values of quasi-identifiers, ``sizes`` the cells by size. ``sums``
-    and ``confidential`` are the sums of the points, ``losses`` the loss of each quasi-identifier.
+    ``n_missing`` counts missing values of quasi-identifiers, ``sizes`` the cells by size,
+    ``n_capped`` the cells with capped weights. ``sums`` and ``confidential`` are the sums of the
+    points, ``losses`` the loss of each quasi-identifier.
     """
 
     name: str
@@ -303,6 +306,7 @@ class PublishedFile:
     sums: Sums
     confidential: Sums | None
     losses: tuple[PartialLoss, ...]
+    n_capped: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -430,11 +434,13 @@ def _publish(job: Job, macrocell: Macrocell, records: _Records, labels: Integers
     representatives = aggregate.represent(table, job.schema, labels, weights)
     published = tables.publish(table, labels, representatives)
     name = f"part-{macrocell.number:06d}{job.suffix}"
-    temporary = job.target / f".{name}.{token_hex(4)}.partial"
+    temporary = job.target / f".{name}.{token_hex(4)}.partial{job.suffix}"
     try:
         shuffled = tables.take(published, _row_order(job, macrocell, table))
         # Dates keep their time of day: whether all files have whole days only is not known here.
-        tables.write(shuffled, temporary, suffix=job.suffix, days=False)
+        tables.check_writable(shuffled, job.suffix)
+        tables.write(shuffled, temporary, days=False)
+        read_written(shuffled, temporary)
         os.replace(temporary, job.target / name)
     finally:
         temporary.unlink(missing_ok=True)
@@ -450,11 +456,12 @@ def _publish(job: Job, macrocell: Macrocell, records: _Records, labels: Integers
         measure_losses(
             table, published, job.schema, job.embedding.encoding, embedded.quasi, weights
         ),
+        aggregate.count_dominated(labels, weights, job.schema),
     )
 
 
 def _row_order(job: Job, macrocell: Macrocell, table: Table) -> Integers:
-    """Return a row order that requires the originals to compute and differs between releases."""
+    """Return a row order that can only be computed with the order key."""
     parameters = {
         "k": job.k,
         "method": [job.method, dict(job.options), len(job.routings)],
@@ -465,9 +472,8 @@ def _row_order(job: Job, macrocell: Macrocell, table: Table) -> Integers:
         "macrocell": macrocell.number,
     }
     key = json.dumps(parameters, sort_keys=True, default=str)
-    return np.random.default_rng(int(tables.digest(table, key=key.encode()), 16)).permutation(
-        table.rows
-    )
+    context = tables.digest(table, key=key.encode())
+    return draw_order(table.rows, job.order_key, context.encode())
 
 
 def _released(job: Job, native: Any) -> Table:

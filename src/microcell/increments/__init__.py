@@ -11,12 +11,18 @@ from microcell.increments.schedules import Schedule
 from microcell.increments.session import Batch, Session, start
 from microcell.increments.storage import Status, StoredSession
 from microcell.increments.timing import TimeCurve, calibrate
-from microcell.increments.trials import Increment, measure_increment, measure_increments
+from microcell.increments.trials import (
+    Increment,
+    Increments,
+    measure_increment,
+    measure_increments,
+)
 
 __all__ = [
     "Arrivals",
     "Batch",
     "Increment",
+    "Increments",
     "Plan",
     "Schedule",
     "Session",

@@ -1,4 +1,4 @@
-"""When records arrive during a collection."""
+"""Arrival of records over the course of a collection."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ class Arrivals:
         return float(CURVES[self.name].share(min(max(seconds / self.collection, 0.0), 1.0)))
 
     def time_of(self, share: float) -> float:
-        """Return after how many seconds this share of the records has been received."""
+        """Return the number of seconds until this share of the records has been received."""
         if share <= 0:
             return 0.0
         if self.times is not None:
@@ -88,7 +88,7 @@ class Arrivals:
 
 
 def as_arrivals(arrivals: Any, collection: float | None) -> Arrivals:
-    """Return arrivals from a name of a curve, the times of records, or :class:`Arrivals`.
+    """Return arrivals, given the name of a curve, the times of records, or :class:`Arrivals`.
 
     Times are in seconds since the collection started. By default the collection ends with the last
     record.

@@ -1,4 +1,4 @@
-"""Planning when to start, so that everything is finished soon after the last record."""
+"""Plan when to start partitioning, so that it finishes soon after the last record arrives."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from microcell.increments.timing import TimeCurve, calibrate, fit_curve, power_c
 from microcell.increments.trials import measure_increments
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.model import Encoded, Floats, Integers, Schema
-from microcell.model._frames import make_frame
+from microcell.model._frames import frame_of_rows
 from microcell.release import prepare
 
 __all__ = [
@@ -95,8 +95,7 @@ class Plan:
 
     def to_frame(self) -> Any:
         """Return the alternative schedules as a data frame, a row per schedule."""
-        rows = [schedule.as_dict() for schedule in self.alternatives]
-        return make_frame({name: [row[name] for row in rows] for name in rows[0]})
+        return frame_of_rows([schedule.as_dict() for schedule in self.alternatives])
 
     @property
     def gain(self) -> float:
@@ -110,7 +109,7 @@ class Plan:
 
     @property
     def meets_deadline(self) -> bool | None:
-        """True if the chosen schedule ends in time, None without a deadline."""
+        """True if the chosen schedule meets the deadline, None if there is no deadline."""
         if self.deadline is None:
             return None
         # Allow for the rounding of the search, which is finer than any clock.
@@ -417,7 +416,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Job:
-    """How records are partitioned and how further ones are added."""
+    """How the base is partitioned and how later records are added."""
 
     k: int
     method: str
@@ -524,7 +523,7 @@ def _shortest(times: Iterable[float]) -> float:
 
 
 def _try(points: Floats, weights: Floats | None, job: Job) -> _Run:
-    """Time one run: partition a base and add the rest, or all points if strategy "separate"."""
+    """Time one run: partition a base, then add the rest ("separate": partition all points)."""
     is_separate = job.strategy == "separate"
     base = len(points) if is_separate else len(points) - int(_TRIAL_SHARE * len(points))
     started = perf_counter()

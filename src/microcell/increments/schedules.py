@@ -1,4 +1,4 @@
-"""Schedules of an early start: what happens when, and which one finishes first."""
+"""Schedules for starting early: when each step happens, and which schedule finishes first."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from microcell._display import record_repr
 from microcell.increments.arrivals import Arrivals
 from microcell.increments.timing import TimeCurve
 
@@ -43,7 +44,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What happens when, if the last share ``nu`` of the records is added later.
+    """Times of all steps if the last share ``nu`` of the records is added later.
 
     Times are in seconds since the collection started.
     """
@@ -60,6 +61,8 @@ class Schedule:
     """How long it takes to add the rest."""
     extra_distortion: float | None = None
     """Relative increase of the distortion over partitioning everything at once, if known."""
+
+    __repr__ = record_repr
 
     @property
     def received(self) -> float:

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from microcell import auditing, encoding, methods, progress, tables
-from microcell._display import count, short_repr
+from microcell._display import count, record_repr, short_repr
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TooFewRecordsError
 from microcell.methods.increments import add_batch, check_strategy, order_by_coordinates
 from microcell.model import Encoding, Floats, Integers, Partition, Schema, Table
 from microcell.model.manifest import BatchSection, MethodSection
 from microcell.release import manifest as manifests
-from microcell.release import prepare
+from microcell.release import order, prepare
+from microcell.release.aggregate import count_dominated
 from microcell.release.partition import Grouping, Request, aggregate_table
 from microcell.release.prove import measure_information_loss, prove
 from microcell.release.publish import Release, check_outputs
@@ -32,6 +33,7 @@ __all__ = [
     "State",
     "add_part",
     "build_release",
+    "check_same_key",
     "finished_error",
     "join",
     "partition_base",
@@ -39,6 +41,8 @@ __all__ = [
     "start",
     "start_state",
 ]
+
+_STRATA_ADVICE = "Add records of these strata, or start again with merged strata or a lower k."
 
 WAITING = -1
 """Label of a record without a cell, because its stratum has fewer than k records so far."""
@@ -159,16 +163,24 @@ class Session:
         self._state, _ = add_part(self._state, batch, strategy=strategy, inertial=inertial)
         return self._state.batches[-1]
 
-    def finish(self) -> Release:
+    def finish(self, *, order_key: str | Path | None = None) -> Release:
         """Release all records; repeating the call returns the same release.
+
+        Parameters
+        ----------
+        order_key
+            Key of the order of published rows; see :func:`microcell.anonymize`.
 
         Raises
         ------
+        OptionError
+            The session was finished with another key.
         TooFewRecordsError
             A stratum has fewer than k records. The session remains open.
         """
         if self._release is None:
-            self._release = build_release(self._state)
+            self._release = build_release(self._state, order_key=order_key)
+        check_same_key(order_key, self._release.manifest.order_key)
         return self._release
 
     def publish(
@@ -179,19 +191,24 @@ class Session:
         certificate: str | Path | None = None,
         audience: str = "internal",
         keep_order: bool = False,
+        order_key: str | Path | None = None,
+        overwrite: bool = True,
     ) -> Release:
         """Finish the session and write its release; see :meth:`microcell.Release.publish`.
 
         The outputs are checked before the session is finished.
         """
         sources = () if self._state.source is None else (self._state.source,)
-        check_outputs(path, companions=(report, certificate), sources=sources)
-        return self.finish().publish(
+        check_outputs(
+            path, report=report, certificate=certificate, sources=sources, overwrite=overwrite
+        )
+        return self.finish(order_key=order_key).publish(
             path,
             report=report,
             certificate=certificate,
             audience=audience,
             keep_order=keep_order,
+            overwrite=overwrite,
         )
 
 
@@ -254,6 +271,8 @@ class Points:
     matrix: Floats
     weights: Floats | None
 
+    __repr__ = record_repr
+
     def take(self, rows: Integers) -> "Points":
         """Return the points of these rows."""
         matrix = np.ascontiguousarray(self.matrix[rows])
@@ -269,7 +288,7 @@ class Points:
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Cells of the records, and the method that made the first ones."""
+    """Cells of the records, and the method that partitioned the base."""
 
     labels: Integers
     method: str
@@ -305,7 +324,7 @@ def join(
     strategy: str,
     inertial: bool,
 ) -> Labelled:
-    """Add the records without ``labels`` (the last ones) to the cells of the others.
+    """Add the last records, which have no label yet, to the cells of the others.
 
     A stratum that has cells adds its new records by the strategy; one without cells is partitioned
     as soon as it has k records. The result does not depend on the order of the new records.
@@ -434,6 +453,7 @@ def start_state(source: Any, schema: Schema | str | Path, request: Request, miss
     original = _copy_frame(tables.read(source))
     _check_enough(original.rows, request.k)
     resolved = resolve.resolve(prepare.as_schema(schema), original)
+    prepare.check_dominance(resolved, request.k)
     kept = prepare.released_rows(original, resolved, missing)
     _check_enough(len(kept), request.k)
     table = prepare.take_rows(original, kept)
@@ -651,18 +671,36 @@ class FinishedRelease:
 
     created: str
     seconds: float
+    order_key: str | None = None
 
 
-def build_release(state: State, finished: FinishedRelease | None = None) -> Release:
+def check_same_key(order_key: str | Path | None, finished: str | None) -> None:
+    """Raise OptionError if a finished session has another order key."""
+    if None not in (order_key, finished) and order.read_order_key(order_key) != finished:
+        raise OptionError(
+            "The session was finished with another order_key. Leave it out to get the same "
+            "release again.",
+            code="option.conflict",
+            option="order_key",
+        )
+
+
+def build_release(
+    state: State,
+    finished: FinishedRelease | None = None,
+    *,
+    order_key: str | Path | None = None,
+) -> Release:
     """Release all records; identical to an earlier release if ``finished`` describes it.
 
     The information loss is measured with the means and deviations of all records, although the
     cells were formed with those of the base.
     """
     started = perf_counter()
+    key = order.read_order_key(order_key if finished is None else finished.order_key)
     table, schema, k = state.table, state.schema, state.request.k
     strata = auditing.class_labels(table, schema.strata)
-    _check_waiting(state, strata)
+    prepare.check_strata(np.bincount(strata), schema, k, _STRATA_ADVICE)
     progress.report("encoding")
     encoded = encoding.encode(table, schema)
     prepared = prepare.Prepared(state.original, table, schema, encoded, strata, state.kept)
@@ -686,8 +724,12 @@ def build_release(state: State, finished: FinishedRelease | None = None) -> Rele
             state.original.rows, table.rows, state.missing, prepared.n_missing
         ),
         cells=manifests.describe_cells(partition, loss),
+        dominance=manifests.describe_dominance(
+            schema, count_dominated(partition.labels, encoded.weights, schema)
+        ),
         information_loss=information_loss,
         seconds=round(elapsed, 3) if finished is None else finished.seconds,
+        order_key=key,
     )
     return Release(
         table=published.native,
@@ -695,7 +737,7 @@ def build_release(state: State, finished: FinishedRelease | None = None) -> Rele
         manifest=manifest,
         schema=schema,
         published=published,
-        row_order=manifests.row_order(table, manifest),
+        row_order=order.row_order(table, manifest),
         original=state.original,
         class_sizes=class_sizes,
         sources=() if state.source is None else (state.source,),
@@ -722,22 +764,4 @@ def _describe_batch(batch: Batch) -> BatchSection:
         seconds=batch.seconds,
         strategy=batch.strategy,
         inertial=None if batch.strategy is None else batch.inertial,
-    )
-
-
-def _check_waiting(state: State, strata: Integers) -> None:
-    waiting = np.unique(strata[state.labels == WAITING])
-    if len(waiting) == 0:
-        return
-    sizes = np.bincount(strata)
-    names = ", ".join(map(repr, state.schema.strata))
-    raise TooFewRecordsError(
-        f"{len(waiting)} of {count(len(sizes), 'stratum', 'strata')} (by {names}) "
-        f"{'has' if len(waiting) == 1 else 'have'} fewer than k = {state.request.k} records; the "
-        f"smallest has {sizes[waiting].min()}. Add records of these strata, or start again with "
-        "merged strata or a lower k. Nothing was released.",
-        code="guarantee.stratum_too_small",
-        k=state.request.k,
-        strata=len(waiting),
-        smallest=int(sizes[waiting].min()),
     )

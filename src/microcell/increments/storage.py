@@ -1,4 +1,4 @@
-"""Sessions stored in a folder: every step happens completely or not at all.
+"""Sessions stored in a folder; every step is atomic.
 
 ``state.json`` names all other files that belong to the session, with their digests. A step writes
 new files first and then replaces ``state.json`` atomically, so a process that is killed leaves the
@@ -21,6 +21,7 @@ import numpy as np
 
 from microcell import tables
 from microcell._display import count, short_repr
+from microcell._files import unreadable
 from microcell.errors import OptionError, TableError
 from microcell.increments.session import (
     Batch,
@@ -29,6 +30,7 @@ from microcell.increments.session import (
     State,
     add_part,
     build_release,
+    check_same_key,
     finished_error,
     place_part,
     start_state,
@@ -220,24 +222,29 @@ class StoredSession:
             finished=None if finished is None else finished["created"],
         )
 
-    def finish(self, *, suffix: str | None = None) -> Release:
+    def finish(self, *, suffix: str | None = None, order_key: str | Path | None = None) -> Release:
         """Release all records. Repeating the call reproduces the same release.
 
         From the first call on, nothing can be added. With ``suffix``, a release that this file
-        format cannot hold is an error and the session remains open.
+        format cannot hold is an error and the session remains open. ``order_key`` is the key of the
+        order of published rows, as for :func:`microcell.anonymize`; the session stores it.
         """
         with lock(self.folder):
             content = self._open()
             state = _load_state(self.folder, content)
             finished = content["finished"]
-            release = build_release(
-                state, None if finished is None else FinishedRelease(**finished)
-            )
+            before = None if finished is None else FinishedRelease(**finished)
+            check_same_key(order_key, None if before is None else before.order_key)
+            release = build_release(state, before, order_key=order_key)
             if suffix is not None:
                 tables.check_writable(release.published, suffix)
             if finished is None:
                 manifest = release.manifest
-                finished = {"created": manifest.created, "seconds": manifest.seconds}
+                finished = {
+                    "created": manifest.created,
+                    "seconds": manifest.seconds,
+                    "order_key": manifest.order_key,
+                }
                 write_state_file(self.folder, {**content, "finished": finished})
             return release
 
@@ -249,6 +256,8 @@ class StoredSession:
         certificate: str | Path | None = None,
         audience: str = "internal",
         keep_order: bool = False,
+        order_key: str | Path | None = None,
+        overwrite: bool = True,
     ) -> Release:
         """Finish the session and write its release; see :meth:`microcell.Release.publish`.
 
@@ -256,16 +265,22 @@ class StoredSession:
         the session, which contains original data.
         """
         target = Path(path)
-        companions = (report, certificate)
-        check_outputs(target, companions=companions, sources=self.sources())
-        self._check_outside(target, *companions)
-        release = self.finish(suffix=target.suffix)
+        check_outputs(
+            target,
+            report=report,
+            certificate=certificate,
+            sources=self.sources(),
+            overwrite=overwrite,
+        )
+        self._check_outside(target, report, certificate)
+        release = self.finish(suffix=target.suffix, order_key=order_key)
         return release.publish(
             target,
             report=report,
             certificate=certificate,
             audience=audience,
             keep_order=keep_order,
+            overwrite=overwrite,
         )
 
     def records(self) -> Table:
@@ -387,11 +402,7 @@ def read_state_file(folder: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         raise _missing_error(folder) from None
     except OSError as error:
-        raise TableError(
-            f"Cannot read {str(path)!r}: {error.strerror or 'unknown reason'}.",
-            code="table.unreadable",
-            path=str(path),
-        ) from None
+        raise unreadable(path, error) from None
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or content.get("format") != FORMAT:

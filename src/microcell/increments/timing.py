@@ -157,7 +157,7 @@ def _repeat(run: Callable[[int], float], size: int, seconds: float) -> list[floa
 
 
 def _fit(n: Floats, t: Floats) -> tuple[float, float, float]:
-    """Return a, b and c; c is 0 unless a constant part at least halves the squared error."""
+    """Return the curve's a, b and c; c is 0 unless a constant term halves the squared error."""
     plain = _fit_power(n, t, 0.0)
     if len(n) <= _MIN_SIZES:
         return plain
@@ -190,6 +190,6 @@ def _weights(t: Floats) -> Floats:
 
 
 def _predict(sizes: Sequence[int], times: Sequence[float], size: int) -> float:
-    """Predict the time for the next size from the last growth, at most quadratic."""
+    """Extrapolate the time for the next size from the last two, with at most quadratic growth."""
     growth = np.log(times[-1] / times[-2]) / np.log(sizes[-1] / sizes[-2])
     return float(times[-1] * (size / sizes[-1]) ** min(max(growth, 1.0), 2.0))

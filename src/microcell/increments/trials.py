@@ -1,7 +1,7 @@
 """Time and distortion of adding records later, compared with partitioning all of them at once."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import product
 from time import perf_counter
 from typing import Any
@@ -10,18 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import progress
-from microcell._display import count
+from microcell._display import count, html_card, record_repr, short_repr
 from microcell._validation import as_points, as_weights, check_k, varying
 from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels.arrays import sum_of_squares, total_sum_of_squares
 from microcell.methods.auto import choose_method, run_choice
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.model import Floats, Integers
+from microcell.model._frames import frame_of_rows
 
-__all__ = ["Increment", "measure_increment", "measure_increments"]
+__all__ = ["Increment", "Increments", "measure_increment", "measure_increments"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Increment:
     """Time and distortion of adding the last share ``nu`` of the records to a partition.
 
@@ -44,6 +45,8 @@ class Increment:
     distortion: float
     """D_T: distortion after adding the rest."""
 
+    __repr__ = record_repr
+
     @property
     def tau_base(self) -> float:
         """tau0: time for the base relative to the whole."""
@@ -62,9 +65,49 @@ class Increment:
         return self.distortion / self.distortion_whole - 1 if self.distortion_whole else np.inf
 
 
+@dataclass(frozen=True, repr=False)
+class Increments(Sequence[Increment]):
+    """The results of :func:`measure_increments`; a sequence of :class:`Increment`."""
+
+    results: tuple[Increment, ...]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the result at this position, or a tuple of results for a slice."""
+        return self.results[index]
+
+    def to_frame(self) -> Any:
+        """Return the results as a data frame, with the relative times and distortions."""
+        return frame_of_rows(
+            [
+                asdict(item)
+                | {"tau_base": item.tau_base, "tau_added": item.tau_added, "delta": item.delta}
+                for item in self.results
+            ]
+        )
+
+    def __repr__(self) -> str:
+        strategies = len({item.strategy for item in self.results})
+        return short_repr(
+            self,
+            f"{count(len(self), 'result')} of {count(strategies, 'strategy', 'strategies')}",
+        )
+
+    def _repr_html_(self) -> str:
+        rows = {
+            f"{item.strategy}{' (inertial)' if item.inertial else ''}, nu = {item.nu:g}": (
+                f"distortion {100 * item.delta:+.2f} %, time {100 * item.tau_added:.3g} %"
+            )
+            for item in self.results
+        }
+        return html_card(repr(self)[1:-1], rows, next_steps={".to_frame()": "get the numbers"})
+
+
 @dataclass(frozen=True)
 class _Method:
-    """How the whole and the base are partitioned."""
+    """How the whole table and the base are partitioned."""
 
     name: str
     options: Mapping[str, Any]
@@ -82,7 +125,7 @@ def measure_increment(
     weights: ArrayLike | None = None,
     seed: int = 0,
 ) -> Increment:
-    """Measure what it takes and costs to add the last share ``nu`` of the records later.
+    """Measure the time and distortion of adding the last share ``nu`` of the records later.
 
     The records arrive in a random order. Both parts are standardized by the means and standard
     deviations of the base; the distortion is computed with those of the whole. Kernels are compiled
@@ -95,18 +138,17 @@ def measure_increment(
     >>> result.delta > 0, result.tau_added > 0
     (True, True)
     """
-    return next(
-        measure_increments(
-            X,
-            k,
-            nu=[nu],
-            strategies=[strategy],
-            method=method,
-            inertial=[inertial],
-            weights=weights,
-            seed=seed,
-        )
+    results = measure_increments(
+        X,
+        k,
+        nu=[nu],
+        strategies=[strategy],
+        method=method,
+        inertial=[inertial],
+        weights=weights,
+        seed=seed,
     )
+    return results.results[0]
 
 
 def measure_increments(
@@ -120,11 +162,18 @@ def measure_increments(
     weights: ArrayLike | None = None,
     seed: int = 0,
     **options: Any,
-) -> Iterator[Increment]:
-    """Yield an :class:`Increment` for each share, strategy and choice of inertia.
+) -> Increments:
+    """Measure an :class:`Increment` for each share, strategy and choice of inertia.
 
     The whole is partitioned once and the base once per share. ``options`` are options of the
     method. A share that leaves fewer than k records for the base is a :class:`TooFewRecordsError`.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> results = measure_increments(X, 5, nu=[0.1, 0.2], strategies=["nearest"])
+    >>> list(results.to_frame()["nu"])
+    [0.1, 0.2]
     """
     check_k(k)
     points = as_points(X)
@@ -136,8 +185,9 @@ def measure_increments(
     for name, is_inertial in variants:
         check_strategy(name, inertial=is_inertial, method=None, rounds=None, options={})
     shares = [_check_share(share, len(points), k) for share in nu]
-    return _measure(
-        points[order], int(k), shares, variants, _Method(method, options, seed), shuffled_weights
+    settings = _Method(method, options, seed)
+    return Increments(
+        tuple(_measure(points[order], int(k), shares, variants, settings, shuffled_weights))
     )
 
 
@@ -198,8 +248,8 @@ def _check_share(share: Any, n: int, k: int) -> float:
         )
     if n - round(float(share) * n) < k:
         raise TooFewRecordsError(
-            f"With nu = {share}, the base has fewer than k = {k} of {count(n, 'record')}. Lower "
-            "nu or k.",
+            f"With nu = {share} of {count(n, 'record')} added later, the base has fewer than "
+            f"k = {k} records. Lower nu or k.",
             code="guarantee.too_few_records",
             k=k,
             records=n,

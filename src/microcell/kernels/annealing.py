@@ -123,7 +123,7 @@ def _recount(
     moved: Integers,
     state: Seeds,
 ) -> bool:
-    """Dissolve the cell of x, or create one from x and records near it, if that is accepted."""
+    """Try to dissolve the cell of x, or to create one from x and records near it."""
     kind = draw(state)
     if kind < 0.5:
         moves, cost = _dissolve(cells, near, limits, cells.labels[x], ZERO, moved)

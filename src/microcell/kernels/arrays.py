@@ -49,9 +49,15 @@ def centroids(X: Floats, labels: Integers, weights: Floats) -> Floats:
     return out
 
 
-def squared_residuals(X: Floats, labels: Integers, weights: Floats) -> Floats:
-    """Return the weighted squared distance of each record to the centroid of its cell. O(n m)."""
-    means = centroids(X, labels, weights)
+def squared_residuals(
+    X: Floats, labels: Integers, weights: Floats, means: Floats | None = None
+) -> Floats:
+    """Return the weighted squared distance of each record to the centroid of its cell. O(n m).
+
+    ``means`` are the centroids, if the caller has them already.
+    """
+    if means is None:
+        means = centroids(X, labels, weights)
     out = np.zeros(len(X))
     for j in range(X.shape[1]):
         out += (X[:, j] - means[labels, j]) ** 2
@@ -91,7 +97,7 @@ class Distinct:
     place: Integers
 
 
-def distinct_rows(points: Floats) -> Distinct:
+def distinct_rows(points: Floats | Integers) -> Distinct:
     """Return the distinct rows in ascending order, each with its lowest row number.
 
     Time O(n m log n), memory a copy.

@@ -116,7 +116,7 @@ def _squared_distance(x: Floats, y: Floats) -> float:
 
 @inner_kernel
 def _gather(work: Carving, cell: int) -> Integers:
-    """Return the rows of the cell that no ball has taken, and remove them from the later ones."""
+    """Remove the cell's rows that no ball has taken from the remaining ones, and return them."""
     rows = work.members[work.starts[cell] : work.starts[cell + 1]]
     remaining, size = np.empty(len(rows), dtype=np.int64), ZERO
     for row in rows:
@@ -179,7 +179,7 @@ def _farthest(work: Carving, remaining: Integers, point: Floats) -> int:
 
 @inner_kernel
 def _find_anchor(work: Carving, remaining: Integers, cell: int) -> _Fit:
-    """Find the record around which most of the cell is nearer than later ones (OUT: ``anchor``).
+    """Find the member with the most members nearer to it than later records (OUT: ``anchor``).
 
     MDAV starts cells at the record farthest from the mean of the remaining ones, or from the
     previous anchor; V-MDAV at the one farthest from the overall mean. Other records are tried if
@@ -189,7 +189,8 @@ def _find_anchor(work: Carving, remaining: Integers, cell: int) -> _Fit:
     tried[0] = _farthest(work, remaining, work.means[cell])
     tried[1] = _farthest(work, remaining, work.anchor)
     tried[2] = _farthest(work, remaining, work.means[0])
-    tried[3:] = remaining
+    for i in range(len(remaining)):
+        tried[3 + i] = remaining[i]
     best, fit = tried[0], _fit(work, remaining, work.X[tried[0]])
     for row in tried[1:]:
         if fit.held == len(remaining):
@@ -197,8 +198,15 @@ def _find_anchor(work: Carving, remaining: Integers, cell: int) -> _Fit:
         other = _fit(work, remaining, work.X[row])
         if other.held > fit.held:
             best, fit = row, other
-    work.anchor[:] = work.X[best]
+    _copy(work.X[best], work.anchor)
     return fit
+
+
+@inner_kernel
+def _copy(source: Floats, target: Floats) -> None:
+    """Copy element by element: numba takes seconds to compile an assignment of arrays."""
+    for j in range(len(target)):
+        target[j] = source[j]
 
 
 @inner_kernel
@@ -238,7 +246,8 @@ def _separate(work: Carving, remaining: Integers, cell: int, k: int, target: Flo
     centroid = _centroid(work, remaining)
     reach = np.sqrt(_squared_distance(anchor, centroid))
     for t in _ALONG:
-        target[:] = centroid + t * (anchor - centroid)
+        for j in range(len(target)):
+            target[j] = centroid[j] + t * (anchor[j] - centroid[j])
         _shift(work, _BESIDE * min(abs(t), abs(t - 1)) * reach, target)
         radius = _try(work, remaining, fit.held, target)
         if radius >= 0:
@@ -246,7 +255,7 @@ def _separate(work: Carving, remaining: Integers, cell: int, k: int, target: Flo
     least = _OF_THE_GAP * (np.sqrt(fit.outside) - np.sqrt(fit.inside))
     length = max(reach / 4, least)
     while length >= least and length * length > 4 * work.tolerance:
-        target[:] = anchor
+        _copy(anchor, target)
         _shift(work, length, target)
         radius = _try(work, remaining, fit.held, target)
         if radius >= 0:
@@ -270,11 +279,12 @@ def _grab(work: Carving, remaining: Integers, count: int, target: Floats) -> flo
     Returns its radius. The centre is near the mean of ``count`` records, because few of the cell
     may remain and their mean could reveal them.
     """
-    target[:] = _centroid(work, remaining)
+    _copy(_centroid(work, remaining), target)
     centroid = _centroid(work, _find_nearest(work, remaining, count, target))
-    target[:], length = centroid, 2 * np.sqrt(work.tolerance)
+    _copy(centroid, target)
+    length = 2 * np.sqrt(work.tolerance)
     while _nearest(work, work.everyone, target) <= work.tolerance:
-        target[:] = centroid
+        _copy(centroid, target)
         _shift(work, length, target)
         length *= 2
     _find_nearest(work, remaining, count, target)

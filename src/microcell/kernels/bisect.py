@@ -64,4 +64,6 @@ def _sort_along_axis(X: Floats, rows: Integers) -> None:
     for i in range(len(rows)):
         for j in range(m):
             places[i] += X[rows[i], j] * axis[j]
-    rows[:] = rows[np.argsort(places, kind="mergesort")]
+    ordered = rows[np.argsort(places, kind="mergesort")]
+    for i in range(len(rows)):
+        rows[i] = ordered[i]

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy import optimize, sparse
+import scipy
 
 from microcell.kernels.arrays import Floats, Integers, Mask
 
@@ -39,10 +39,10 @@ def cover_once(
 
 
 def _worth_trying(
-    matrix: sparse.csc_array, costs: Floats, incumbent: Integers, seconds: float
+    matrix: "scipy.sparse.csc_array", costs: Floats, incumbent: Integers, seconds: float
 ) -> Integers:
-    """Return the sets that a better solution may use, or none if the problem is too hard."""
-    relax: Any = optimize.linprog
+    """Return the sets that a better solution could use, or none if the problem is too hard."""
+    relax: Any = scipy.optimize.linprog
     every, limits = np.ones(matrix.shape[0]), {"time_limit": seconds}
     relaxed = relax(costs, A_eq=matrix, b_eq=every, method="highs", options=limits)
     if not relaxed.success or np.count_nonzero(_split(relaxed.x)) > _SPLIT * len(incumbent):
@@ -53,17 +53,17 @@ def _worth_trying(
 
 
 def _split(shares: Floats) -> Mask:
-    """Return which sets the relaxed problem takes in part."""
+    """Return which sets have a fractional value in the relaxed solution."""
     return (shares > 1e-6) & (shares < 1 - 1e-6)
 
 
-def _solve(matrix: sparse.csc_array, costs: Floats, seconds: float) -> Integers:
+def _solve(matrix: "scipy.sparse.csc_array", costs: Floats, seconds: float) -> Integers:
     """Return the sets of the best solution, or none if there is none."""
     limits: Any = {"node_limit": 1, "mip_rel_gap": 1e-6, "time_limit": seconds}
-    result = optimize.milp(
+    result = scipy.optimize.milp(
         costs,
-        constraints=optimize.LinearConstraint(matrix, 1, 1),
-        bounds=optimize.Bounds(0, 1),
+        constraints=scipy.optimize.LinearConstraint(matrix, 1, 1),
+        bounds=scipy.optimize.Bounds(0, 1),
         integrality=np.ones(len(costs), dtype=np.int64),
         options=limits,
     )
@@ -73,8 +73,8 @@ def _solve(matrix: sparse.csc_array, costs: Floats, seconds: float) -> Integers:
     return np.flatnonzero(result.x > 0.5)
 
 
-def _as_columns(sets: list[Integers], n: int) -> sparse.csc_array:
+def _as_columns(sets: list[Integers], n: int) -> "scipy.sparse.csc_array":
     """Return a matrix with a column per set, 1 where the set contains the element."""
     ends = np.concatenate([[0], np.cumsum([len(members) for members in sets])])
     rows = np.concatenate(sets)
-    return sparse.csc_array((np.ones(len(rows)), rows, ends), shape=(n, len(sets)))
+    return scipy.sparse.csc_array((np.ones(len(rows)), rows, ends), shape=(n, len(sets)))

@@ -10,6 +10,7 @@ from microcell.kernels.groups import Blocks, Grouping, add_member, remove_member
 
 __all__ = [
     "LEAST_GAIN",
+    "MOST_TURNS",
     "Limits",
     "apply_exchange",
     "exchange_until_none_helps",
@@ -23,6 +24,13 @@ LEAST_GAIN = 1e-12
 """Gains below this share of the cells' worth are rounding errors."""
 
 
+MOST_TURNS = 100
+"""Bound on the exchanges of a cell in one pass, per record that it can hold.
+
+Every exchange gains, so they end; rounding errors of extreme weights could feign gains forever.
+"""
+
+
 class Limits(NamedTuple):
     """Minimum and maximum size of a cell."""
 
@@ -32,7 +40,7 @@ class Limits(NamedTuple):
 
 @kernel
 def exchange_until_none_helps(blocks: Blocks, near: Integers, limits: Limits, passes: int) -> int:
-    """Move and swap records between near cells until nothing helps (OUT: ``blocks``).
+    """Move and swap records between near cells until no exchange helps (OUT: ``blocks``).
 
     Makes at most ``passes`` passes and returns the number of exchanges. A record is examined again
     only if its cell or a near one has changed since.
@@ -45,13 +53,15 @@ def exchange_until_none_helps(blocks: Blocks, near: Integers, limits: Limits, pa
         before = done
         for a in range(count):
             slot = ZERO
-            while slot < blocks.sizes[a]:
+            turns = 0
+            while slot < blocks.sizes[a] and turns < MOST_TURNS * cap:
                 last = looked[a, slot]
                 looked[a, slot] = clock
                 b, other = _best_exchange(
                     blocks, near, limits, a, slot, changed, last, gains, point
                 )
                 if b >= 0:
+                    turns += 1
                     clock += 1
                     changed[a] = changed[b] = clock
                     apply_exchange(blocks, looked, a, slot, b, other)
@@ -79,7 +89,8 @@ def _best_exchange(
 
     The cell is -1 if no exchange helps.
     """
-    point[:] = blocks.points[a, :, slot]
+    for j in range(len(point)):
+        point[j] = blocks.points[a, j, slot]
     best, best_cell, best_slot = 0.0, -1, -1
     for t in range(near.shape[1]):
         b = near[a, t]
@@ -162,13 +173,15 @@ def apply_exchange(blocks: Blocks, looked: Integers, a: int, slot: int, b: int, 
         add_member(blocks, b, row, point, weight)
     else:
         square = blocks.squares[a, slot]
-        blocks.points[a, :, slot] = blocks.points[b, :, other]
+        for j in range(len(point)):
+            blocks.points[a, j, slot] = blocks.points[b, j, other]
         blocks.weights[a, slot], blocks.members[a, slot] = (
             blocks.weights[b, other],
             blocks.members[b, other],
         )
         blocks.squares[a, slot] = blocks.squares[b, other]
-        blocks.points[b, :, other] = point
+        for j in range(len(point)):
+            blocks.points[b, j, other] = point[j]
         blocks.weights[b, other], blocks.members[b, other], blocks.squares[b, other] = (
             weight,
             row,

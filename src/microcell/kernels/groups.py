@@ -4,12 +4,11 @@ The worth of a cell is ||S||^2 / W, with the weighted sum S and total weight W o
 SSE is a constant minus the worth of all cells, so an exchange helps if it raises the worth.
 """
 
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from microcell.kernels._jit import inlined_kernel, inner_kernel, kernel, predicate
+from microcell.kernels._jit import ZERO, holds, inlined_kernel, inner_kernel, kernel
 from microcell.kernels.arrays import Floats, Integers
 
 __all__ = [
@@ -236,7 +235,8 @@ def add_member(blocks: Blocks, cell: int, row: int, point: Floats, weight: float
 def remove_member(blocks: Blocks, cell: int, slot: int) -> None:
     """Remove a record, filling its slot with the last one; call :func:`renew_cell` afterwards."""
     last = blocks.sizes[cell] - 1
-    blocks.points[cell, :, slot] = blocks.points[cell, :, last]
+    for j in range(blocks.points.shape[1]):
+        blocks.points[cell, j, slot] = blocks.points[cell, j, last]
     blocks.weights[cell, slot] = blocks.weights[cell, last]
     blocks.members[cell, slot] = blocks.members[cell, last]
     blocks.squares[cell, slot] = blocks.squares[cell, last]
@@ -271,22 +271,17 @@ def worth(blocks: Blocks, cell: int) -> float:
 
 
 class Rule(NamedTuple):
-    """A condition on cells: ``allowed`` of the members' rows of ``traits``, in any order."""
+    """A condition on cells: ``allowed`` applied to the members' rows of ``traits``."""
 
     traits: Floats
     """(n, t): traits of each record; no columns if there is no rule."""
-    allowed: Any
-    """Compiled by :func:`microcell.kernels._jit.predicate`."""
+    allowed: int
+    """Address returned by :func:`microcell.kernels._jit.predicate`; not used without traits."""
 
 
 def no_rule(rows: int) -> Rule:
     """Return the rule that all cells satisfy."""
-    return Rule(np.empty((rows, 0)), _anything())
-
-
-@cache
-def _anything() -> Any:
-    return predicate(lambda traits: True)  # noqa: ARG005
+    return Rule(np.empty((rows, 0)), ZERO)
 
 
 @inner_kernel
@@ -297,5 +292,7 @@ def satisfies(cells: Grouping, cell: int, rule: Rule) -> bool:
         return True
     values = np.empty((size, columns))
     for i in range(size):
-        values[i] = rule.traits[cells.members[cell, i]]
-    return rule.allowed(values.ctypes, size, columns)  # type: ignore[no-any-return]
+        row = cells.members[cell, i]
+        for j in range(columns):
+            values[i, j] = rule.traits[row, j]
+    return holds(rule.allowed, values.ctypes.data, size, columns) != 0  # type: ignore[no-any-return]

@@ -1,13 +1,14 @@
 """Distance-based record linkage: the probability that a record's nearest match is its own."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
+import scipy
 
 from microcell.kernels._jit import ZERO, inner_kernel, parallel_kernel, prange
-from microcell.kernels.arrays import Floats, Integers, distinct_rows
+from microcell.kernels.arrays import Floats, Integers
 from microcell.kernels.scans import BLOCK, lay_out, measure
 from microcell.kernels.trees import MOST_TREE_DIMENSIONS
 
@@ -29,6 +30,11 @@ _RIVALS = 1000
 
 _RIVALS_AT_A_TIME = 4096
 
+_FEW_PAIRS = 1_000_000
+"""Up to this many pairs of query and point, all distances take less time than loading the tree."""
+
+_PAIRS_AT_A_TIME = 100_000
+
 _FEW_DIMENSIONS = 4
 """Up to this many dimensions a tree is faster than comparing with rivals."""
 
@@ -47,8 +53,7 @@ def count_links(
 
     The probability is 1 / (records at the nearest distance) if the true match is among the nearest,
     otherwise 0: distance-based record linkage (Domingo-Ferrer and Torra 2001), in expectation over
-    its ties. Distances that agree to a relative 1e-12 count as equal. Equal originals are looked up
-    once.
+    its ties. Distances that agree to a relative 1e-12 count as equal.
 
     Time O((n + g) log g) with few ties in up to
     :data:`~microcell.kernels.trees.MOST_TREE_DIMENSIONS` dimensions, at most O(n g m) in more. Most
@@ -57,6 +62,8 @@ def count_links(
 
     Parameters
     ----------
+    originals
+        Points to look up. Pass equal ones with the same true match only once.
     published
         Distinct published points.
     sizes
@@ -75,12 +82,31 @@ def count_links(
         return Links(np.zeros(0))
     if originals.shape[1] == 0 or len(published) == 1:
         return Links(np.full(len(originals), 1 / sizes.sum()))
-    queries = distinct_rows(np.column_stack((originals, true_match)))
-    points, true_match = np.ascontiguousarray(originals[queries.first]), true_match[queries.first]
-    count = _count_by_tree if originals.shape[1] <= MOST_TREE_DIMENSIONS else _count_by_scan
-    records = count(points, np.ascontiguousarray(published), sizes, true_match)
-    expected = np.divide(1, records, out=np.zeros(len(records)), where=records > 0)
-    return Links(expected[queries.place])
+    points, candidates = np.ascontiguousarray(originals), np.ascontiguousarray(published)
+    count = _choose_search(len(points), points.shape[1], len(candidates))
+    records = count(points, candidates, sizes, true_match)
+    return Links(np.divide(1, records, out=np.zeros(len(records)), where=records > 0))
+
+
+def _choose_search(queries: int, dimensions: int, published: int) -> Callable[..., Integers]:
+    """Return the fastest way to count the records at each query's nearest points."""
+    if queries * published <= _FEW_PAIRS:
+        return _count_few
+    return _count_by_tree if dimensions <= MOST_TREE_DIMENSIONS else _count_by_scan
+
+
+def _count_few(
+    queries: Floats, published: Floats, sizes: Integers, true_match: Integers
+) -> Integers:
+    """Count as in :func:`_count_by_tree`, but measure all distances of each remaining query."""
+    records = np.zeros(len(queries), dtype=np.int64)
+    left, every = _unbeaten(queries, published, true_match, published), np.arange(len(published))
+    at_a_time = max(1, _PAIRS_AT_A_TIME // len(published))
+    for first in range(0, len(left), at_a_time):
+        some = left[first : first + at_a_time]
+        near = [every] * len(some)
+        records[some] = _count_tied(queries[some], published, sizes, true_match[some], near)
+    return records
 
 
 def _count_by_tree(
@@ -97,7 +123,7 @@ def _count_by_tree(
 
 
 def _sample(published: Floats) -> Floats:
-    """Return one or two thousand points spread over all, or none if there are few."""
+    """Return one or two thousand evenly spaced points, or none if there are few points."""
     return (
         published[:: len(published) // _RIVALS] if len(published) > 2 * _RIVALS else published[:0]
     )
@@ -131,7 +157,7 @@ def _lengths(points: Floats) -> Floats:
 def _search_tree(
     queries: Floats, published: Floats, sizes: Integers, true_match: Integers
 ) -> Integers:
-    tree = cKDTree(published)
+    tree = scipy.spatial.cKDTree(published)
     nearest = np.asarray(tree.query(queries, k=1, workers=_workers(queries))[0])
     close = np.flatnonzero(np.sqrt(_squares(queries, published[true_match])) <= nearest * _CLOSE)
     distances, nearest_points = (
@@ -154,7 +180,7 @@ def _workers(queries: Floats | Integers) -> int:
     return -1 if len(queries) > _MANY else 1
 
 
-def _within(tree: "cKDTree[None]", queries: Floats, radii: Floats) -> list[Integers]:
+def _within(tree: "scipy.spatial.cKDTree[None]", queries: Floats, radii: Floats) -> list[Integers]:
     """Return the points within the radius of each query; at least one."""
     lists: Any = tree.query_ball_point(queries, radii, workers=_workers(queries))
     return [np.asarray(rows, dtype=np.int64) for rows in lists]

@@ -18,7 +18,15 @@ __all__ = [
     "grow_cells",
     "make_running",
     "mdav_rounds",
+    "weight_scale",
 ]
+
+
+_FADED = 2.0**-24
+"""The sums are computed again when less than this share of their weight remains.
+
+What is left after subtracting much larger weights would be rounding errors.
+"""
 
 
 class Running(NamedTuple):
@@ -28,15 +36,29 @@ class Running(NamedTuple):
     sums: Floats
     errors: Floats
     total: Floats
+    base: Floats
+    """(2,): the total when the sums were computed, and the power of two that scales the weights."""
 
 
 def make_running(X: Floats, weights: Floats) -> Running:
     """Return the sums over all records."""
+    scale = weight_scale(float(weights.max(initial=1.0)))
+    total = float((weights * scale).sum())
     running = Running(
-        weights, np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.array([weights.sum()])
+        weights,
+        np.zeros(X.shape[1]),
+        np.zeros(X.shape[1]),
+        np.array([total]),
+        np.array([total, scale]),
     )
     _weigh_all(running, X)
     return running
+
+
+@kernel
+def weight_scale(largest: float) -> float:
+    """Return the power of two that scales the largest weight to about 1, which is exact."""
+    return 2.0 ** min(max(-np.floor(np.log2(largest)), -1000.0), 1000.0)  # type: ignore[no-any-return]
 
 
 @inner_kernel
@@ -55,16 +77,45 @@ def _weigh(sums: Floats, errors: Floats, values: Floats, weight: float) -> None:
 @kernel
 def _weigh_all(running: Running, X: Floats) -> None:
     for i in range(len(X)):
-        _weigh(running.sums, running.errors, X[i], running.weights[i])
+        _weigh(running.sums, running.errors, X[i], running.weights[i] * running.base[1])
+
+
+@inner_kernel
+def _sum_again(points: Points, running: Running) -> None:
+    """Compute the sums of the remaining records from scratch (OUT: ``running``)."""
+    largest = 0.0
+    for i in range(points.left[0]):
+        largest = max(largest, running.weights[points.rows[i]])
+    scale = weight_scale(largest)
+    running.sums[:] = 0.0
+    running.errors[:] = 0.0
+    running.total[0] = 0.0
+    values = np.empty(points.blocks.shape[1])
+    for i in range(points.left[0]):
+        row = points.rows[i]
+        read_point(points, row, values)
+        _weigh(running.sums, running.errors, values, running.weights[row] * scale)
+        running.total[0] += running.weights[row] * scale
+    running.base[0], running.base[1] = running.total[0], scale
+
+
+@inner_kernel
+def _read_mean(points: Points, running: Running, mean: Floats) -> None:
+    """Compute the mean of the remaining records (OUT: ``mean``, ``running``)."""
+    if not running.total[0] > _FADED * running.base[0]:
+        _sum_again(points, running)
+    for j in range(len(mean)):
+        mean[j] = (running.sums[j] + running.errors[j]) / running.total[0]
 
 
 @inner_kernel
 def assign(points: Points, row: int, label: int, labels: Integers, running: Running) -> None:
-    """Move a record from the remaining ones and their mean into a cell (OUT: all arrays)."""
+    """Assign a remaining record to a cell and update the mean of the rest (OUT: all arrays)."""
     values = np.empty(points.blocks.shape[1])
     read_point(points, row, values)
-    _weigh(running.sums, running.errors, values, -running.weights[row])
-    running.total[0] -= running.weights[row]
+    weight = running.weights[row] * running.base[1]
+    _weigh(running.sums, running.errors, values, -weight)
+    running.total[0] -= weight
     labels[row] = label
     take_out(points, row)
 
@@ -108,8 +159,7 @@ def mdav_rounds(
     for _ in range(rounds):
         if points.left[0] < 3 * k:
             break
-        for j in range(m):
-            mean[j] = (running.sums[j] + running.errors[j]) / running.total[0]
+        _read_mean(points, running, mean)
         r = scan(points, mean, scratch, ZERO)
         read_point(points, r, target)
         s = _cell_around(points, r, target, k, label, labels, running, scratch)
@@ -154,8 +204,7 @@ def grow_cells(
             return EXHAUSTED
         row = progress[1]
         if row == FIRST:
-            for j in range(m):
-                mean[j] = (running.sums[j] + running.errors[j]) / running.total[0]
+            _read_mean(points, running, mean)
             row = scan(points, mean, scratch, ZERO)
         read_point(points, row, target)
         farthest = _grow(points, k, limit, row, target, progress[0], labels, running, scratch)

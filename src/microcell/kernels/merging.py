@@ -1,4 +1,4 @@
-"""Records joining cells one after the other, the cheapest cell to merge with, and nearest cells."""
+"""Add records to cells one by one, and find the nearest cell or the cheapest one to merge with."""
 
 from typing import NamedTuple
 
@@ -94,7 +94,7 @@ def lay_out_cells(centroids: Floats, masses: Floats, groups: Integers) -> Layout
 
 
 def _slack(columns: Floats) -> float:
-    """Return a bound on the error of two roundings per column, doubled."""
+    """Return twice the bound on the error of two roundings per column."""
     return float(4 * 2.0**-24 * np.abs(columns).max(initial=0.0) * np.sqrt(len(columns)))
 
 
@@ -151,7 +151,7 @@ def find_cheapest(layout: Layout, cells: Integers, partners: Integers, costs: Fl
 
 @inner_kernel
 def _least_rank(layout: Layout, block: int, cell: int) -> int:
-    """Return a lower bound on how many numbers after ``cell`` the first cell of the block comes."""
+    """Return a lower bound on how many numbers the block's first cell is after ``cell``."""
     lowest, highest = layout.numbers[block]
     if lowest > cell or highest <= cell:
         return (lowest - cell - 1) % len(layout.cells)  # type: ignore[no-any-return]
@@ -314,4 +314,5 @@ def find_near(points: Points, targets: Floats, scratch: Scratch, near: Integers)
     """Find the points nearest to each target (OUT: ``near``)."""
     for i in range(len(targets)):
         scan(points, targets[i], scratch, near.shape[1])
-        near[i] = scratch.rows[0, : near.shape[1]]
+        for t in range(near.shape[1]):
+            near[i, t] = scratch.rows[0, t]

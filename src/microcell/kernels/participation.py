@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import lambertw
+import scipy
 
 from microcell.kernels._jit import inner_kernel, kernel
 from microcell.kernels.arrays import Floats, Integers
@@ -128,7 +128,7 @@ def _first(low: int, k: int, participation: float, limit: float) -> int:
 
 def lower_lambert(value: float) -> float:
     """Return W <= -1 with W exp(W) = ``value``, for -1/e <= value < 0."""
-    return float(lambertw(value, -1).real)
+    return float(scipy.special.lambertw(value, -1).real)
 
 
 _BLOCK = 1024
@@ -146,7 +146,7 @@ def join(p: Floats, probability: float) -> None:
 
 @inner_kernel
 def _nobody(k: int) -> Floats:
-    """Return the distribution without candidates."""
+    """Return the distribution of K for no candidates."""
     p = np.zeros(k)
     p[0] = 1.0
     return p
@@ -154,7 +154,7 @@ def _nobody(k: int) -> Floats:
 
 @kernel
 def least_enough(participation: Floats, k: int, limit: float) -> int:
-    """Return the smallest n >= k whose first n candidates fail with probability at most ``limit``.
+    """Return the smallest n >= k for which the first n candidates meet the failure ``limit``.
 
     Returns -1 if there is none. O(n k) time, O(k) memory.
     """
@@ -216,12 +216,14 @@ def participant_failure(participation: Floats, k: int) -> float:
     kept, below = np.zeros((blocks, k)), np.zeros((min(n, _BLOCK), entries))
     after, before, total = _nobody(k), _nobody(k), 0.0
     for b in range(blocks - 1, -1, -1):
-        kept[b] = after
+        for j in range(k):
+            kept[b, j] = after[j]
         for i in range(min(n, (b + 1) * _BLOCK) - 1, b * _BLOCK - 1, -1):
             join(after, participation[i])
     for b in range(blocks):
         first, last = b * _BLOCK, min(n, (b + 1) * _BLOCK)
-        after[:] = kept[b]
+        for j in range(k):
+            after[j] = kept[b, j]
         for i in range(last - 1, first - 1, -1):
             so_far = 0.0
             for j in range(entries):  # reversed, to align with the distribution of those before

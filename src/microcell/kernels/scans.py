@@ -123,7 +123,8 @@ def make_scratch(k: int, chunks: int) -> Scratch:
 def read_point(points: Points, row: int, out: Floats) -> None:
     """Copy the record with this row number (OUT: ``out``)."""
     block, lane = divmod(points.places[row], BLOCK)
-    out[:] = points.blocks[block, :, lane]
+    for j in range(len(out)):
+        out[j] = points.blocks[block, j, lane]
 
 
 @inner_kernel
@@ -146,7 +147,8 @@ def put_back(points: Points, row: int, values: Floats) -> None:
     """Return a removed record to the remaining ones."""
     place = points.left[0]
     block, lane = divmod(place, BLOCK)
-    points.blocks[block, :, lane] = values
+    for j in range(len(values)):
+        points.blocks[block, j, lane] = values[j]
     points.rows[place] = row
     points.places[row] = place
     points.left[0] = place + 1

@@ -1,4 +1,4 @@
-"""Costs that give power cells their sizes: shortest paths (exact) and Newton's method (fast).
+"""Costs for power cells of given sizes, by shortest paths (exact) or Newton's method (fast).
 
 A point goes to the cell of least squared distance plus cost, so the sizes are a function of the
 costs. :func:`push_excess` moves points along shortest paths between cells until all sizes are
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import cg
+import scipy
 
 from microcell.kernels._jit import inlined_kernel, inner_kernel, kernel
 from microcell.kernels.arrays import Floats, Integers, Mask, squared_distances
@@ -44,7 +43,7 @@ def _measure(point: Floats, across: Floats, costs: Floats, out: Floats) -> None:
 
 @kernel
 def choose_cells(X: Floats, sites: Floats, costs: Floats) -> Integers:
-    """Return the cell of least squared distance plus cost for each point. O(n Q m).
+    """Return the cell with the least squared distance plus cost for each point. O(n Q m).
 
     Ties go to the lowest cell.
     """
@@ -278,7 +277,7 @@ def _push(flow: _Flow, paths: _Paths, source: int, target: int) -> None:
 
 @inner_kernel
 def _is_tight(flow: _Flow, paths: _Paths, source: int, target: int) -> bool:
-    """Return whether another push along the path has no extra cost, as with equal points."""
+    """Return whether another push along the path is free, as it is for equal points."""
     r = target
     while r != source:
         q = paths.parents[r]
@@ -496,7 +495,7 @@ def _fill_empty(X: Floats, sites: Floats, costs: Floats, targets: Integers) -> F
     return out
 
 
-def _estimate_jacobian(state: _State, count: int) -> sparse.csr_array | None:
+def _estimate_jacobian(state: _State, count: int) -> "scipy.sparse.csr_array | None":
     """Estimate dp/dc: the share of points that each cell loses to each other as its cost rises.
 
     Only points of that cell move, those of least margin first, each to its second-best cell. The
@@ -515,17 +514,17 @@ def _estimate_jacobian(state: _State, count: int) -> sparse.csr_array | None:
         return None
     rise = np.maximum(rise, 1e-9 * rise.max())
     rates = 1.0 / (n * rise[state.best[leaving]])
-    flow = sparse.coo_array(
+    flow = scipy.sparse.coo_array(
         (rates, (state.second[leaving], state.best[leaving])), shape=(count, count)
     ).tocsr()
     diagonal = flow.sum(axis=0)
     flow = (flow + flow.T) / 2
     if count > _DENSE:  # the Laplacian of a graph has no positive eigenvalue
         diagonal = flow.sum(axis=0)
-    return sparse.csr_array(flow - sparse.diags_array(diagonal))
+    return scipy.sparse.csr_array(flow - scipy.sparse.diags_array(diagonal))
 
 
-def _solve(jacobian: sparse.csr_array, excess: Floats, damping: float) -> Floats:
+def _solve(jacobian: "scipy.sparse.csr_array", excess: Floats, damping: float) -> Floats:
     """Return the damped step; positive eigenvalues of the Jacobian are treated as 0."""
     count = len(excess)
     if count <= _DENSE:
@@ -534,6 +533,6 @@ def _solve(jacobian: sparse.csr_array, excess: Floats, damping: float) -> Floats
         mu = damping * max(float(values.min()) ** 2, 1e-300)
         return np.asarray(-vectors @ (values / (values**2 + mu) * (vectors.T @ excess)))
     mu = damping * float(np.abs(jacobian.diagonal()).max()) ** 2
-    normal = (jacobian @ jacobian + mu * sparse.eye_array(count)).tocsr()
-    step, _ = cg(normal, -(jacobian @ excess), rtol=1e-3, maxiter=300)
+    normal = (jacobian @ jacobian + mu * scipy.sparse.eye_array(count)).tocsr()
+    step, _ = scipy.sparse.linalg.cg(normal, -(jacobian @ excess), rtol=1e-3, maxiter=300)
     return np.asarray(step)

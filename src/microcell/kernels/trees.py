@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
+import scipy
 
 from microcell.kernels._jit import kernel
 from microcell.kernels.arrays import Floats, Integers, distinct_rows
@@ -43,7 +43,7 @@ def nearest_rows(points: Floats, queries: Floats) -> Integers:
 
 
 def _search_tree(points: Floats, queries: Floats) -> Integers:
-    tree = cKDTree(points)
+    tree = scipy.spatial.cKDTree(points)
     if len(points) == 1 or len(queries) == 0:
         return np.zeros(len(queries), dtype=np.int64)
     distances, rows_found = (np.asarray(part) for part in tree.query(queries, k=2, workers=-1))
@@ -60,7 +60,7 @@ def _search_tree(points: Floats, queries: Floats) -> Integers:
     return out
 
 
-def _query_ball(tree: "cKDTree[None]", queries: Floats, radii: Floats) -> Any:
+def _query_ball(tree: "scipy.spatial.cKDTree[None]", queries: Floats, radii: Floats) -> Any:
     """Return the list of points within the radius of each query."""
     return tree.query_ball_point(queries, radii, workers=-1)
 

@@ -16,7 +16,13 @@ import numpy as np
 
 from microcell.kernels._jit import ZERO, inner_kernel, kernel
 from microcell.kernels.arrays import Floats, Integers
-from microcell.kernels.exchange import LEAST_GAIN, Limits, apply_exchange, gain_of_moving
+from microcell.kernels.exchange import (
+    LEAST_GAIN,
+    MOST_TURNS,
+    Limits,
+    apply_exchange,
+    gain_of_moving,
+)
 from microcell.kernels.groups import Blocks, worth
 from microcell.kernels.participation import join
 
@@ -89,7 +95,7 @@ def find_odds(blocks: Blocks, cell: int, odds: Odds) -> None:
 
 
 class Pulls(NamedTuple):
-    """How the current cell pulls on the members of each near cell."""
+    """Pull of the current cell on the members of each near cell."""
 
     pulls: Floats
     """(near, cap): v (|y-b|^2 - |y-a|^2)."""
@@ -116,7 +122,7 @@ def _make_pulls(near: int, cap: int) -> Pulls:
 
 @inner_kernel
 def _find_pulls(blocks: Blocks, a: int, b: int, t: int, pulls: Pulls) -> None:
-    """Compute how a pulls on the members of b, the t-th near cell (OUT: ``pulls``). O(size m)."""
+    """Compute the pull of a on the members of b, the t-th near cell (OUT: ``pulls``). O(size m)."""
     here, there, pull = pulls.here[t], pulls.there[t], pulls.pulls[t]
     here[:] = 0.0
     there[:] = 0.0
@@ -158,13 +164,15 @@ def exchange_within_limit(
         for a in range(count):
             slot = ZERO
             pulls.updated[:] = 0
-            while slot < blocks.sizes[a]:
+            turns = 0
+            while slot < blocks.sizes[a] and turns < MOST_TURNS * cap:
                 last = looked[a, slot]
                 looked[a, slot] = clock
                 b, other = _best_exchange(
                     blocks, odds, pulls, near, limits, failure, a, slot, changed, last, place
                 )
                 if b >= 0:
+                    turns += 1
                     clock += 1
                     changed[a] = changed[b] = clock
                     apply_exchange(blocks, looked, a, slot, b, other)
@@ -197,7 +205,8 @@ def _best_exchange(
     The cell is -1 if no exchange helps.
     """
     point = place[0]
-    point[:] = blocks.points[a, :, slot]
+    for j in range(len(point)):
+        point[j] = blocks.points[a, j, slot]
     weight = blocks.weights[a, slot]
     may_leave = blocks.sizes[a] > limits.least and odds.absent[a, slot] <= failure
     best, best_cell, best_slot = 0.0, -1, -1

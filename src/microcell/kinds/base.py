@@ -93,7 +93,7 @@ class Kind(ABC):
 
     def resolve(self, column: Column, values: Values) -> Column:
         """Complete a declaration from the column's values."""
-        return replace(column, kind=self.name)
+        return column if column.kind == self.name else replace(column, kind=self.name)
 
     # Encoding
 
@@ -104,6 +104,13 @@ class Kind(ABC):
     @abstractmethod
     def fit(self, blank: EncodedColumn, column: Column, reading: Reading) -> EncodedColumn:
         """Fit the dimensions of the column; all other fields are copied from ``blank``."""
+
+    @abstractmethod
+    def round_fit(self, fitted: EncodedColumn) -> EncodedColumn:
+        """Round the statistics of a fitted, varying column, so that they can be published.
+
+        Only the metric changes a little: coordinates are shifted and scaled.
+        """
 
     @abstractmethod
     def place(self, fitted: EncodedColumn, reading: Reading, out: Floats) -> int:
@@ -131,7 +138,7 @@ class Kind(ABC):
         return replace(fitted, names=names, places=fitted.places[kept], counts=None)
 
     def problems(self, fitted: EncodedColumn) -> Iterator[str]:
-        """Yield the inconsistencies of a column read from a file, as clauses."""
+        """Yield a phrase for each inconsistency of a column read from a file."""
         if len(fitted.parts) != self.n_parts:
             yield f"'parts' must have {self.n_parts} names for kind {self.name!r}"
         if fitted.storage not in self.storages:
@@ -181,7 +188,11 @@ class Kind(ABC):
     def represent(
         self, column: Column, values: Sequence[Values], groups: Groups
     ) -> list[Representatives]:
-        """Return what each group publishes, for each of the column's parts."""
+        """Return the values that each group publishes, for each part of the column."""
+
+    def precision(self, values: Sequence[Values]) -> float:
+        """Return the step to which published means are rounded, 0 if they are not."""
+        return 0.0
 
     # Audit
 
@@ -189,7 +200,7 @@ class Kind(ABC):
     def pair(
         self, column: Column, original: Sequence[Values], released: Sequence[Values]
     ) -> ColumnPair:
-        """Read the original and the published column on one scale."""
+        """Read the original and the published column on a common scale."""
 
     def quantity(self, column: Column, values: Values) -> Floats:
         """Return a confidential column of an ordered kind as numbers, NaN where missing."""

@@ -18,8 +18,14 @@ from microcell.kinds.base import Reading
 from microcell.kinds.column import Column
 from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups
-from microcell.kinds.losses import Loss, lose_characters
-from microcell.kinds.names import CategoricalKind, CategoryPair, fit_places, place_names
+from microcell.kinds.losses import Loss, code_loss
+from microcell.kinds.names import (
+    CategoricalKind,
+    CategoryPair,
+    fit_places,
+    place_names,
+    round_places,
+)
 from microcell.kinds.pairs import (
     HISTOGRAM_CATEGORIES,
     Categories,
@@ -40,7 +46,7 @@ _BASE = 10.0
 
 
 class CodeKind(CategoricalKind):
-    """Codes whose first characters matter most."""
+    """Codes in which earlier characters matter more."""
 
     name = "code"
     representatives: ClassVar[tuple[str, ...]] = ("prefix",)
@@ -69,13 +75,16 @@ class CodeKind(CategoricalKind):
         counts = np.bincount(ranks, minlength=len(names))
         return fit_places(replace(blank, names=names, counts=counts), _places(names), ranks)
 
+    def round_fit(self, fitted: EncodedColumn) -> EncodedColumn:
+        return round_places(fitted)
+
     def place(self, fitted: EncodedColumn, reading: Reading, out: Floats) -> int:
         return place_names(fitted, reading, out, _by_prefix)
 
-    def lose(
+    def loss(
         self, before: Integers, after: Integers, weights: Floats, *, names: Sequence[str]
     ) -> Loss:
-        return lose_characters(before, after, weights, names=names)
+        return code_loss(before, after, weights, names=names)
 
     def represent(
         self, column: Column, values: Sequence[Values], groups: Groups
@@ -99,7 +108,7 @@ class CodeKind(CategoricalKind):
     def pair(
         self, column: Column, original: Sequence[Values], released: Sequence[Values]
     ) -> ColumnPair:
-        return _CodePair(column, read_categories(column.name, original[0], released[0]))
+        return _CodePair(column, self, read_categories(column.name, original[0], released[0]))
 
     def _name_problems(self, fitted: EncodedColumn) -> Iterator[str]:
         yield from super()._name_problems(fitted)
@@ -109,7 +118,7 @@ class CodeKind(CategoricalKind):
 
 
 class _CodePair(CategoryPair):
-    """Codes, which enter models as ranks among the original's sorted codes."""
+    """Codes; models use their ranks among the original's sorted codes."""
 
     @property
     def categories(self) -> Categories | None:
@@ -146,7 +155,7 @@ class _CodePair(CategoryPair):
         return [self.reading.names[code] for code in codes.tolist()]
 
     def _ranks(self) -> tuple[Floats, Floats]:
-        """Return ranks among the original's codes; a prefix gets the middle of those it covers."""
+        """Return ranks among the original's codes; a prefix gets the middle rank of its codes."""
         codes = sorted(self._original_names())
         ranks = np.array([*(_middle_rank(name, codes) for name in self.reading.names), np.nan])
         return ranks[self.reading.before], ranks[self.reading.after]
@@ -164,7 +173,7 @@ def shared_length(one: str, other: str) -> int:
 
 
 def _places(names: Sequence[str]) -> Floats:
-    """Return a position per sorted code; the earlier two neighbours differ, the wider the gap."""
+    """Return a position for each sorted code; neighbours that differ earlier are farther apart."""
     longest = max(map(len, names), default=0)
     places = np.zeros(len(names))
     place = 0.0

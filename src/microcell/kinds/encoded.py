@@ -1,4 +1,4 @@
-"""The dimensions that one column becomes, and everything needed to place further records."""
+"""One column encoded as dimensions, with everything needed to place further records."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -79,12 +79,12 @@ class EncodedColumn:
 
     @property
     def last(self) -> int:
-        """The dimension after the last one."""
+        """End of the column's dimensions (exclusive)."""
         return self.first + self.dimensions
 
     @property
     def constant(self) -> bool:
-        """True if the column had a single value, and so has no dimension."""
+        """True if the column had a single value and therefore has no dimension."""
         return self.dimensions == 0
 
     @property

@@ -1,6 +1,7 @@
 """Sums, medians and extremes of the values in each cell, and rounding to a column's precision."""
 
 from dataclasses import dataclass
+from math import floor, log10
 from typing import Any, Literal
 
 import numpy as np
@@ -9,10 +10,16 @@ from numpy.typing import NDArray
 from microcell.kernels.arrays import Floats, Integers, Mask
 from microcell.kinds.values import Representatives, Values
 
-__all__ = ["Groups", "decimals", "half_differences", "in_column_type"]
+__all__ = ["Groups", "decimals", "half_differences", "in_column_type", "precision"]
 
 _SLACK = 1e-9
 """Tolerance for rounding errors in a sum of weight shares."""
+
+_MEAN_DIGITS = 13
+"""Digits of a published mean, counted from the first of the column's spread."""
+
+_EXACT_POWERS = 22
+"""Powers of ten up to this exponent are exact as floats."""
 
 _STEPS_IN_SECONDS = (86400, 3600, 60, 1)
 _UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -80,7 +87,7 @@ class Groups:
         return out
 
     def from_rows(self, rows: Integers, filled: Integers) -> Representatives:
-        """Publish the values of these rows for the cells ``filled``, missing for the others."""
+        """Publish the values of these rows for the cells in ``filled``; other cells are missing."""
         values = np.zeros(self.count, dtype=np.int64)
         missing = np.ones(self.count, dtype=np.bool_)
         values[filled] = rows
@@ -105,10 +112,41 @@ def in_column_type(
         places = decimals(values)
         if places is not None:
             numbers = np.round(numbers, places) + 0.0  # no negative zero
+        else:
+            # A cell of equal values publishes that value with all its digits.
+            numbers = np.where(halves == 0, numbers, _without_rounding_errors(numbers, values))
         return Representatives("number", numbers, missing)
     step = _resolution(values)
     steps = np.floor(2 * halves / step + 0.5).astype(np.int64)
     return Representatives("number", origins + steps * step, missing)
+
+
+def _without_rounding_errors(numbers: Floats, values: Values) -> Floats:
+    """Round to 13 digits of the column's spread.
+
+    The last digits of a mean depend on how its sum was rounded, and so on the single members, not
+    only on their sum: whoever repeats the computation could exclude candidates. Numbers that are
+    large compared with the spread, and scales at which powers of ten are not exact, are left alone.
+    """
+    present = values.data[~values.missing]
+    half = float(present.max() / 2 - present.min() / 2)  # halves cannot overflow
+    if not half > 0:
+        return numbers
+    places = _MEAN_DIGITS - 1 - floor(log10(half) + log10(2))
+    if not -_EXACT_POWERS <= places <= _EXACT_POWERS:
+        return numbers
+    power = 10.0 ** abs(places)
+    steps = numbers * power if places >= 0 else numbers / power
+    rounded = np.rint(steps) / power if places >= 0 else np.rint(steps) * power
+    return np.where(np.abs(steps) < 2.0**52, rounded + 0.0, numbers)
+
+
+def precision(values: Values) -> float:
+    """Return the step to which means of the column are rounded; 0 for full precision."""
+    if values.storage != "float":
+        return float(_resolution(values))
+    places = decimals(values)
+    return 0.0 if places is None else 10.0**-places
 
 
 def decimals(values: Values) -> int | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from microcell.kinds.base import Kind, Reading, check_finite
 from microcell.kinds.column import Column
 from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups, in_column_type
-from microcell.kinds.losses import Loss, lose_chords
+from microcell.kinds.losses import Loss, chord_loss
 from microcell.kinds.numeric import check_numbers, write_coordinates
 from microcell.kinds.pairs import (
     ColumnPair,
@@ -24,6 +25,7 @@ from microcell.kinds.pairs import (
     points_per_record,
     read_numbers,
 )
+from microcell.kinds.rounding import round_centre, round_scale
 from microcell.kinds.values import Representatives, Storage, Values
 
 __all__ = ["LocationKind", "LocationPair"]
@@ -46,11 +48,13 @@ class LocationKind(Kind):
 
     def read(self, parts: Sequence[str], values: Sequence[Values]) -> Reading:
         limits = {"latitude": 90.0, "longitude": 180.0}
-        for part, item, (axis, limit) in zip(parts, values, limits.items(), strict=True):
+        for part, item in zip(parts, values, strict=True):
             check_finite(part, item)
-            _check_degrees(part, item, axis, limit)
+        degrees = [item.reals() for item in values]
+        for part, numbers, (axis, limit) in zip(parts, degrees, limits.items(), strict=True):
+            _check_degrees(part, numbers, axis, limit)
         missing = values[0].missing | values[1].missing
-        vectors = unit_vectors(*(np.where(missing, 0.0, item.reals()) for item in values))
+        vectors = unit_vectors(*[np.where(missing, 0.0, numbers) for numbers in degrees])
         return Reading(values[0], missing, vectors=vectors)
 
     def fit(self, blank: EncodedColumn, column: Column, reading: Reading) -> EncodedColumn:
@@ -61,7 +65,14 @@ class LocationKind(Kind):
             return blank
         centre = present.mean(axis=0)
         scale = np.sqrt(((present - centre) ** 2).sum() / len(present) / 2.0)
+        if scale == 0:  # the squares of distances below 1e-160 radians vanish
+            return blank
         return replace(blank, centre=centre, scale=np.full(3, scale))
+
+    def round_fit(self, fitted: EncodedColumn) -> EncodedColumn:
+        scale = round_scale(float(fitted.scale[0]))
+        centre = [float(round_centre(Fraction(axis), scale)) for axis in fitted.centre.tolist()]
+        return replace(fitted, centre=np.array(centre), scale=np.full(3, scale))
 
     def place(self, fitted: EncodedColumn, reading: Reading, out: Floats) -> int:
         if not fitted.constant:
@@ -74,8 +85,8 @@ class LocationKind(Kind):
         self, column: Column, values: Sequence[Values], groups: Groups
     ) -> list[Representatives]:
         absent = values[0].missing | values[1].missing
-        vectors = unit_vectors(*(np.where(absent, 0.0, item.reals()) for item in values))
-        x, y, z = (groups.sum(np.where(absent, 0.0, axis)) for axis in vectors.T)
+        vectors = unit_vectors(*[np.where(absent, 0.0, item.reals()) for item in values])
+        x, y, z = [groups.sum(np.where(absent, 0.0, axis)) for axis in vectors.T]
         _, missing = groups.totals(absent)
         degrees = np.degrees(np.arctan2(z, np.hypot(x, y))), np.degrees(np.arctan2(y, x))
         zero = np.zeros(groups.count, dtype=np.int64)
@@ -87,9 +98,9 @@ class LocationKind(Kind):
     def pair(
         self, column: Column, original: Sequence[Values], released: Sequence[Values]
     ) -> ColumnPair:
-        latitude, longitude = (
+        latitude, longitude = [
             read_numbers(*triple) for triple in zip(column.parts, original, released, strict=True)
-        )
+        ]
         return LocationPair(column, latitude, longitude)
 
 
@@ -117,7 +128,7 @@ class LocationPair(ColumnPair):
         yield self.longitude.quantity(rows)
 
     def loss(self, rows: Integers, weights: Floats) -> Loss:
-        return lose_chords(self.before[rows], self.after, weights)
+        return chord_loss(self.before[rows], self.after, weights)
 
     def histograms(self) -> Iterator[Histogram]:
         for numbers in (self.latitude, self.longitude):
@@ -139,8 +150,8 @@ def _on_sphere(latitude: Floats, longitude: Floats) -> Floats:
     return np.column_stack((np.cos(phi) * np.cos(theta), np.cos(phi) * np.sin(theta), height))
 
 
-def _check_degrees(name: str, values: Values, axis: str, limit: float) -> None:
-    outside = np.flatnonzero((np.abs(values.reals()) > limit) & ~values.missing)
+def _check_degrees(name: str, degrees: Floats, axis: str, limit: float) -> None:
+    outside = np.flatnonzero(np.abs(degrees) > limit)
     if len(outside):
         row = int(outside[0]) + 1
         raise DataError(

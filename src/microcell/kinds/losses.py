@@ -1,4 +1,4 @@
-"""Information loss of one column: how far published values differ from the original ones."""
+"""Information loss of one column: how much published values differ from the originals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from microcell.kernels.arrays import Floats, Integers, Mask
 __all__ = [
     "Centred",
     "Loss",
+    "category_loss",
     "centre",
-    "lose_changes",
-    "lose_characters",
-    "lose_chords",
-    "lose_squares",
+    "chord_loss",
+    "code_loss",
+    "squared_loss",
     "standardize",
 ]
 
@@ -26,22 +26,22 @@ _FARTHEST = 1e120
 
 @dataclass(frozen=True)
 class Loss:
-    """The amount ``lost``, and the ``whole`` that equal values for all records would lose."""
+    """The amount ``lost``, and the ``baseline``: the loss if all records got the same value."""
 
     lost: float
-    whole: float
+    baseline: float
 
     @property
     def share(self) -> float:
-        """Lost / whole: 0 if nothing is lost, 1 if a constant column was changed."""
+        """Lost / baseline: 0 if nothing is lost, 1 if a constant column was changed."""
         if self.lost == 0:
             return 0.0
-        return self.lost / self.whole if self.whole > 0 else 1.0
+        return self.lost / self.baseline if self.baseline > 0 else 1.0
 
     @property
     def constant(self) -> bool:
         """True if the column is constant and unchanged."""
-        return self.whole == 0 and self.lost == 0
+        return self.baseline == 0 and self.lost == 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,16 +95,16 @@ def standardize(before: Floats, after: Floats, weights: Floats) -> tuple[Floats,
     return numbers[: len(before)], numbers[-len(after) :]
 
 
-def lose_squares(before: Floats, after: Floats, weights: Floats) -> Loss:
-    """Return the weighted squared differences, relative to those from the mean.
+def squared_loss(before: Floats, after: Floats, weights: Floats) -> Loss:
+    """Return the weighted squared differences, relative to the squared deviations from the mean.
 
-    Lost is sum w (x - y)^2 and whole is sum w (x - mean)^2. A row without an original value is left
-    out; a published NaN counts as the mean.
+    Lost is sum w (x - y)^2 and the baseline is sum w (x - mean)^2. A row without an original value
+    is left out; a published NaN counts as the mean.
 
     Examples
     --------
     >>> x = np.array([2.0, 3.0, 3.0, 20.0, 21.0])
-    >>> lose_squares(x, np.full(5, x.mean()), np.ones(5)).share
+    >>> squared_loss(x, np.full(5, x.mean()), np.ones(5)).share
     1.0
     """
     present = ~np.isnan(before) & (weights > 0)
@@ -115,7 +115,7 @@ def lose_squares(before: Floats, after: Floats, weights: Floats) -> Loss:
     return Loss(float(lost), 0.0 if points.constant else float(weights @ np.square(points.before)))
 
 
-def lose_chords(before: Floats, after: Floats, weights: Floats) -> Loss:
+def chord_loss(before: Floats, after: Floats, weights: Floats) -> Loss:
     """Return the squared chords on the unit sphere, relative to those from the mean direction."""
     present = ~np.isnan(before).any(axis=1) & (weights > 0)
     before, after, weights = before[present], after[present], weights[present]
@@ -124,11 +124,11 @@ def lose_chords(before: Floats, after: Floats, weights: Floats) -> Loss:
     mean = _mean_direction(before, weights)
     after = np.where(np.isnan(after), mean, after)
     constant = bool((before == before[0]).all())
-    whole = 0.0 if constant else float(weights @ np.square(before - mean).sum(axis=1))
-    return Loss(float(weights @ np.square(before - after).sum(axis=1)), whole)
+    baseline = 0.0 if constant else float(weights @ np.square(before - mean).sum(axis=1))
+    return Loss(float(weights @ np.square(before - after).sum(axis=1)), baseline)
 
 
-def lose_changes(before: Integers, after: Integers, weights: Floats) -> Loss:
+def category_loss(before: Integers, after: Integers, weights: Floats) -> Loss:
     """Count changed categories, relative to publishing the most frequent one for all records.
 
     Codes are -1 where missing. A record without an original category is left out; a missing
@@ -143,9 +143,7 @@ def lose_changes(before: Integers, after: Integers, weights: Floats) -> Loss:
     return Loss(float(weights @ (before != after)), float(weights @ (before != mode)))
 
 
-def lose_characters(
-    before: Integers, after: Integers, weights: Floats, *, names: Sequence[str]
-) -> Loss:
+def code_loss(before: Integers, after: Integers, weights: Floats, *, names: Sequence[str]) -> Loss:
     """Add up the shares of masked or wrong characters, relative to the common prefix of all.
 
     "94***" keeps two of the five characters of "94110", and nothing of "93001". A missing published
@@ -155,7 +153,7 @@ def lose_characters(
     --------
     >>> codes = np.array([0, 1])
     >>> names = ["94110", "94121", "941**"]
-    >>> lose_characters(codes, np.array([2, 2]), np.ones(2), names=names).lost
+    >>> code_loss(codes, np.array([2, 2]), np.ones(2), names=names).lost
     0.8
     """
     present = (before >= 0) & (weights > 0)
@@ -168,9 +166,9 @@ def lose_characters(
     pairs, position = np.unique(before * span + after + 1, return_inverse=True)
     codes = [(pair // span, pair % span - 1) for pair in pairs.tolist()]
     lost = [_masked_share(names[old], "" if new < 0 else names[new]) for old, new in codes]
-    whole_by_code = {code: _masked_share(names[code], shared_by_all) for code in distinct}
-    whole = [whole_by_code[old] for old, _ in codes]
-    return Loss(_total(lost, position, weights), _total(whole, position, weights))
+    baseline_by_code = {code: _masked_share(names[code], shared_by_all) for code in distinct}
+    baseline = [baseline_by_code[old] for old, _ in codes]
+    return Loss(_total(lost, position, weights), _total(baseline, position, weights))
 
 
 def _scale(before: Floats, after: Floats, size: float) -> tuple[Floats, Floats]:

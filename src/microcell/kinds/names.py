@@ -1,7 +1,9 @@
-"""Shared code of the kinds whose values have names: ordinal, nominal and code."""
+"""Code shared by the kinds whose values have names: ordinal, nominal and code."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -19,7 +21,7 @@ from microcell.kinds.pairs import (
     indicator_coordinates,
     indicator_points,
 )
-from microcell.kinds.registry import kind_of
+from microcell.kinds.rounding import round_centre, round_scale
 from microcell.kinds.values import Values
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "fit_places",
     "place_names",
     "positions_of",
+    "round_places",
 ]
 
 Guess = Callable[[EncodedColumn, Sequence[str]], list[float]]
@@ -55,17 +58,18 @@ class NamedKind(Kind):
 class CategoricalKind(NamedKind):
     """A kind whose information loss is computed from the names of categories."""
 
-    def lose(
+    @abstractmethod
+    def loss(
         self, before: Integers, after: Integers, weights: Floats, *, names: Sequence[str]
     ) -> Loss:
         """Return the loss, given each record's position in ``names`` before and after."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class CategoryPair(ColumnPair):
     """A column whose values are categories."""
 
+    kind: CategoricalKind
     reading: Categories
 
     @property
@@ -73,10 +77,8 @@ class CategoryPair(ColumnPair):
         return self.reading
 
     def loss(self, rows: Integers, weights: Floats) -> Loss:
-        kind = kind_of(self.column)
-        assert isinstance(kind, CategoricalKind)
         reading = self.reading
-        return kind.lose(reading.before[rows], reading.after, weights, names=reading.names)
+        return self.kind.loss(reading.before[rows], reading.after, weights, names=reading.names)
 
     def histograms(self) -> Iterator[Histogram]:
         return count_names(self.column.name, self.reading)
@@ -106,8 +108,22 @@ def fit_places(named: EncodedColumn, places: Floats, ranks: Integers) -> Encoded
     )
 
 
+def round_places(fitted: EncodedColumn) -> EncodedColumn:
+    """Round mean and deviation of the names' places, and place the names with them."""
+    scale = round_scale(float(fitted.scale[0]))
+    centre = float(round_centre(Fraction(float(fitted.centre[0])), scale))
+    raw = fitted.places * fitted.scale[0] + fitted.centre[0]
+    return replace(
+        fitted,
+        centre=np.array([centre]),
+        scale=np.array([scale]),
+        # Further digits are rounding errors, which depend on the exact scale.
+        places=np.round((raw - centre) / scale, 12),
+    )
+
+
 def place_names(fitted: EncodedColumn, reading: Reading, out: Floats, guess: Guess) -> int:
-    """Write known names at their places and others where ``guess`` puts them; count the others."""
+    """Write the places of known names, and guesses for unknown ones; count the unknown ones."""
     positions = positions_of(fitted, reading.names)
     n_unknown = count_unknown(positions, reading)
     if fitted.constant:
@@ -126,6 +142,6 @@ def positions_of(fitted: EncodedColumn, names: Sequence[str]) -> Integers:
 
 
 def count_unknown(positions: Integers, reading: Reading) -> int:
-    """Return the number of records whose name is not known."""
+    """Return the number of records with an unknown name."""
     n_without_position = np.count_nonzero(positions[reading.codes] < 0)
     return int(n_without_position - np.count_nonzero(reading.missing))

@@ -12,7 +12,7 @@ from microcell.kinds.base import Reading
 from microcell.kinds.column import Column
 from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups
-from microcell.kinds.losses import Loss, lose_changes
+from microcell.kinds.losses import Loss, category_loss
 from microcell.kinds.names import CategoricalKind, CategoryPair, count_unknown, positions_of
 from microcell.kinds.pairs import ColumnPair, read_categories
 from microcell.kinds.values import NUMBER_STORAGES, Representatives, Storage, Values
@@ -51,6 +51,9 @@ class NominalKind(CategoricalKind):
         # Add up indicators one by one, as the mean over the rows does.
         sums = np.cumsum(np.full(marked.max(), indicator_height(len(marked))))
         return replace(named, centre=sums[marked - 1] / counts.sum(), scale=np.ones(len(marked)))
+
+    def round_fit(self, fitted: EncodedColumn) -> EncodedColumn:
+        return replace(fitted, centre=np.round(fitted.centre, 1) + 0.0)
 
     def place(self, fitted: EncodedColumn, reading: Reading, out: Floats) -> int:
         positions = positions_of(fitted, reading.names)
@@ -100,10 +103,10 @@ class NominalKind(CategoricalKind):
         names = tuple(name if keep else None for name, keep in zip(fitted.names, kept, strict=True))
         return replace(fitted, names=names, counts=None)
 
-    def lose(
+    def loss(
         self, before: Integers, after: Integers, weights: Floats, *, names: Sequence[str]
     ) -> Loss:
-        return lose_changes(before, after, weights)
+        return category_loss(before, after, weights)
 
     def represent(
         self, column: Column, values: Sequence[Values], groups: Groups
@@ -124,7 +127,7 @@ class NominalKind(CategoricalKind):
     def pair(
         self, column: Column, original: Sequence[Values], released: Sequence[Values]
     ) -> ColumnPair:
-        return CategoryPair(column, read_categories(column.name, original[0], released[0]))
+        return CategoryPair(column, self, read_categories(column.name, original[0], released[0]))
 
     def _name_problems(self, fitted: EncodedColumn) -> Iterator[str]:
         if len(fitted.places):

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import frexp, ldexp
+from fractions import Fraction
+from math import floor, frexp, ldexp
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,11 +14,12 @@ from microcell.kernels.arrays import Floats, Integers
 from microcell.kinds.base import FARTHEST, Kind, Reading, check_finite
 from microcell.kinds.column import Column
 from microcell.kinds.encoded import EncodedColumn, Layout
-from microcell.kinds.groups import Groups, decimals, half_differences, in_column_type
-from microcell.kinds.pairs import ColumnPair, LinePair, drop_infinite, read_numbers
+from microcell.kinds.groups import Groups, half_differences, in_column_type, precision
+from microcell.kinds.pairs import ColumnPair, LinePair, read_numbers, read_quantity
+from microcell.kinds.rounding import column_step, range_text, round_centre, round_scale
 from microcell.kinds.values import NANOSECONDS, Representatives, Storage, Values
 
-__all__ = ["NumericKind", "as_numbers", "check_numbers", "scale_exponent", "write_coordinates"]
+__all__ = ["NumericKind", "check_numbers", "scale_exponent", "write_coordinates"]
 
 
 class NumericKind(Kind):
@@ -49,6 +51,14 @@ class NumericKind(Kind):
             return _fit_whole(blank, data, int(low), int(high))
         return _fit_real(blank, data, float(low), float(high))
 
+    def round_fit(self, fitted: EncodedColumn) -> EncodedColumn:
+        scale = round_scale(float(fitted.scale[0]))
+        mean = round_centre(Fraction(fitted.origin) + Fraction(float(fitted.centre[0])), scale)
+        whole = isinstance(fitted.origin, int)
+        origin = floor(mean) if whole else float(mean)
+        centre = float(mean - Fraction(origin)) if whole else 0.0
+        return replace(fitted, origin=origin, centre=np.array([centre]), scale=np.array([scale]))
+
     def place(self, fitted: EncodedColumn, reading: Reading, out: Floats) -> int:
         if fitted.constant:
             return 0
@@ -65,13 +75,16 @@ class NumericKind(Kind):
     ) -> list[Representatives]:
         return [_REPRESENT[str(column.publish)](values[0], groups)]
 
+    def precision(self, values: Sequence[Values]) -> float:
+        return precision(values[0])
+
     def pair(
         self, column: Column, original: Sequence[Values], released: Sequence[Values]
     ) -> ColumnPair:
         return LinePair(column, read_numbers(column.name, original[0], released[0]))
 
     def quantity(self, column: Column, values: Values) -> Floats:
-        return as_numbers(column.name, drop_infinite(values))
+        return read_quantity(column.name, values)
 
 
 def check_numbers(kind: str, name: str, values: Values) -> None:
@@ -94,12 +107,6 @@ def check_numbers(kind: str, name: str, values: Values) -> None:
         kind=kind,
         **details,
     )
-
-
-def as_numbers(name: str, values: Values) -> Floats:
-    """Return a single column as numbers, shifted by an origin, NaN where missing."""
-    nothing = replace(values, data=values.data[:0], missing=values.missing[:0])
-    return read_numbers(name, values, nothing).before
 
 
 def write_coordinates(
@@ -137,7 +144,7 @@ class _Moments:
 
 
 def _fit_whole(blank: EncodedColumn, data: Integers, low: int, high: int) -> EncodedColumn:
-    """Fit as floats, minus a base if floats could not tell such large numbers apart."""
+    """Fit as floats, after subtracting a base from numbers too large for floats to distinguish."""
     base = 0 if max(-low, high) < 2**52 else (low + high) // 2
     fitted = _fit_real(blank, _subtract(data, base), float(low - base), float(high - base))
     return replace(fitted, origin=base + int(fitted.origin))
@@ -173,7 +180,7 @@ def _moments(x: Floats, half: float) -> _Moments:
 
 
 def scale_exponent(half: float) -> int:
-    """Return the power of two that moves such a spread away from the limits of floats."""
+    """Return the power of two that scales this spread away from the limits of floats."""
     if half > 2.0**1000:
         return -100
     return 600 if half < 2.0**-900 else 0
@@ -233,14 +240,20 @@ def _median(values: Values, groups: Groups) -> Representatives:
 def _range(values: Values, groups: Groups) -> Representatives:
     _, missing = groups.totals(values.missing)
     low, high = groups.extremes(values.data + 0, values.missing)  # no negative zero
-    places = decimals(values)
-    texts = [_range_text(a, b, places) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+    present = values.data[~values.missing]
+    if (
+        present.dtype.kind == "i"
+        and len(present)
+        and int(present.max()) - int(present.min()) < 2**62
+    ):
+        present = present - present.min()  # floats could not tell large numbers apart
+    step = column_step(present.astype(np.float64), whole=values.storage == "integer")
+    if step is None:  # everyone has the same value, so there is nobody to hide
+        texts = [repr(value) for value in low.tolist()]
+    else:
+        bounds = zip(low.tolist(), high.tolist(), strict=True)
+        texts = [range_text(a, b, step) for a, b in bounds]
     return Representatives("text", np.array(texts, dtype=object), missing)
-
-
-def _range_text(low: float, high: float, places: int | None) -> str:
-    texts = [repr(value) if places is None else f"{value:.{places}f}" for value in (low, high)]
-    return texts[0] if texts[0] == texts[1] else (" to " if low < 0 else "-").join(texts)
 
 
 _REPRESENT = {"mean": _mean, "median": _median, "range": _range}

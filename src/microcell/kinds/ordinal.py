@@ -13,7 +13,7 @@ from microcell.kinds.base import Reading
 from microcell.kinds.column import Column
 from microcell.kinds.encoded import EncodedColumn, Layout
 from microcell.kinds.groups import Groups
-from microcell.kinds.names import NamedKind, fit_places, place_names
+from microcell.kinds.names import NamedKind, fit_places, place_names, round_places
 from microcell.kinds.pairs import (
     ColumnPair,
     Histogram,
@@ -74,6 +74,9 @@ class OrdinalKind(NamedKind):
         named = replace(blank, names=column.order)
         places = np.arange(len(column.order), dtype=np.float64)
         return fit_places(named, places, ranks[~reading.missing])
+
+    def round_fit(self, fitted: EncodedColumn) -> EncodedColumn:
+        return round_places(fitted)
 
     def place(self, fitted: EncodedColumn, reading: Reading, out: Floats) -> int:
         numbers = reading.values.is_number or reading.values.is_time

@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, sqrt
 
@@ -11,8 +11,14 @@ import numpy as np
 from microcell.errors import DataError, SchemaError
 from microcell.kernels.arrays import Floats, Integers
 from microcell.kinds.column import Column
-from microcell.kinds.losses import Loss, centre, lose_squares
-from microcell.kinds.values import NANOSECONDS, TIME_FAMILY, Values, count_in_unit
+from microcell.kinds.losses import Loss, centre, squared_loss
+from microcell.kinds.values import (
+    NANOSECONDS,
+    NUMBER_STORAGES,
+    TIME_FAMILY,
+    Values,
+    count_in_unit,
+)
 
 __all__ = [
     "Categories",
@@ -31,6 +37,7 @@ __all__ = [
     "points_per_record",
     "read_categories",
     "read_numbers",
+    "read_quantity",
 ]
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -169,11 +176,11 @@ class ColumnPair(ABC):
 
     @property
     def categories(self) -> Categories | None:
-        """The categories, for columns that enter models as categories and not as numbers."""
+        """The categories, if models treat the column as categorical; otherwise None."""
         return None
 
     def quantities(self, rows: Integers) -> Iterator[Quantity]:
-        """Yield the matched records as the number lines that enter models."""
+        """Yield the matched records as numeric features for models."""
         yield from ()
 
     @abstractmethod
@@ -186,7 +193,7 @@ class ColumnPair(ABC):
 
     @abstractmethod
     def points(self) -> ColumnPoints:
-        """Return the records as points for record linkage, all of the original's included."""
+        """Return the records as points for record linkage, including all original records."""
 
     @abstractmethod
     def coordinates(self, before_rows: Integers, after_rows: Integers) -> Coordinates:
@@ -207,7 +214,7 @@ class LinePair(ColumnPair):
         yield self.numbers.quantity(rows)
 
     def loss(self, rows: Integers, weights: Floats) -> Loss:
-        return lose_squares(self.numbers.before[rows], self.numbers.after, weights)
+        return squared_loss(self.numbers.before[rows], self.numbers.after, weights)
 
     def histograms(self) -> Iterator[Histogram]:
         histogram = self.numbers.histogram()
@@ -232,6 +239,10 @@ class LinePair(ColumnPair):
 # Numbers
 
 
+_FAMILY: Mapping[str, str] = {**dict.fromkeys(NUMBER_STORAGES, "number"), **TIME_FAMILY}
+"""Numbers, and times of the same family, can be compared with each other."""
+
+
 def read_numbers(name: str, original: Values, released: Values) -> Numbers:
     """Read both columns as numbers; published ranges such as "20-29" or "-3 to 1" as midpoints.
 
@@ -249,15 +260,15 @@ def read_numbers(name: str, original: Values, released: Values) -> Numbers:
     origin = _origin(original, released)
     before = _shift(name, original, origin, "original")
     unreadable = 0
-    if released.storage == "text" and not original.is_time:
+    if released.storage == "text" and original.storage not in TIME_FAMILY:
         midpoints = np.array([_midpoint(text) for text in released.categories], dtype=np.float64)
         codes, _ = released.factorize()
         after = np.append(midpoints - origin, np.nan)[codes]
         unreadable = int((np.isnan(after) & ~released.missing).sum())
     else:
         _check_comparable(name, original, released)
-        if released.is_time and original.is_time and released.unit != original.unit:
-            ratio = NANOSECONDS[str(released.unit)] / NANOSECONDS[str(original.unit)]
+        if released.unit and original.unit and released.unit != original.unit:
+            ratio = NANOSECONDS[released.unit] / NANOSECONDS[original.unit]
             after = _shift(name, released, 0, "released") * ratio - origin
         else:
             after = _shift(name, released, origin, "released")
@@ -266,8 +277,14 @@ def read_numbers(name: str, original: Values, released: Values) -> Numbers:
     return Numbers(name, before, after, origin, unreadable, step, unit, whole)
 
 
+def read_quantity(name: str, values: Values) -> Floats:
+    """Read a single column as numbers, shifted by an origin; NaN where missing or infinite."""
+    _check_comparable(name, values, values)
+    values = drop_infinite(values)
+    return _shift(name, values, _origin(values, values), "original")
+
+
 def drop_infinite(values: Values) -> Values:
-    """Return the column with infinite values marked as missing."""
     if values.storage != "float" or not np.isinf(values.data).any():
         return values
     infinite = np.isinf(values.data)
@@ -277,11 +294,8 @@ def drop_infinite(values: Values) -> Values:
 def _check_comparable(name: str, original: Values, released: Values) -> None:
     if released.storage == "empty" or original.storage == "empty":
         return
-    if original.is_time and released.is_time:
-        comparable = TIME_FAMILY[original.storage] == TIME_FAMILY[released.storage]
-    else:
-        comparable = original.is_number and released.is_number
-    if not comparable:
+    family = _FAMILY.get(original.storage)
+    if family is None or family != _FAMILY.get(released.storage):
         raise SchemaError(
             f"Column {name!r} contains {original.storage} values in the original and "
             f"{released.storage} values in the release, which cannot be compared. "
@@ -294,11 +308,7 @@ def _check_comparable(name: str, original: Values, released: Values) -> None:
 def _origin(original: Values, released: Values) -> int:
     """Return a whole number in the middle of the original, 0 unless it has integers or times."""
     present = original.data[~original.missing]
-    if (
-        not len(present)
-        or present.dtype.kind != "i"
-        or not (original.is_number or original.is_time)
-    ):
+    if not len(present) or present.dtype.kind != "i" or original.storage not in _FAMILY:
         return 0
     bound = 2**62
     columns = [present]
@@ -337,7 +347,7 @@ def _axis(values: Values) -> tuple[float, str | None]:
     """Return the size of one count and its unit; durations and times of day are in seconds."""
     if values.storage in ("duration", "time"):
         return NANOSECONDS[str(values.unit)] / 1e9, "seconds"
-    return 1.0, values.unit if values.is_time else None
+    return 1.0, values.unit
 
 
 def _midpoint(text: str) -> float:

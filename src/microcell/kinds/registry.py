@@ -1,4 +1,4 @@
-"""The registered kinds by name."""
+"""Registry of column kinds."""
 
 from typing import TYPE_CHECKING, Protocol
 

@@ -119,7 +119,7 @@ class Values:
 
 @dataclass(frozen=True, eq=False)
 class Representatives:
-    """What each cell publishes for one column: one entry per cell.
+    """Values that the cells publish for one column: one entry per cell.
 
     ``how`` says what ``values`` are: ``"row"``, numbers of rows of the original column whose value
     is published; ``"number"``, numbers to be cast to the column's type; ``"text"``, strings. A cell

@@ -6,7 +6,7 @@ Names are imported on first use; the service requires the extra ``locations``.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from microcell.errors import OptionError
+from microcell._extras import missing_extra
 
 if TYPE_CHECKING:
     from microcell.locations.anonymizer import Anonymizer
@@ -101,13 +101,7 @@ def __getattr__(name: str) -> Any:
         package = (error.name or "").split(".")[0]
         if package not in _EXTRA:
             raise
-        raise OptionError(
-            f"The location anonymizer requires {package}, which is not installed. "
-            "Run: pip install 'microcell[locations]'",
-            code="option.extra_missing",
-            package=package,
-            extra="locations",
-        ) from None
+        raise missing_extra("Location services", package, extra="locations") from None
     globals()[name] = value
     return value
 

@@ -115,7 +115,7 @@ def _check_degrees(name: str, degrees: ArrayLike, limit: int) -> Floats:
 
 
 class Watch:
-    """Calls a function periodically in a thread; the function must not raise.
+    """Call a function periodically in a thread; the function must not raise.
 
     Examples
     --------
@@ -467,7 +467,7 @@ class Anonymizer:
     def _make_first_cells(
         self, points: Floats, rows: Integers
     ) -> tuple[CellReplacement | None, float]:
-        """Return the first cells, for present and new devices, and the seconds that took.
+        """Return the first cells, for existing and new devices, and the seconds it took.
 
         None if there are too few devices, or so many that the rebuild runs in the background.
         """

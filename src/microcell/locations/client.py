@@ -189,7 +189,7 @@ def _path(pseudonym: str, rest: str = "") -> str:
 
 
 def _place_json(latitude: float, longitude: float) -> dict[str, float]:
-    """Return a request body; checked here because JSON cannot hold every float."""
+    """Return a request body, after checking the range: JSON cannot represent NaN or infinity."""
     try:
         place = {"latitude": float(latitude), "longitude": float(longitude)}
     except (TypeError, ValueError):
@@ -233,7 +233,7 @@ def _retry_after(response: httpx.Response) -> float | None:
 
 
 def _read(response: httpx.Response) -> dict[str, Any]:
-    """Return the JSON body of a response, or raise the error that its status stands for."""
+    """Return the JSON body of a response, or raise the error that its status indicates."""
     status = response.status_code
     if status == 204:
         return {}

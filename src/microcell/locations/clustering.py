@@ -191,7 +191,7 @@ def cluster(
 
 
 def _resize(points: Floats, sites: PowerCells, count: int) -> tuple[Floats, Floats]:
-    """Return ``count`` sites and costs: drop the emptiest sites, or add sites that are empty yet.
+    """Return ``count`` sites and costs: drop the emptiest sites, or add sites without points.
 
     PCL moves empty sites to where cells are largest.
     """

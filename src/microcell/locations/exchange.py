@@ -1,7 +1,6 @@
 """Bulk import of devices from a table, and bulk export of the locations they use."""
 
 import csv
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from microcell import progress
-from microcell._atomic import Staging, check_target
+from microcell._atomic import AtomicFiles, check_target
+from microcell._display import listing, record_repr
 from microcell.errors import DataError, SchemaError, TableError
 from microcell.locations.anonymizer import Anonymizer
 from microcell.locations.records import Account
@@ -38,6 +38,8 @@ class ImportSummary:
     waiting: int
     output: Path
 
+    __repr__ = record_repr
+
 
 @dataclass(frozen=True)
 class ExportSummary:
@@ -46,6 +48,8 @@ class ExportSummary:
     devices: int
     waiting: int
     output: Path
+
+    __repr__ = record_repr
 
 
 def import_people(
@@ -181,10 +185,9 @@ def _read_degrees(table: Table, column: str, limit: float) -> Floats:
 def _check_rows(wrong: Mask, column: str, problem: str, code: str) -> None:
     rows = (np.flatnonzero(wrong) + 1).tolist()
     if rows:
-        listed = ", ".join(map(str, rows[:_MAX_ROWS_NAMED]))
-        more = f" and {len(rows) - _MAX_ROWS_NAMED:,} more" if len(rows) > _MAX_ROWS_NAMED else ""
+        shown = listing(map(str, rows), most=_MAX_ROWS_NAMED)
         raise DataError(
-            f"Column {column!r} {problem} in row{'s' if len(rows) > 1 else ''} {listed}{more}. "
+            f"Column {column!r} {problem} in row{'s' if len(rows) > 1 else ''} {shown}. "
             "Correct or remove them; no device was signed up.",
             code=code,
             column=column,
@@ -195,9 +198,9 @@ def _check_rows(wrong: Mask, column: str, problem: str, code: str) -> None:
 
 def _write(output: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Write a CSV file that only its owner can read at any time."""
-    with Staging() as staging:
-        handle = os.open(staging.path(output), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(handle, "w", encoding="utf-8", newline="") as file:
+    with AtomicFiles() as atomic:
+        path = atomic.path(output, private=True)
+        with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(header)
             writer.writerows(rows)

@@ -395,7 +395,7 @@ def _stitch(pieces: _Pieces, cells: int) -> tuple[list[int], _Corners]:
 
 
 def _locate(pieces: _Pieces) -> _Corners:
-    """Return the corners in degrees; on the antimeridian, on the same side as their facet."""
+    """Return the corners in degrees; corners on the antimeridian are on their facet's side."""
     latitude, longitude = to_degrees(pieces.corners)
     middles = np.repeat(pieces.longitudes, pieces.counts)
     longitude = longitude + 360.0 * np.round((middles - longitude) / 360.0)
@@ -449,7 +449,7 @@ def _chain(edges: dict[tuple[int, int], None], degrees: Floats) -> list[list[int
 
 
 def _sharpest(before: Floats, here: Floats, after: Floats) -> int:
-    """Return the index of the first direction when turning clockwise from where we came."""
+    """Return the index of the first direction clockwise from the incoming one."""
     directions = np.concatenate([before[np.newaxis], after]) - here
     angles = np.arctan2(directions[:, 1], directions[:, 0])
     return int(np.argmin((angles[0] - angles[1:] - 1e-12) % (2.0 * np.pi)))

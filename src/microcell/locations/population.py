@@ -269,7 +269,7 @@ def after_rebuild(state: State, k: int, seconds: float, merges: int = 0, changes
 def leave_cell(
     population: Population, state: State, slot: int, new_cell: int, k: int, *, cancelled: bool
 ) -> Transition:
-    """Return what follows when a device leaves its cell for another one, or is cancelled.
+    """Return the transition when a device leaves its cell for another one, or is cancelled.
 
     A cell below k is merged with its nearest neighbour. If fewer than k devices are left in total,
     all of them wait.
@@ -327,7 +327,7 @@ def suspend(population: Population, state: State) -> Transition:
 def make_replacement(
     clustering: Clustering, labels: Integers, rows: Integers, first_id: int, k: int
 ) -> tuple[CellReplacement, int]:
-    """Return new cells of at least k for all devices, and the number of merges that took.
+    """Return new cells of at least k for all devices, and the number of merges required.
 
     ``labels`` are the cells of the devices with the database ids ``rows``, at least k of them.
     """

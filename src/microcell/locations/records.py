@@ -44,6 +44,8 @@ class CellSummary:
     size: int
     radius: float
 
+    __repr__ = record_repr
+
 
 @dataclass(frozen=True)
 class Overview:
@@ -61,6 +63,8 @@ class Overview:
     smallest_cell: int | None
     rebuilt_at: float | None
     generation: int
+
+    __repr__ = record_repr
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ class Status:
     changes: int
     changes_until_rebuild: int
     last_failure: str | None
+
+    __repr__ = record_repr
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ def _draw_regions(sample: _Sample, rng: np.random.Generator) -> list[Integers]:
 
 
 def _distances(sample: _Sample, rows: Integers, seed: int) -> Floats:
-    """Return great-circle distances of devices to the means of their cells.
+    """Return the great-circle distances between devices and the means of their cells.
 
     The mean of a small cell lies closer to its members than that of a large one. Squared distances
     are therefore scaled by (1 - 1/n) / (1 - 1/m) for a cell of m sampled devices out of n.

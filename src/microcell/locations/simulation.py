@@ -319,7 +319,7 @@ class _City:
 
 
 def mdav_distances(points: Floats, k: int) -> Floats:
-    """Return the great-circle distances of points to the means of their MDAV cells, in km."""
+    """Return the great-circle distances between points and the means of their MDAV cells, in km."""
     labels = partition(points, k, method="mdav").labels
     sums: Floats = np.stack(
         [np.bincount(labels, weights=column) for column in points.T], axis=1

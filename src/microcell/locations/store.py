@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.pool import NullPool, StaticPool
 
+from microcell._display import record_repr
 from microcell.cells import PowerCells
 from microcell.errors import OptionError, ServiceError, TableError
 from microcell.locations.clustering import Clustering
@@ -87,6 +88,8 @@ class CellReplacement:
     clustering: Clustering | None
     devices: Integers
     cells: Integers
+
+    __repr__ = record_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,7 +373,7 @@ class Store:
         return self._connected().execute(statement, rows)
 
     def _take_lock(self) -> None:
-        """Connect and take the lock, which ends with its connection even if the process dies."""
+        """Connect and take the lock, which is released with the connection, even by a crash."""
         taken = OptionError(
             f"The database {self._name} is in use by another process. Stop that process first.",
             code="option.conflict",

@@ -1,4 +1,4 @@
-"""Long computations in a separate process, so that look-ups keep their pace.
+"""Run long computations in a separate process, so that they do not slow down look-ups.
 
 The process runs this file: it reads a task from standard input and writes the result to standard
 output. Nothing is written to disk.
@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def _reserve_stdout() -> BinaryIO:
-    """Return standard output for the result, and redirect whatever else is printed to stderr.
+    """Reserve standard output for the result; redirect anything else that is printed to stderr.
 
     Compiled libraries write past ``sys.stdout`` and would corrupt the result.
     """

@@ -8,7 +8,7 @@ from math import comb, sqrt
 import numpy as np
 
 from microcell.errors import DataError
-from microcell.kernels.arrays import distinct_rows
+from microcell.kernels.arrays import Distinct, distinct_rows
 from microcell.kernels.linkage import count_links
 from microcell.kernels.trees import MOST_TREE_DIMENSIONS
 from microcell.kinds.pairs import ColumnPoints, read_categories
@@ -54,11 +54,11 @@ class LinkagePoints:
         return np.hstack([column.places[column.after[rows]] for column in self._columns(subset)])
 
     def _columns(self, subset: Sequence[int] | None) -> Sequence[ColumnPoints]:
-        return self.columns if subset is None else [self.columns[place] for place in subset]
+        return self.columns if subset is None else [self.columns[i] for i in subset]
 
 
 def read_linkage_points(columns: ColumnPairs) -> LinkagePoints:
-    """Place the quasi-identifiers and strata of the published records on one scale.
+    """Read the quasi-identifiers and strata of the published records as points on one scale.
 
     Numbers, dates and ranks are standardized by the original's mean and standard deviation.
     Categories become indicators divided by sqrt(2), so that a mismatch has distance 1. Codes become
@@ -85,7 +85,7 @@ def read_linkage_points(columns: ColumnPairs) -> LinkagePoints:
     points += [_stratum_points(name, columns) for name in schema.strata]
     return LinkagePoints(
         names=(*(column.name for column in schema.quasi), *schema.strata),
-        columns=tuple(replace(item, before=item.before[columns.rows]) for item in points),
+        columns=tuple([replace(item, before=item.before[columns.rows]) for item in points]),
         unchanged=tuple(schema.strata),
     )
 
@@ -173,19 +173,23 @@ class _Attack:
     """Input of an attack: points, classes, and the records to link, in order.
 
     Class i is represented by record ``first[i]`` and has ``sizes[i]`` records. ``numbers`` holds
-    for each column a number per class, equal where classes are published at the same place.
+    for each column a number per class, equal where classes are published at the same place;
+    ``codes``, a number per linked record, equal where records are originally at the same place.
     """
 
     points: LinkagePoints
     classes: Integers
     first: Integers
     sizes: Integers
-    numbers: tuple[Floats, ...]
+    numbers: Floats
     rows: Integers
+    codes: Integers
 
 
-LinkBySubset = Callable[[Subset, int], Estimate]
-"""Links records by a subset of the columns, one of several subsets that share the work."""
+LinkBySubsets = Callable[[Sequence[Subset], int], list[Estimate]]
+"""Links records by each of some subsets of the columns; the number of subsets that share the work
+limits the records that are linked.
+"""
 
 
 def link_records(
@@ -220,19 +224,16 @@ def link_records(
     if not points.records:
         return Links()
     attack = _prepare_attack(points, classes, seed=seed, max_records=max_records)
-    link = _remember(attack)
+    link = _caching_link(attack)
     names = points.names
     report("linking records")
-    everything = link(tuple(range(len(names))), 1)
-    singles = [link((place,), 1) for place in range(len(names))]
-    worst = max(range(len(names)), key=lambda place: singles[place].share)
+    everything, *singles = link([tuple(range(len(names))), *((i,) for i in range(len(names)))], 1)
+    worst = max(range(len(names)), key=lambda i: singles[i].share)
     return Links(
         all_columns=everything,
         one_column=replace(singles[worst], columns=(names[worst],)),
         two_columns=_link_by_two(names, singles, link),
-        some_columns=_mean(
-            [link(subset, 1) for subset in _draw_any_size(names, np.random.default_rng(seed))]
-        ),
+        some_columns=_mean(link(_draw_any_size(names, np.random.default_rng(seed)), 1)),
         reverse=_link_in_reverse(attack),
         interval_disclosure=_interval_disclosure(points),
         by_known=_link_by_count(names, link, np.random.default_rng(seed)),
@@ -247,13 +248,16 @@ def _prepare_attack(
     )
     for column in points.columns:
         _check_classes(column, first[class_of])
+    rows = np.random.default_rng(seed).permutation(points.records)[:max_records]
+    codes = [distinct_rows(column.places[column.before[rows]]).place for column in points.columns]
     return _Attack(
         points=points,
         classes=class_of.astype(np.int64),
         first=first.astype(np.int64),
         sizes=sizes.astype(np.int64),
-        numbers=tuple(_class_numbers(column, first) for column in points.columns),
-        rows=np.random.default_rng(seed).permutation(points.records)[:max_records],
+        numbers=np.column_stack([_class_numbers(column, first) for column in points.columns]),
+        rows=rows,
+        codes=np.column_stack(codes),
     )
 
 
@@ -277,28 +281,49 @@ def _class_numbers(column: ColumnPoints, first: Integers) -> Floats:
     return distinct_rows(column.places[used]).place[place].astype(np.float64)
 
 
-def _remember(attack: _Attack) -> LinkBySubset:
-    """Return a function that links by each subset only once."""
+def _caching_link(attack: _Attack) -> LinkBySubsets:
+    """Return a function that links by a subset and caches the result."""
     results: dict[Subset, Estimate] = {}
 
-    def link(subset: Subset, n_subsets: int) -> Estimate:
-        if subset not in results:
-            results[subset] = _link_by_subset(attack, subset, n_subsets)
-        return results[subset]
+    def link(subsets: Sequence[Subset], n_subsets: int) -> list[Estimate]:
+        new = [subset for subset in dict.fromkeys(subsets) if subset not in results]
+        places = [distinct_rows(attack.numbers[:, subset]) for subset in new]
+        keys = [
+            _query_keys(attack, subset, distinct, n_subsets)
+            for subset, distinct in zip(new, places, strict=True)
+        ]
+        queries = [distinct_rows(key) for key in keys]
+        for subset, distinct, query in zip(new, places, queries, strict=True):
+            results[subset] = _link_by_subset(attack, subset, distinct, query)
+        return [results[subset] for subset in subsets]
 
     return link
 
 
-def _link_by_subset(attack: _Attack, subset: Subset, n_subsets: int) -> Estimate:
-    distinct = distinct_rows(np.column_stack([attack.numbers[place] for place in subset]))
-    published = attack.points.after(attack.first[distinct.first], subset)
-    count, dimensions = published.shape
-    rows = attack.rows[: _affordable_records(count, dimensions, n_subsets)]
-    sizes = np.bincount(distinct.place, weights=attack.sizes).astype(np.int64)
+def _query_keys(attack: _Attack, subset: Subset, distinct: Distinct, n_subsets: int) -> Integers:
+    """Return a key row per record to link; equal keys mean equal originals and true matches."""
+    dimensions = sum(attack.points.columns[i].places.shape[1] for i in subset)
+    count = _affordable_records(len(distinct.first), dimensions, n_subsets)
+    true_match = distinct.place[attack.classes[attack.rows[:count]]]
+    return np.column_stack((attack.codes[:count, subset], true_match))
+
+
+def _link_by_subset(
+    attack: _Attack, subset: Subset, distinct: Distinct, queries: Distinct
+) -> Estimate:
+    """Link by the columns of ``subset``, in which the classes have these ``distinct`` places.
+
+    Records with the same key (``queries``) are looked up once.
+    """
+    rows = attack.rows[queries.first]
     links = count_links(
-        attack.points.before(rows, subset), published, sizes, distinct.place[attack.classes[rows]]
+        attack.points.before(rows, subset),
+        attack.points.after(attack.first[distinct.first], subset),
+        np.bincount(distinct.place, weights=attack.sizes).astype(np.int64),
+        distinct.place[attack.classes[rows]],
     )
-    return Estimate(float(links.expected.mean()), len(rows), attack.points.records)
+    share = float(links.expected[queries.place].mean())
+    return Estimate(share, len(queries.place), attack.points.records)
 
 
 def _affordable_records(points: int, dimensions: int, n_subsets: int = 1) -> int | None:
@@ -314,23 +339,25 @@ def _mean(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def _link_by_two(
-    names: Sequence[str], singles: Sequence[Estimate], link: LinkBySubset
+    names: Sequence[str], singles: Sequence[Estimate], link: LinkBySubsets
 ) -> Estimate | None:
     if len(names) < 2:
         return None
     pairs = [(min(pair), max(pair)) for pair in combinations(_sorted_places(names), 2)]
-    riskiest = sorted(pairs, key=lambda pair: -sum(singles[place].share for place in pair))
-    results = {pair: link(pair, 1) for pair in riskiest[:_MAX_COLUMN_PAIRS]}
-    worst = max(results, key=lambda pair: results[pair].share)
-    return replace(results[worst], columns=tuple(names[place] for place in worst))
+    riskiest = sorted(pairs, key=lambda pair: -sum(singles[i].share for i in pair))
+    tried = riskiest[:_MAX_COLUMN_PAIRS]
+    worst, result = max(
+        zip(tried, link(tried, 1), strict=True), key=lambda attempt: attempt[1].share
+    )
+    return replace(result, columns=tuple(names[i] for i in worst))
 
 
-def _link_by_count(names: Sequence[str], link: LinkBySubset, rng: np.random.Generator) -> Floats:
+def _link_by_count(names: Sequence[str], link: LinkBySubsets, rng: np.random.Generator) -> Floats:
     shares = []
     for size in range(1, len(names) + 1):
         report("linking records", size - 1, len(names))
         subsets = _draw_size(names, size, rng)
-        shares.append(_mean([link(subset, len(subsets)) for subset in subsets]).share)
+        shares.append(_mean(link(subsets, len(subsets))).share)
     return np.array(shares)
 
 
@@ -403,7 +430,11 @@ def linked_originals(
     distinct = distinct_rows(originals)
     sizes = np.bincount(distinct.place, minlength=len(distinct.first)).astype(np.int64)
     targets = distinct.place[selected]
-    return count_links(published, originals[distinct.first], sizes, targets).expected
+    queries = distinct_rows(np.column_stack((published, targets.astype(np.float64))))
+    links = count_links(
+        published[queries.first], originals[distinct.first], sizes, targets[queries.first]
+    )
+    return np.asarray(links.expected[queries.place])
 
 
 def _standardize_lines(points: Floats, lines: Sequence[int]) -> Floats:

@@ -1,5 +1,6 @@
 """Basic checks: counts that must be 0 for every release."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from microcell.measures.registry import measure
@@ -8,23 +9,30 @@ from microcell.model import Schema, Table
 if TYPE_CHECKING:
     from microcell.measures.evidence import Evidence
 
-__all__ = ["missing_columns", "surplus_columns", "unexpected_columns"]
+__all__ = ["RoleProblems", "check_roles"]
 
 
-def surplus_columns(released: Table, schema: Schema) -> list[str]:
-    """Return the columns that should have been removed but are still in the release."""
-    return [name for name in (*schema.identifiers, *schema.drop) if name in released.columns]
+@dataclass(frozen=True)
+class RoleProblems:
+    """Columns of a release that contradict the schema.
+
+    ``surplus`` columns should have been removed but are still there, ``missing`` ones should be
+    published unchanged but are not there, and ``unexpected`` ones have no role in the schema.
+    """
+
+    surplus: tuple[str, ...]
+    missing: tuple[str, ...]
+    unexpected: tuple[str, ...]
 
 
-def missing_columns(released: Table, schema: Schema) -> list[str]:
-    """Return the columns that should be published unchanged but are not in the release."""
-    return [name for name in schema.unchanged if name not in released.columns]
-
-
-def unexpected_columns(released: Table, schema: Schema) -> list[str]:
-    """Return the columns of the release that have no role in the schema."""
-    roles = {name for name, _ in schema.roles()}
-    return [name for name in released.names if name not in roles]
+def check_roles(released: Table, schema: Schema) -> RoleProblems:
+    """Compare the columns of a release with the roles in the schema."""
+    names, roles = set(released.names), {name for name, _ in schema.roles()}
+    return RoleProblems(
+        surplus=tuple(name for name in (*schema.identifiers, *schema.drop) if name in names),
+        missing=tuple(name for name in schema.unchanged if name not in names),
+        unexpected=tuple(name for name in released.names if name not in roles),
+    )
 
 
 @measure(
@@ -37,7 +45,7 @@ def unexpected_columns(released: Table, schema: Schema) -> list[str]:
     meaning="Identifiers and other columns to be removed that are still in the release. Must be 0.",
 )
 def identifiers_left(evidence: "Evidence") -> float:
-    return len(surplus_columns(evidence.released, evidence.schema))
+    return len(evidence.role_problems.surplus)
 
 
 @measure(
@@ -63,7 +71,7 @@ def records_unaccounted(evidence: "Evidence") -> float:
     meaning="Columns to be published unchanged that are missing from the release. Must be 0.",
 )
 def columns_missing(evidence: "Evidence") -> float:
-    return len(missing_columns(evidence.released, evidence.schema))
+    return len(evidence.role_problems.missing)
 
 
 @measure(
@@ -77,7 +85,7 @@ def columns_missing(evidence: "Evidence") -> float:
     "audited. Must be 0.",
 )
 def columns_unexpected(evidence: "Evidence") -> float:
-    return len(unexpected_columns(evidence.released, evidence.schema))
+    return len(evidence.role_problems.unexpected)
 
 
 @measure(

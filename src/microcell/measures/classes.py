@@ -1,7 +1,7 @@
 """Equivalence classes: groups of rows that agree in all quasi-identifiers and strata."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,11 +47,10 @@ def class_labels(table: Table, names: Sequence[str]) -> Integers:
     """
     _check_names(table, names)
     columns = [table.columns[name] for name in names]
-    groups = _group_rows(columns) if len(columns) > 1 else None
+    groups = _group_rows(columns, table.rows) if len(columns) > 1 else None
     if groups is None:
         return _label_rows(columns, table.rows)
-    distinct = [_take(values, groups.rows) for values in columns]
-    return _label_rows(distinct, len(groups.rows))[groups.group]
+    return _label_rows(columns, len(groups.rows), groups.rows)[groups.group]
 
 
 def class_sizes(table: Table, names: Sequence[str]) -> Integers:
@@ -79,7 +78,7 @@ def number_values(values: Values) -> Integers:
 
 
 def combine(labels: Integers, codes: Integers) -> Integers:
-    """Return labels 0, 1, 2, ... that are equal where both the labels and the codes are.
+    """Return labels 0, 1, 2, ... that are equal where both ``labels`` and ``codes`` are equal.
 
     Codes must not be negative.
     """
@@ -87,17 +86,20 @@ def combine(labels: Integers, codes: Integers) -> Integers:
     return _renumber(labels * span + codes)
 
 
-def _label_rows(columns: Sequence[Values], rows: int) -> Integers:
+def _label_rows(
+    columns: Sequence[Values], count: int, rows: Integers | slice = slice(None)
+) -> Integers:
+    """Number the distinct values of all rows, or of the ``count`` rows that are selected."""
     # Renumbering after each column keeps all numbers below the square of the number of rows.
-    labels = np.zeros(rows, dtype=np.int64)
+    labels = np.zeros(count, dtype=np.int64)
     for values in columns:
-        labels = combine(labels, _codes(values))
+        labels = combine(labels, _codes(values, rows))
     return labels
 
 
-def _group_rows(columns: Sequence[Values]) -> _Groups | None:
+def _group_rows(columns: Sequence[Values], rows: int) -> _Groups | None:
     """Group rows by a hash, then verify the groups; None if different rows share a hash."""
-    hashes = np.zeros(len(columns[0]), dtype=np.uint64)
+    hashes = np.zeros(rows, dtype=np.uint64)
     for bits in _bits(columns):
         hashes ^= bits
         hashes *= _MULTIPLIER
@@ -131,10 +133,6 @@ def _bits(columns: Sequence[Values]) -> Iterator[Bits]:
         yield plain.view(np.uint64)
 
 
-def _take(values: Values, rows: Integers) -> Values:
-    return replace(values, data=values.data[rows], missing=values.missing[rows])
-
-
 def _check_names(table: Table, names: Sequence[str]) -> None:
     absent = [name for name in names if name not in table.columns]
     if absent:
@@ -147,13 +145,13 @@ def _check_names(table: Table, names: Sequence[str]) -> None:
         )
 
 
-def _codes(values: Values) -> Integers:
-    """Return a code for each row, 0 where the value is missing."""
+def _codes(values: Values, rows: Integers | slice) -> Integers:
+    """Return a code for each of the rows, 0 where the value is missing."""
+    data, missing = values.data[rows], values.missing[rows]
     if values.storage in ("text", "boolean"):
-        return np.where(values.missing, 0, values.data.astype(np.int64) + 1)
-    codes = np.zeros(len(values), dtype=np.int64)
-    present = ~values.missing
-    codes[present] = np.unique(values.data[present], return_inverse=True)[1] + 1
+        return np.where(missing, 0, data.astype(np.int64) + 1)
+    codes = np.zeros(len(data), dtype=np.int64)
+    codes[~missing] = np.unique(data[~missing], return_inverse=True)[1] + 1
     return codes
 
 

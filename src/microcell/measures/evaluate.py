@@ -1,35 +1,53 @@
-"""Compute declared measures from the evidence of an audit."""
+"""Compute registered measures from the evidence of an audit."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from microcell.measures.disclosure import tidy
+from microcell.measures.confidential import tidy
 from microcell.measures.evidence import ClassSizes, Evidence
 from microcell.measures.registry import Definition, Value, measures
 from microcell.model import Integers, Measure
 
-__all__ = ["as_measure", "evaluate", "evaluate_sizes", "summarize"]
+__all__ = ["Result", "as_measures", "evaluate", "evaluate_sizes", "summarize"]
+
+
+class Result(NamedTuple):
+    """A computed value; ``column`` is empty for the whole table, ``detail`` may be empty."""
+
+    definition: Definition
+    value: float | Value
+    column: str = ""
+    detail: str = ""
 
 
 def evaluate(evidence: Evidence, definitions: Iterable[Definition]) -> dict[str, Measure]:
     """Compute measures by name: overall values first, then per-column values."""
-    overall: list[Measure] = []
-    by_column: list[Measure] = []
-    for definition in definitions:
-        if definition.needs is not None and getattr(evidence, definition.needs) is None:
-            continue
-        if definition.scope == "table":
-            overall += _table_measure(definition, evidence)
-            continue
-        columns = list(_column_values(definition, getattr(evidence, definition.scope)))
-        if columns:
-            overall.append(_overall_measure(definition, columns))
-            by_column += [
-                as_measure(definition, value, column=column.name) for column, value in columns
-            ]
-    return {item.name: item for item in (*overall, *by_column)}
+    possible = [
+        definition
+        for definition in definitions
+        if definition.needs is None or getattr(evidence, definition.needs) is not None
+    ]
+    overall = _table_results([item for item in possible if item.scope == "table"], evidence)
+    by_column: dict[str, list[Result]] = {}
+    for scope in ("confidential", "quasi"):
+        in_scope = [item for item in possible if item.scope == scope]
+        if in_scope:
+            columns = getattr(evidence, scope)
+            names = [column.name for column in columns]
+            for definition in in_scope:
+                results = _column_results(definition, columns, names)
+                if results:
+                    by_column[definition.name] = results
+                    overall[definition.name] = _overall_result(definition, results, columns)
+    ordered = [item.name for item in possible]
+    return as_measures(
+        [
+            *(overall[name] for name in ordered if name in overall),
+            *(result for name in ordered for result in by_column.get(name, ())),
+        ]
+    )
 
 
 def evaluate_sizes(sizes: Integers, rows_original: int) -> dict[str, Measure]:
@@ -42,26 +60,29 @@ def evaluate_sizes(sizes: Integers, rows_original: int) -> dict[str, Measure]:
     >>> result["k"].value, result["prosecutor_average"].value, result["records_dropped"].value
     (2, 0.375, 1)
     """
-    evidence = ClassSizes(sizes, rows_original)
-    return {
-        item.name: item
-        for definition in measures().values()
-        if definition.section == "anonymity" and definition.needs is None
-        for item in _table_measure(definition, evidence)
-    }
+    definitions = [definition for definition in measures().values() if definition.sizes_only]
+    results = _table_results(definitions, ClassSizes(sizes, rows_original))
+    return as_measures([*results.values()])
 
 
-def as_measure(definition: Definition, value: float | Value, *, column: str = "") -> Measure:
-    """Build a :class:`Measure`, overall or for one column."""
-    result = value if isinstance(value, Value) else Value(value)
-    meaning = [definition.meaning, f"For {column} only." if column else "", result.detail]
+def as_measures(results: Sequence[Result]) -> dict[str, Measure]:
+    """Build a :class:`Measure` from each value, by name."""
+    built = [_as_measure(result) for result in results]
+    return {item.name: item for item in built}
+
+
+def _as_measure(result: Result) -> Measure:
+    definition, value, column, detail = result
+    if not isinstance(value, Value):
+        value = Value(value, detail)
+    sentences = (definition.meaning, column and f"For {column} only.", value.detail)
     return Measure(
         name=f"{definition.name}.{column}" if column else definition.name,
-        value=result.value,
-        unit=result.unit or definition.unit,
+        value=value.value,
+        unit=value.unit or definition.unit,
         lower_is_better=definition.lower_is_better,
-        meaning=" ".join(filter(None, meaning)),
-        interval=result.interval,
+        meaning=" ".join(filter(None, sentences)),
+        interval=value.interval,
         must_be_zero=definition.must_be_zero,
     )
 
@@ -76,7 +97,19 @@ def summarize(definition: Definition, values: NDArray[Any]) -> float:
     return float(worst) if definition.scope == "table" else tidy(worst)
 
 
-def _table_measure(definition: Definition, evidence: ClassSizes | Evidence) -> Iterator[Measure]:
+def _table_results(
+    definitions: Sequence[Definition], evidence: ClassSizes | Evidence
+) -> dict[str, Result]:
+    """Compute the measures of the whole table, omitting those that do not apply."""
+    results = {}
+    for definition in definitions:
+        value = _table_value(definition, evidence)
+        if value is not None:
+            results[definition.name] = Result(definition, value)
+    return results
+
+
+def _table_value(definition: Definition, evidence: ClassSizes | Evidence) -> float | Value | None:
     value: float | Value | None
     if definition.per_class is None:
         value = definition.compute(evidence)
@@ -84,30 +117,43 @@ def _table_measure(definition: Definition, evidence: ClassSizes | Evidence) -> I
         value = summarize(definition, definition.compute(evidence.class_sizes))
     else:
         value = definition.if_empty
-    if value is not None:
-        yield as_measure(definition, value)
+    return value
 
 
-def _column_values(definition: Definition, columns: Sequence[Any]) -> Iterator[tuple[Any, Value]]:
-    for column in columns:
-        if definition.per_class is not None:
-            detail = "" if definition.detail is None else definition.detail(column.counts)
-            value = Value(summarize(definition, definition.compute(column.counts)), detail)
-        else:
-            value = definition.compute(column)
-        if value is not None:
-            yield column, value if isinstance(value, Value) else Value(value)
+def _column_results(
+    definition: Definition, columns: Sequence[Any], names: Sequence[str]
+) -> list[Result]:
+    """Compute a measure for each column, omitting columns to which it does not apply."""
+    details: Sequence[str] = [""] * len(columns)
+    if definition.per_class is None:
+        values = [definition.compute(column) for column in columns]
+    else:
+        counts = [column.counts for column in columns]
+        by_class = [definition.compute(item) for item in counts]
+        if definition.detail is not None:
+            details = [definition.detail(item) for item in counts]
+        values = [summarize(definition, item) for item in by_class]
+    return [
+        Result(definition, value, name, detail)
+        for name, value, detail in zip(names, values, details, strict=True)
+        if value is not None
+    ]
 
 
-def _overall_measure(definition: Definition, columns: Sequence[tuple[Any, Value]]) -> Measure:
-    values = [value.value for _, value in columns]
+def _overall_result(
+    definition: Definition, measured: Sequence[Result], columns: Sequence[Any]
+) -> Result:
+    values = [
+        item.value.value if isinstance(item.value, Value) else item.value for item in measured
+    ]
     if definition.overall == "worst":
         sign = -1 if definition.lower_is_better else 1
-        worst = min(range(len(values)), key=lambda place: sign * values[place])
-        detail = f"Worst column: {columns[worst][0].name}."
-        return as_measure(definition, Value(values[worst], detail))
+        worst = min(range(len(values)), key=lambda i: sign * values[i])
+        return Result(definition, values[worst], detail=f"Worst column: {measured[worst].column}.")
     if definition.overall == "mean":
-        return as_measure(definition, sum(values) / len(values))
-    total = sum(column.weight for column, _ in columns)
-    weighted = sum(column.weight * value.value for column, value in columns)
-    return as_measure(definition, weighted / total if total else 0.0)
+        return Result(definition, sum(values) / len(values))
+    by_name = {column.name: column.weight for column in columns}
+    weights = [by_name[item.column] for item in measured]
+    total = sum(weights)
+    weighted = sum(weight * value for weight, value in zip(weights, values, strict=True))
+    return Result(definition, weighted / total if total else 0.0)

@@ -7,8 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from microcell.measures.attacks import Links, link_records, read_linkage_points
+from microcell.measures.checks import RoleProblems, check_roles
 from microcell.measures.classes import class_labels
-from microcell.measures.disclosure import ConfidentialColumn, confidential_columns
+from microcell.measures.confidential import ConfidentialColumn, confidential_columns
 from microcell.measures.learning import LearningScores, learn_task
 from microcell.measures.pairs import ColumnPairs
 from microcell.measures.utility import (
@@ -17,6 +18,7 @@ from microcell.measures.utility import (
     column_losses,
     compare_correlations,
     compare_quantiles,
+    quasi_columns,
 )
 from microcell.model import Correlations, Integers, Quantiles, Schema, Table
 from microcell.progress import report
@@ -26,7 +28,7 @@ __all__ = ["ClassSizes", "Evidence"]
 
 @dataclass(frozen=True, eq=False)
 class ClassSizes:
-    """Class sizes only, when nothing else is known about a release."""
+    """Class sizes only, for a release about which nothing else is known."""
 
     class_sizes: Integers
     rows_original: int
@@ -68,6 +70,11 @@ class Evidence:
         return self.original.rows
 
     @cached_property
+    def role_problems(self) -> RoleProblems:
+        """Columns of the release that contradict the schema."""
+        return check_roles(self.released, self.schema)
+
+    @cached_property
     def classes(self) -> Integers:
         """The equivalence class of each published row."""
         return class_labels(self.released, self.schema.keys)
@@ -102,12 +109,7 @@ class Evidence:
     @cached_property
     def quasi(self) -> tuple[QuasiColumn, ...]:
         """The quasi-identifiers before and after."""
-        quantities = self.columns.quantities
-        by_name = {item.name: item for item in quantities.columns if item.quasi}
-        return tuple(
-            QuasiColumn(loss, by_name.get(loss.column.name), quantities.weights)
-            for loss in self.losses
-        )
+        return quasi_columns(self.losses, self.columns.quantities)
 
     @cached_property
     def correlations(self) -> Correlations | None:

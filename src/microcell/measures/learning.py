@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from microcell._extras import missing_extra
 from microcell.errors import DataError, OptionError
 from microcell.kinds import kind_of
 from microcell.kinds.losses import centre
@@ -210,13 +211,7 @@ def _import_models() -> Any:
     try:
         import sklearn.ensemble as models  # noqa: PLC0415
     except ImportError:
-        raise OptionError(
-            "A target needs scikit-learn, which is not installed. Run: "
-            "pip install 'microcell[sklearn]'",
-            code="option.extra_missing",
-            option="target",
-            extra="sklearn",
-        ) from None
+        raise missing_extra("Targets", "scikit-learn", extra="sklearn", option="target") from None
     return models
 
 
@@ -227,7 +222,7 @@ def _check_target(original: Table, released: Table, schema: Schema, target: str)
     for which, table in (("original", original), ("released", released)):
         if target not in table.columns:
             raise OptionError(
-                f"The {which} table has no column {target!r}, the target. Choose a column that is "
+                f"The {which} table has no target column {target!r}. Choose a column that is "
                 "published unchanged.",
                 code="option.unknown",
                 option="target",
@@ -333,7 +328,7 @@ def _varies(numbers: Floats) -> bool:
 
 
 def _predict(model: Any, features: Floats, target: Floats, tested: Floats) -> Floats | None:
-    """Train a model and predict; None if there is nothing to learn, or nothing to learn from."""
+    """Train a model and predict; None without features or with a constant target."""
     if not features.shape[1] or (target == target[0]).all():
         return None
     with _limit_threads(len(target)):

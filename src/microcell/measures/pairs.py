@@ -81,13 +81,11 @@ class ColumnPairs:
     @cached_property
     def quasi(self) -> tuple[ColumnPair, ...]:
         """Each quasi-identifier before and after."""
+        columns = self.schema.quasi
+        kinds = [kind_of(column) for column in columns]
+        before, after = self.original.read(columns), self.released.read(columns)
         return tuple(
-            kind_of(column).pair(
-                column,
-                [self.original.columns[part] for part in column.parts],
-                [self.released.columns[part] for part in column.parts],
-            )
-            for column in self.schema.quasi
+            [kind.pair(*item) for kind, *item in zip(kinds, columns, before, after, strict=True)]
         )
 
     @cached_property
@@ -98,28 +96,21 @@ class ColumnPairs:
     @cached_property
     def quantities(self) -> Quantities:
         """The ordered columns of the matched records."""
-        columns = [
-            quantity
-            for pair in self.quasi
-            if kind_of(pair.column).ordered
-            for quantity in pair.quantities(self.rows)
-        ]
-        for column in self._released_confidential():
-            if kind_of(column).ordered:
-                values = self.original.columns[column.name]
-                numbers = kind_of(column).quantity(column, values)[self.rows]
+        columns = self._quasi_quantities(ordered=True)
+        confidential = self._released_confidential
+        kinds = [kind_of(column) for column in confidential]
+        for kind, column, (values,) in zip(
+            kinds, confidential, self.original.read(confidential), strict=True
+        ):
+            if kind.ordered:
+                numbers = kind.quantity(column, values)[self.rows]
                 columns.append(Quantity(column.name, False, numbers, numbers))
         return Quantities(tuple(columns), self.weights)
 
     @cached_property
     def further_quantities(self) -> tuple[Quantity, ...]:
-        """Quasi-identifiers without an order that can be put on lines."""
-        return tuple(
-            quantity
-            for pair in self.quasi
-            if not kind_of(pair.column).ordered
-            for quantity in pair.quantities(self.rows)
-        )
+        """Quasi-identifiers without an order that have numeric features, such as locations."""
+        return tuple(self._quasi_quantities(ordered=False))
 
     @cached_property
     def categories(self) -> tuple[NamedCategories, ...]:
@@ -129,13 +120,24 @@ class ColumnPairs:
             for pair in self.quasi
             if pair.categories is not None
         ]
-        for column in self._released_confidential():
+        for column in self._released_confidential:
             if not kind_of(column).ordered:
                 codes, names = self.original.columns[column.name].factorize()
                 matched = codes[self.rows].astype(np.int64)
                 columns.append(NamedCategories(column.name, matched, matched, names))
         return tuple(columns)
 
+    def _quasi_quantities(self, *, ordered: bool) -> list[Quantity]:
+        """Return the quasi-identifiers whose kind is ordered, or those whose kind is not."""
+        kinds = [kind_of(pair.column) for pair in self.quasi]
+        return [
+            quantity
+            for kind, pair in zip(kinds, self.quasi, strict=True)
+            if kind.ordered is ordered
+            for quantity in pair.quantities(self.rows)
+        ]
+
+    @cached_property
     def _released_confidential(self) -> list[Column]:
         return [
             column

@@ -107,7 +107,14 @@ def propensity_error(evidence: "Evidence", *, seed: int = 0) -> Value | None:
         (*columns.quantities.columns, *columns.further_quantities), key=lambda item: item.name
     )
     nominal = sorted(columns.categories, key=lambda item: item.name)
-    numbers = [_number_terms(quantity, rows) for quantity in quantities]
+    sides = [
+        standardize(quantity.before[rows], quantity.after[rows], np.ones(len(rows)))
+        for quantity in quantities
+    ]
+    numbers = [
+        _number_terms(quantity, rows, standardized)
+        for quantity, standardized in zip(quantities, sides, strict=True)
+    ]
     points = _concatenate([terms for terms in numbers if terms is not None], len(rows))
     indicators = [
         *(_missing_terms(quantity, rows) for quantity in quantities),
@@ -128,12 +135,15 @@ def propensity_error(evidence: "Evidence", *, seed: int = 0) -> Value | None:
 # ----------------------------------------------------------------------------------------- terms
 
 
-def _number_terms(quantity: Quantity, rows: Integers) -> _Terms | None:
-    """Standardize a column, missing values at the mean; None if it is constant in both tables."""
-    before, after = quantity.before[rows], quantity.after[rows]
-    sides = standardize(before, after, np.ones(len(rows)))
+def _number_terms(
+    quantity: Quantity, rows: Integers, sides: tuple[Floats, Floats] | None
+) -> _Terms | None:
+    """Clip a standardized column, missing values at the mean; None if both tables are constant.
+
+    ``sides`` is None if the column is constant in the original.
+    """
     if sides is None:
-        both = np.concatenate((before, after))
+        both = np.concatenate((quantity.before[rows], quantity.after[rows]))
         pooled = standardize(both, both, np.ones(len(both)))
         if pooled is None:
             return None
@@ -191,7 +201,7 @@ def _choose_products(points: _Terms, *, limit: int) -> _Terms:
 
 
 def _moments(before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """Return the difference of the means, and the variance of both sides together."""
+    """Return the difference of the means, and the variance of both sides combined."""
     if not len(before):
         return np.zeros(before.shape[1]), np.zeros(before.shape[1])
     means = before.mean(axis=0), after.mean(axis=0)

@@ -45,7 +45,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Value:
-    """A computed value, where a bare number does not say enough.
+    """A computed value with details that a bare number cannot express.
 
     ``detail`` is a sentence about this value that follows the meaning of the measure; ``interval``
     is a 95 % confidence interval; ``unit`` replaces the declared unit.
@@ -75,6 +75,7 @@ class Definition:
     needs: Literal["pairs", "population", "target", "contradictions"] | None = None
     must_be_zero: bool = False
     exact: bool = False
+    sizes_only: bool = False
     headline: str | None = None
     detail: Callable[[Any], str] | None = None
 
@@ -107,6 +108,7 @@ def measure(
     needs: Literal["pairs", "population", "target", "contradictions"] | None = None,
     must_be_zero: bool = False,
     exact: bool = False,
+    sizes_only: bool = False,
     headline: str | None = None,
     detail: Callable[[Any], str] | None = None,
 ) -> Callable[[Function], Function]:
@@ -144,6 +146,9 @@ def measure(
     exact
         Safe to publish with all digits, because the value depends on the published table and on
         counts only. Public reports round all other measures.
+    sizes_only
+        Computed from the class sizes and the number of original records alone, so that an audit
+        that never holds the whole tables can measure it too.
     headline
         A short line; measures that have one open the report.
     detail
@@ -170,6 +175,7 @@ def measure(
             needs=needs,
             must_be_zero=must_be_zero,
             exact=exact,
+            sizes_only=sizes_only,
             headline=headline,
             detail=detail,
         )
@@ -208,8 +214,8 @@ def base_name(name: str) -> str:
 
     Examples
     --------
-    >>> base_name("distortion.body.mass"), base_name("k")
-    ('distortion', 'k')
+    >>> base_name("information_loss.body.mass"), base_name("k")
+    ('information_loss', 'k')
     """
     return name.partition(".")[0]
 

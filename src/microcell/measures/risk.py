@@ -63,6 +63,7 @@ def check_population(population: object, records: int) -> None:
     per_class="worst",
     if_empty=0,
     exact=True,
+    sizes_only=True,
     meaning="Smallest number of published records that share the same quasi-identifiers. Anyone "
     "looking for a person finds at least this many matching records and cannot tell which is "
     "theirs. A missing value counts as a value.",
@@ -79,6 +80,7 @@ def k(class_sizes: Integers) -> Integers:
     lower_is_better=False,
     section="anonymity",
     exact=True,
+    sizes_only=True,
     meaning="Number of equivalence classes: distinct combinations of published quasi-identifiers "
     "and strata.",
 )
@@ -93,6 +95,7 @@ def classes(evidence: HasClassSizes) -> float:
     lower_is_better=False,
     section="anonymity",
     exact=True,
+    sizes_only=True,
     meaning="Number of published records.",
 )
 def records(evidence: HasClassSizes) -> float:
@@ -105,6 +108,7 @@ def records(evidence: HasClassSizes) -> float:
     unit="records",
     section="anonymity",
     exact=True,
+    sizes_only=True,
     meaning="Number of original records that are not published.",
 )
 def records_dropped(evidence: HasClassSizes) -> float:
@@ -117,6 +121,7 @@ def records_dropped(evidence: HasClassSizes) -> float:
     unit="share",
     section="anonymity",
     exact=True,
+    sizes_only=True,
     meaning="Share of records in classes smaller than 2k, where k is the smallest class size. "
     "These records are the least protected.",
 )
@@ -134,6 +139,7 @@ def records_below_2k(evidence: HasClassSizes) -> float | None:
     section="anonymity",
     per_class="worst",
     exact=True,
+    sizes_only=True,
     meaning="Probability of picking a person's record at random from the smallest class, for "
     "someone who knows that the person is in the release (prosecutor risk).",
     headline="Probability of guessing a person's record in the smallest class.",
@@ -148,6 +154,7 @@ def prosecutor_worst(class_sizes: Integers) -> Floats:
     unit="probability",
     section="anonymity",
     exact=True,
+    sizes_only=True,
     meaning="Probability of picking a person's record at random from their class, averaged over "
     "all records: the number of classes divided by the number of records.",
     headline="Probability of guessing a person's record, averaged over all records.",
@@ -163,6 +170,7 @@ def prosecutor_average(evidence: HasClassSizes) -> float | None:
     unit="share",
     section="anonymity",
     exact=True,
+    sizes_only=True,
     meaning="Expected share of records matched to the right person by someone who tries to "
     "re-identify all of them (marketer risk).",
 )

@@ -24,10 +24,10 @@ def arrange(audit: Audit) -> tuple[Section, ...]:
     declared = measures()
     order = {name: place for place, name in enumerate(declared)}
     by_section: dict[str, list[Measure]] = {key: [] for key in SECTIONS}
-    for item in sorted(
-        audit.measures.values(), key=lambda item: order.get(base_name(item.name), len(order))
-    ):
-        definition = declared.get(base_name(item.name))
+    bases = [base_name(name) for name in audit.measures]
+    items = zip(bases, audit.measures.values(), strict=True)
+    for base, item in sorted(items, key=lambda pair: order.get(pair[0], len(order))):
+        definition = declared.get(base)
         by_section["other" if definition is None else definition.section].append(item)
     return tuple(_split(key, items) for key, items in by_section.items() if items)
 

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from microcell.kinds.losses import Loss, centre
+from microcell.kinds.losses import Loss, centre, standardize
 from microcell.kinds.pairs import Quantity
-from microcell.measures.disclosure import ConfidentialColumn
+from microcell.measures.confidential import ConfidentialColumn
 from microcell.measures.pairs import ColumnPairs, Quantities
 from microcell.measures.registry import Value, measure
 from microcell.model import Column, Correlations, Floats, Mask, Quantiles
@@ -47,6 +47,8 @@ __all__ = [
     "compare_quantiles",
     "information_loss",
     "measure_change",
+    "quasi_columns",
+    "weigh_losses",
 ]
 
 
@@ -57,29 +59,36 @@ __all__ = [
 class ColumnLoss:
     """Information loss of one quasi-identifier.
 
+    ``share`` is that of :class:`~microcell.kinds.losses.Loss`; ``weight`` is that in the average:
+    twice the column's for a location, 0 for a constant column.
     ``unreadable`` counts the published values that could not be compared with the original.
     """
 
     column: Column
     loss: Loss
-    unreadable: int = 0
-
-    @property
-    def weight(self) -> float:
-        """Weight in the average: twice the column's for a location, 0 for a constant column."""
-        if self.loss.constant:
-            return 0.0
-        return self.column.weight * len(self.column.parts)
+    share: float
+    weight: float
+    unreadable: int
 
 
 def column_losses(columns: ColumnPairs) -> tuple[ColumnLoss, ...]:
     """Compute the information loss of each quasi-identifier of the matched records."""
-    losses = []
-    for place, pair in enumerate(columns.quasi):
-        report("comparing columns", place, len(columns.quasi))
-        loss = pair.loss(columns.rows, columns.weights)
-        losses.append(ColumnLoss(pair.column, loss, pair.unreadable))
-    return tuple(losses)
+    report("comparing columns")
+    losses = [pair.loss(columns.rows, columns.weights) for pair in columns.quasi]
+    unreadable = [pair.unreadable for pair in columns.quasi]
+    return weigh_losses([pair.column for pair in columns.quasi], losses, unreadable)
+
+
+def weigh_losses(
+    columns: Sequence[Column], losses: Sequence[Loss], unreadable: Sequence[int]
+) -> tuple[ColumnLoss, ...]:
+    """Return the losses of the columns with their weights in the average."""
+    shares = [loss.share for loss in losses]
+    weights = [
+        0.0 if loss.constant else column.weight * len(column.parts)
+        for column, loss in zip(columns, losses, strict=True)
+    ]
+    return tuple(map(ColumnLoss, columns, losses, shares, weights, unreadable))
 
 
 def information_loss(columns: Sequence[ColumnLoss]) -> float:
@@ -90,7 +99,7 @@ def information_loss(columns: Sequence[ColumnLoss]) -> float:
     total = sum(item.weight for item in columns)
     if total == 0:
         return 0.0
-    return sum(item.weight * item.loss.share for item in columns) / total
+    return sum(item.weight * item.share for item in columns) / total
 
 
 # ------------------------------------------------------------------------- changes of a column
@@ -109,27 +118,35 @@ class Change:
 class QuasiColumn:
     """A quasi-identifier before and after.
 
-    ``quantity`` holds the values of a column that has an order, ``weights`` those of the records.
+    ``share`` is the information loss, ``weight`` the column's weight in its average. ``quantity``
+    holds the values of a column that has an order, ``weights`` those of the records.
     """
 
-    loss: ColumnLoss
+    name: str
+    weight: float
+    share: float
     quantity: Quantity | None
     weights: Floats
-
-    @property
-    def name(self) -> str:
-        """Name of the column."""
-        return self.loss.column.name
-
-    @property
-    def weight(self) -> float:
-        """Weight of the column in the information loss."""
-        return self.loss.weight
 
     @cached_property
     def change(self) -> Change | None:
         """Changes of the column; None if it has no order or is constant in the original."""
         return None if self.quantity is None else measure_change(self.quantity, self.weights)
+
+
+def quasi_columns(losses: Sequence[ColumnLoss], quantities: Quantities) -> tuple[QuasiColumn, ...]:
+    """Return the quasi-identifiers with their losses and, if they have an order, their values."""
+    by_name = {item.name: item for item in quantities.columns if item.quasi}
+    return tuple(
+        QuasiColumn(
+            item.column.name,
+            item.weight,
+            item.share,
+            by_name.get(item.column.name),
+            quantities.weights,
+        )
+        for item in losses
+    )
 
 
 def measure_change(column: Quantity, weights: Floats) -> Change | None:
@@ -185,44 +202,38 @@ def compare_correlations(quantities: Quantities) -> Correlations | None:
            [0.8944, 1.    ]])
     """
     weights = quantities.weights
-    columns = [
-        column for column in quantities.columns if _standardized(column.before, weights) is not None
-    ]
-    if len(columns) < 2:
+    before = _standardize([column.before for column in quantities.columns], weights)
+    varying = [place for place, numbers in enumerate(before) if numbers is not None]
+    if len(varying) < 2:
         return None
+    columns = [quantities.columns[i] for i in varying]
+    published = [column.after for column in columns]
     return Correlations(
         names=tuple(column.name for column in columns),
-        before=_correlate([column.before for column in columns], weights),
-        after=_correlate([column.after for column in columns], weights),
+        before=_correlate(
+            [column.before for column in columns], [before[i] for i in varying], weights
+        ),
+        after=_correlate(published, _standardize(published, weights), weights),
     )
 
 
-def _standardized(numbers: Floats, weights: Floats) -> Floats | None:
-    """Standardize a column, NaN where a value or a weight is missing; None if it is constant."""
-    present: Mask = ~np.isnan(numbers) & (weights > 0)
-    used = weights[present]
-    centred = centre(numbers[present], numbers[:0], used)
-    deviation = (
-        0.0 if centred.constant else sqrt(np.average(np.square(centred.before), weights=used))
-    )
-    if deviation == 0:
-        return None
-    if present.all():
-        return centred.before / deviation
-    out: Floats = np.full(len(numbers), np.nan)
-    out[present] = centred.before / deviation
-    return out
+def _standardize(columns: Sequence[Floats], weights: Floats) -> list[Floats | None]:
+    """Standardize columns, NaN where a value or a weight is missing; None for a constant one."""
+    weighted = weights > 0
+    sides = [standardize(numbers, numbers, weights) for numbers in columns]
+    return [None if side is None else np.where(weighted, side[0], np.nan) for side in sides]
 
 
-def _correlate(columns: Sequence[Floats], weights: Floats) -> Floats:
+def _correlate(
+    columns: Sequence[Floats], standardized: Sequence[Floats | None], weights: Floats
+) -> Floats:
     """Correlate each pair of columns over the records that have both values.
 
-    With z standardized and m the indicator of a value, the sums of w z z, w z m, w z z m and w m m
-    of all pairs are matrix products, added up over blocks of rows. Where a column hardly varies
-    among the records that it shares with another one, digits cancel and the pair is computed
+    With z ``standardized`` and m the indicator of a value, the sums of w z z, w z m, w z z m and
+    w m m of all pairs are matrix products, added up over blocks of rows. Where a column hardly
+    varies among the records that it shares with another one, digits cancel and the pair is computed
     separately.
     """
-    standardized = [_standardized(numbers, weights) for numbers in columns]
     count = len(columns)
     crossed, sums, squares, shared = (np.zeros((count, count)) for _ in range(4))
     for start in range(0, len(weights), _BLOCK):
@@ -256,7 +267,7 @@ def _correlate(columns: Sequence[Floats], weights: Floats) -> Floats:
 
 def _correlate_pair(first: Floats, second: Floats, weights: Floats) -> float:
     both: Mask = ~np.isnan(first) & ~np.isnan(second) & (weights > 0)
-    x, y = _standardized(first[both], weights[both]), _standardized(second[both], weights[both])
+    x, y = _standardize([first[both], second[both]], weights[both])
     if x is None or y is None:
         return 0.0
     return float(np.average(x * y, weights=weights[both]))
@@ -308,7 +319,7 @@ def _quantiles(numbers: Floats, shares: Floats) -> Floats:
 
 
 @measure(
-    "distortion",
+    "information_loss",
     label="Information loss",
     unit="share",
     section="utility",
@@ -319,8 +330,8 @@ def _quantiles(numbers: Floats, shares: Floats) -> Floats:
     "quasi-identifiers: 0 if every value is unchanged, 1 if all records are published alike.",
     headline="0 % keeps every value, 100 % publishes all records alike.",
 )
-def distortion(column: QuasiColumn) -> float:
-    return column.loss.loss.share
+def information_loss_of_column(column: QuasiColumn) -> float:
+    return column.share
 
 
 @measure(
@@ -438,4 +449,4 @@ def eigenvalue_change(evidence: "Evidence") -> float | None:
 )
 def dependence_loss(column: ConfidentialColumn) -> float | None:
     loss = column.prediction_loss
-    return loss.share if loss.whole > 0 else None
+    return loss.share if loss.baseline > 0 else None

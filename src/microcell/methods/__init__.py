@@ -18,7 +18,15 @@ from microcell.kernels.groups import Rule
 from microcell.methods.auto import Choice, check_effort, choose_method, run_choice
 from microcell.methods.dependence import check_dependence, extend
 from microcell.methods.increments import add_batch, check_strategy
-from microcell.methods.quantization import MOST_POWER_CELLS, Quantization, pcl, power_cells, unpin
+from microcell.methods.quantization import (
+    MOST_POWER_CELLS,
+    Quantization,
+    blur_centroids,
+    blur_sites,
+    pcl,
+    power_cells,
+    unpin,
+)
 from microcell.methods.registry import METHODS, REQUESTED, Method, select
 from microcell.methods.search import ROUNDS, refine_labels
 from microcell.model import Floats, Integers, Partition
@@ -30,6 +38,8 @@ __all__ = [
     "Method",
     "Quantization",
     "add_batch",
+    "blur_centroids",
+    "blur_sites",
     "check_dependence",
     "check_k",
     "check_method",

@@ -1,8 +1,5 @@
 """Simulated annealing: random exchanges, initially including ones that raise the distortion."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import count
 from time import monotonic
 
 import numpy as np
@@ -13,16 +10,14 @@ from microcell.kernels.arrays import squared_residuals
 from microcell.kernels.covering import cover_once
 from microcell.methods.mdav import mdav
 from microcell.methods.registry import partitioner
-from microcell.methods.search import Search, compact, refine_labels
+from microcell.methods.search import Budget, Search, compact, cool_down, refine_labels
 from microcell.model import Floats, Integers
 
 __all__ = [
     "COOL",
     "LARGE",
-    "Budget",
     "Pool",
     "anneal",
-    "cool_down",
     "default_steps",
     "search_copies",
     "start_temperature",
@@ -39,24 +34,6 @@ _ANY_SIZE = 10_000.0
 """Steps per record for a thousand records, whatever the size of cells."""
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Annealing steps per record, or an end time, which takes precedence."""
-
-    steps: float
-    end: float | None
-
-    @property
-    def left(self) -> float:
-        """Seconds until the end."""
-        return np.inf if self.end is None else max(0.0, self.end - monotonic())
-
-    def part(self, share: float, of_left: float, copies: int) -> "Budget":
-        """Return a share of the steps, divided among ``copies``, or a share of the time left."""
-        end = None if self.end is None else monotonic() + of_left * self.left
-        return Budget(share * self.steps / copies, end)
-
-
 def default_steps(n: int, k: int) -> float:
     """Return steps per record that take a few seconds in total, more for small, numerous cells."""
     return float(
@@ -67,54 +44,6 @@ def default_steps(n: int, k: int) -> float:
 def start_temperature(steps: float) -> float:
     """Return the initial temperature, which is higher for more steps per record."""
     return float(np.clip(0.25 * (steps / 300) ** 0.19, 0.15, 0.75))
-
-
-def cool_down(
-    search: Search,
-    budget: Budget,
-    warm: float | Floats,
-    cool: float | Floats,
-    *,
-    keep_best: bool = True,
-) -> None:
-    """Anneal within the budget and end with the best partition, even if interrupted.
-
-    Temperatures are for all copies or one per copy. Without ``keep_best`` the search keeps its last
-    state.
-    """
-    best, best_sse = search.labels, search.sse
-    try:
-        for share, until, steps in _schedule(budget):
-            distortion = best_sse / max(search.total, 1e-300)
-            progress.report(f"annealing, distortion {distortion:.6f}", int(1000 * share), 1000)
-            search.anneal(steps, *(warm * (cool / warm) ** passed for passed in (share, until)))
-            if search.sse < best_sse:
-                best, best_sse = search.labels, search.sse
-    finally:
-        if keep_best:
-            search.combine(best)
-
-
-def _schedule(budget: Budget) -> Iterator[tuple[float, float, float]]:
-    """Yield, for each round, the share done before and after it, and its steps per record."""
-    steps = budget.steps
-    rounds = (
-        max(1, int(np.ceil(min(40.0, steps / 50))), int(np.ceil(min(steps, 1e9) / 1000)))
-        if steps
-        else 0
-    )
-    if budget.end is None:
-        for done in range(rounds):
-            yield done / rounds, (done + 1) / rounds, steps / rounds
-        return
-    begun = monotonic()
-    duration = max(budget.left, 1e-9)
-    each = float(np.clip(steps / max(rounds, 1), 50, 1000))
-    for done in count():
-        share = (monotonic() - begun) / duration
-        if share >= 1:
-            return
-        yield share, min(1.0, share * (1 + 1 / done) if done else share), each
 
 
 class Pool:
@@ -192,7 +121,7 @@ _GAIN = 1e-5
 def search_copies(
     best: Search, X: Floats, weights: Floats | None, budget: Budget, seed: int
 ) -> None:
-    """Search for less distortion than ``best``, which becomes the result.
+    """Search for lower distortion, and update ``best`` with the result.
 
     A default search comes first. Then many copies are annealed briefly, and the best partition made
     of any of their cells is sought. If that brings no improvement, as with larger cells, two copies
@@ -250,7 +179,7 @@ def _anneal_copies(
 
 def _combine(best: Search, pool: Pool, seconds: float) -> bool:
     """Combine pooled cells into ``best``; return whether that lowers the SSE."""
-    progress.report(f"combining partitions, distortion {best.sse / max(best.total, 1e-300):.6f}")
+    progress.report(f"combining partitions, objective {best.sse / max(best.total, 1e-300):.6f}")
     before = best.sse
     best.combine(pool.combine(best.labels, seconds))
     return best.sse < (1 - _GAIN) * before

@@ -1,4 +1,4 @@
-"""The method "auto": which method to run with which effort, and how to run a choice."""
+"""The method "auto": choose a method and its effort, and run the choice."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -64,9 +64,7 @@ _TOO_MUCH = 3e8
 _STARTS = 5
 """Starts of constrained Lloyd at the best effort."""
 
-_LLOYD = (
-    "probability-constrained Lloyd with local search, which gave less distortion than annealing"
-)
+_LLOYD = "probability-constrained Lloyd with local search, better than annealing here"
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class Choice:
 
 
 def default_shakes(values: int, cells: int, *, share: float = 1.0) -> int:
-    """Return the default number of shaking rounds, or the share of it that a part gets.
+    """Return the default number of shaking rounds, or a part's share of it.
 
     ``values`` is the number of entries of the matrix of points.
     """
@@ -141,7 +139,7 @@ def _best_steps(n: int) -> float:
 
 
 def _choose_within(seconds: float, X: Floats, k: int, total: int) -> Choice:
-    """Choose for a time limit, of which the points get their share."""
+    """Choose for a time limit, of which the points get a proportional share."""
     n = len(X)
     share = seconds * n / total
     chosen = f'chosen by "auto" within {seconds:g} s (another run may differ)'
@@ -175,7 +173,7 @@ def _seconds_of_rival(X: Floats, k: int) -> float:
 
 
 def _work(X: Floats, k: int) -> float:
-    """Return points times dimensions times the cells that each is compared with."""
+    """Estimate the work: points x dimensions x cells that each point is compared with."""
     return float(X.size) * min(len(X) // k, WITHIN)
 
 
@@ -221,7 +219,7 @@ def run_choice(
     each = np.ones(len(points)) if weights is None else weights
     if sum_of_squares(points, rival_labels, each) < sum_of_squares(points, labels, each):
         return rival_labels, rival
-    reason = f"{choice.reason}; less distortion than probability-constrained Lloyd"
+    reason = f"{choice.reason}; better than probability-constrained Lloyd here"
     return labels, replace(choice, reason=reason)
 
 

@@ -89,7 +89,7 @@ class _Within(Search):
         self._passes = _PASSES if len(X) <= _MANY_CELLS else _PASSES_OF_MANY
 
     def exchange(self) -> int:
-        """Make the allowed exchanges that help, once in every region; return their number."""
+        """Make allowed, improving exchanges in each region once; return their number."""
         return self._round(min(13_000, max(350, self.cells // 4)), self._exchange)
 
     def _exchange(self, rows: Integers, state: Seeds) -> RegionResult:  # noqa: ARG002
@@ -205,8 +205,8 @@ def size_for_participation(k: int, participation: float, failure: float) -> int:
     probability = float(check_participation(participation, 1)[0])
     if probability < MIN_PROBABILITY:
         raise OptionError(
-            f"participation must be at least {MIN_PROBABILITY:g}, because a cell would need "
-            "infinitely many candidates otherwise.",
+            f"participation must be at least {MIN_PROBABILITY:g}; otherwise a cell would need too "
+            "many candidates.",
             code="option.out_of_range",
             option="participation",
         )
@@ -220,7 +220,7 @@ def size_for_participation(k: int, participation: float, failure: float) -> int:
 
 
 def _meets_exactly(size: int, k: int, probability: float, limit: float) -> bool:
-    """Return whether a cell at the limit also meets it by the sum that the final check uses."""
+    """Return whether a cell at the limit also passes the final check, which sums exactly."""
     if size > _MANY:
         return False
     return bool(
@@ -286,7 +286,7 @@ def check_participation(participation: object, rows: int) -> Floats:
     if wrong.any():
         row = int(wrong.argmax()) + 1
         raise DataError(
-            f"participation must be above 0 and at most 1, but row {row} is not. Leave out "
+            f"participation must be above 0 and at most 1, but in row {row} it is not. Leave out "
             "candidates who cannot take part.",
             code="data.out_of_range",
             row=row,

@@ -218,7 +218,7 @@ class _Task:
 
     @property
     def new(self) -> int:
-        """Number of records of the batch."""
+        """Number of records in the batch."""
         return len(self.points) - len(self.labels)
 
 

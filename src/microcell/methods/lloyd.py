@@ -105,7 +105,7 @@ def settle_costs(
     *,
     unpinned: bool = False,
 ) -> Floats:
-    """Return costs for the same cells that leave no point on a border if possible; the least is 0.
+    """Return costs with the same cells, if possible with no point on a border; the lowest is 0.
 
     Random steps, drawn from a digest of the points, prevent points from being computed from the
     borders. Equal points in two cells hold a border in place, which reveals their value; with
@@ -276,7 +276,7 @@ def descend(
 
 
 def shake(problem: Problem, start: Solution, rounds: int, rng: np.random.Generator) -> Solution:
-    """Improve a start: in every round sites move to the centroids plus a random step.
+    """Improve a start; each round moves the sites to the centroids plus a random step.
 
     The steps become shorter and shorter and let sites leave a local optimum. Large cells are
     sampled; if rounds take long, as with outliers or many equal points, there are fewer.

@@ -11,7 +11,7 @@ from microcell.errors import OptionError
 from microcell.kernels._jit import thread_count
 from microcell.kernels.arrays import squared_distances
 from microcell.kernels.bisect import bisect_rows
-from microcell.kernels.mdav import make_running, mdav_rounds
+from microcell.kernels.mdav import make_running, mdav_rounds, weight_scale
 from microcell.kernels.scans import lay_out, make_scratch
 from microcell.methods.registry import partitioner
 from microcell.model import Floats, Integers
@@ -123,8 +123,9 @@ def _run_mdav(X: Floats, k: int, weights: Floats) -> Integers:
     if n < 3 * k:  # the common case when large cells are split
         return _finish(X, k, np.arange(n), 0, labels, weights)
     points = lay_out(X)
-    running, label, pace = make_running(X, weights), 0, Pace(thread_count())
-    scratch = {threads: make_scratch(k, threads) for threads in (1, thread_count())}
+    running, label, most_threads = make_running(X, weights), 0, thread_count()
+    pace = Pace(most_threads)
+    scratch = {threads: make_scratch(k, threads) for threads in (1, most_threads)}
     while points.left[0] >= 3 * k:
         turn = pace.next()
         label = mdav_rounds(points, k, turn.rounds, label, labels, running, scratch[turn.threads])
@@ -138,7 +139,8 @@ def _finish(
     """Divide the last records, fewer than 3k, into one or two cells."""
     labels[rest] = label
     if len(rest) >= 2 * k:
-        part, each = X[rest], weights[rest]
+        part = X[rest]
+        each = weights[rest] * weight_scale(float(weights[rest].max()))
         mean = (part * each[:, np.newaxis]).sum(axis=0) / each.sum()
         r = np.argmax(squared_distances(part, mean))
         distance = squared_distances(part, part[r])

@@ -1,6 +1,7 @@
 """Probability-constrained Lloyd (PCL): power cells of prescribed sizes and low distortion."""
 
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,6 +14,7 @@ from microcell._validation import as_points, as_reals, as_weights, check_k
 from microcell.cells import PowerCells
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.kernels.arrays import centroids, total_sum_of_squares
+from microcell.kernels.exchange import find_near_cells
 from microcell.methods.lloyd import (
     ADJUSTMENTS,
     Descent,
@@ -20,6 +22,7 @@ from microcell.methods.lloyd import (
     Problem,
     Settings,
     Solution,
+    adjust_exactly,
     as_power_solution,
     descend,
     settle_costs,
@@ -32,6 +35,8 @@ __all__ = [
     "MOST_POWER_CELLS",
     "Quantization",
     "as_targets",
+    "blur_centroids",
+    "blur_sites",
     "equal_sizes",
     "pcl",
     "power_cells",
@@ -286,6 +291,51 @@ def power_cells(
     return _as_quantization(points, each, as_power_solution(problem, solution))
 
 
+def blur_sites(
+    cells: PowerCells, X: Floats, labels: Integers, finest: Floats
+) -> tuple[PowerCells, Integers]:
+    """Return cells of the same sizes with blurred sites, and the new labels.
+
+    An exact site is the mean of its cell and so reveals the exact sum of each column. The sites are
+    moved by :func:`blur_centroids`; costs and labels are then adjusted. Within macrocells only the
+    sites of the cells are moved: a macrocell has thousands of records.
+    """
+    sites, costs, labels = cells.centroids.copy(), cells.costs.copy(), labels.copy()
+    group = np.zeros(len(cells), dtype=np.int64) if cells.group is None else cells.group
+    parts = group[labels]
+    for part in np.unique(group):
+        inside, rows = np.flatnonzero(group == part), np.flatnonzero(parts == part)
+        points, members = np.ascontiguousarray(X[rows]), np.searchsorted(inside, labels[rows])
+        blurred, prices = blur_centroids(sites[inside], points, finest), costs[inside]
+        adjust_exactly(points, blurred, prices, cells.sizes[inside].copy(), members)
+        sites[inside], costs[inside], labels[rows] = blurred, prices, inside[members]
+    return replace(cells, centroids=sites, costs=costs), labels
+
+
+def blur_centroids(sites: Floats, X: Floats, finest: Floats) -> Floats:
+    """Return the centroids of cells, moved by random steps drawn from a digest of the points.
+
+    A step is at most half of ``finest``, the precision of the published means in each dimension, or
+    if that is less, an eighth of the distance to the nearest other site, divided among the
+    dimensions. In no dimension is it more than a quarter of that distance. Rounding to a grid would
+    hide as much, but leave records exactly on the borders between cells.
+    """
+    count, m = sites.shape
+    if m == 0:
+        return sites.copy()
+    spacing = np.ones(count)
+    if count > 1:
+        near = np.empty((count, 1), dtype=np.int64)
+        find_near_cells(sites.copy(), np.ones(count), near)  # a writable array, as compiled
+        spacing = np.sqrt(np.square(sites - sites[near[:, 0]]).sum(axis=1))
+        spacing = np.where(spacing > 0, spacing, np.median(spacing))
+    apart = spacing[:, np.newaxis]
+    width = np.minimum(np.maximum(apart / (4 * np.sqrt(m)), finest), apart / 2)
+    digest = sha256(b"sites" + X.tobytes()).hexdigest()
+    steps = np.random.default_rng(int(digest, 16)).uniform(-0.5, 0.5, size=sites.shape)
+    return np.ascontiguousarray(sites + width * steps)
+
+
 def unpin(cells: PowerCells, X: Floats, labels: Integers) -> PowerCells:
     """Return the cells with costs that reveal no single record.
 
@@ -475,7 +525,7 @@ def _check_costs(costs: Any, count: int) -> Floats:
 def _check_finite(values: Floats, option: str) -> None:
     if not np.isfinite(values).all() or np.abs(values).max(initial=0.0) > FARTHEST:
         raise DataError(
-            f"{option} must have finite numbers of at most {FARTHEST:g} in size.",
+            f"{option} must be finite numbers between -{FARTHEST:g} and {FARTHEST:g}.",
             code="data.not_finite",
             option=option,
         )

@@ -8,8 +8,10 @@ parameters.
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
+from microcell._display import record_repr
 from microcell.errors import OptionError
 from microcell.model import Integers
 
@@ -17,6 +19,9 @@ __all__ = ["METHODS", "REQUESTED", "Method", "partitioner", "select"]
 
 REQUESTED = "requested"
 """The reason for a method that the user named."""
+
+_SETTINGS = ("method", "seed", "missing", "require", "dependence", "blocks", "cells")
+"""Keywords of ``anonymize`` that are not options of a method, to suggest for misspelt ones."""
 
 Partitioner = Callable[..., Integers]
 
@@ -35,6 +40,8 @@ class Method:
     randomized: bool = False
     """Whether the random seed matters."""
 
+    __repr__ = record_repr
+
     @property
     def options(self) -> Mapping[str, Any]:
         """The method's own options and their defaults."""
@@ -49,8 +56,10 @@ class Method:
         """Raise OptionError for an option that the method does not accept."""
         for name in options:
             if name not in self.options:
+                near = get_close_matches(name, (*self.options, *_SETTINGS), n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
                 raise OptionError(
-                    f"Method {self.name!r} has no option {name!r}. "
+                    f"Method {self.name!r} has no option {name!r}.{hint} "
                     f"Its options: {', '.join(self.options) or 'none'}.",
                     code="option.unsupported",
                     option=name,
@@ -74,7 +83,9 @@ def partitioner(
     """Register the decorated function as a method."""
 
     def register(function: Partitioner) -> Partitioner:
-        if name in METHODS:
+        registered = METHODS.get(name)
+        # pytest may run a module twice, once on its own and once with its package.
+        if registered is not None and registered.function.__module__ != function.__module__:
             raise ValueError(f"Method {name!r} is registered twice.")
         METHODS[name] = Method(name, function, summary, sizes, cost, source, dimensions, randomized)
         return function

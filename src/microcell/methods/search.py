@@ -1,9 +1,10 @@
 """Local search that improves any partition: regions, greedy exchanges and annealing rounds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from time import monotonic
 
 import numpy as np
@@ -28,7 +29,17 @@ from microcell.kernels.groups import Rule, empty_blocks, fill_blocks, make_group
 from microcell.methods.bisect import split_large_cells
 from microcell.model import Floats, Integers
 
-__all__ = ["ROUNDS", "RegionResult", "Search", "centred", "compact", "near_cells", "refine_labels"]
+__all__ = [
+    "ROUNDS",
+    "Budget",
+    "RegionResult",
+    "Search",
+    "centred",
+    "compact",
+    "cool_down",
+    "near_cells",
+    "refine_labels",
+]
 
 MANY_CELLS = 20_000
 """With more cells, regions are larger, as small ones separate too many neighbours, and records
@@ -73,10 +84,10 @@ class Search:
         self._rule = rule
         self._weights = np.ones(len(X)) if weights is None else weights
         self._rng = np.random.default_rng(seed)
-        self.labels = compact(labels if rule else split_large_cells(X, labels, k))
         self._limits = Limits(k, len(X) if rule else 2 * k - 1)
-        self.sse = sum_of_squares(X, self.labels, self._weights)
         self._heat: Floats | None = None
+        self._threads = thread_count()
+        self._set_labels(labels if rule else split_large_cells(X, labels, k))
 
     @cached_property
     def total(self) -> float:
@@ -90,7 +101,7 @@ class Search:
         return int(self.labels.max()) + 1
 
     def exchange(self) -> int:
-        """Make improving exchanges, once in every region; return their number. O(n m k)."""
+        """Make improving exchanges in each region once; return their number. O(n m k)."""
         if self._rule:
             return self.anneal(10.0 * self._limits.least, 0.0, 0.0)
         return self._round(min(13_000, max(700, self.cells // 4)), self._exchange)
@@ -146,10 +157,9 @@ class Search:
         if len(copies) > 1:
             regions = list(copies)
         else:
-            means = centroids(self._X, self.labels, self._weights)
-            regions = _regions(self.labels, _group(means, most, self._rng))
+            regions = _regions(self.labels, _group(self._means, most, self._rng))
         states = self._rng.integers(0, 2**63, size=(len(regions), 1), dtype=np.uint64)
-        results = _in_parallel(work, regions, states)
+        results = _in_parallel(work, regions, states, self._threads)
         labels, first = np.empty_like(self.labels), 0
         for rows, result in zip(regions, results, strict=True):
             labels[rows] = first + result.labels
@@ -158,8 +168,11 @@ class Search:
         return sum(result.changes for result in results)
 
     def _set_labels(self, labels: Integers) -> None:
-        self.labels = compact(labels)
-        self.sse = sum_of_squares(self._X, self.labels, self._weights)
+        labels = compact(labels)
+        means = centroids(self._X, labels, self._weights)
+        residuals = squared_residuals(self._X, labels, self._weights, means)
+        # Assigned last and together, so that Ctrl-C leaves a consistent state.
+        self.labels, self._means, self.sse = labels, means, float(residuals.sum())
 
     def _exchange(self, rows: Integers, state: Seeds) -> "RegionResult":  # noqa: ARG002
         points, labels = centred(self._X[rows])[0], compact(self.labels[rows])
@@ -211,10 +224,13 @@ def _cooling(warm: float | Floats, cool: float | Floats) -> Floats:
 
 
 def _in_parallel(
-    work: Callable[[Integers, Seeds], RegionResult], regions: list[Integers], states: Seeds
+    work: Callable[[Integers, Seeds], RegionResult],
+    regions: list[Integers],
+    states: Seeds,
+    threads: int,
 ) -> list[RegionResult]:
-    """Search the regions on all threads; Ctrl-C starts no further region."""
-    with ThreadPoolExecutor(thread_count()) as pool:
+    """Search the regions on several threads; Ctrl-C starts no further region."""
+    with ThreadPoolExecutor(threads) as pool:
         try:
             return list(pool.map(work, regions, states))
         except BaseException:
@@ -290,6 +306,72 @@ def _group(means: Floats, most: int, rng: np.random.Generator) -> Integers:
         count += 1
         waiting += [cells[order[: len(cells) // 2]], right]
     return region
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Annealing steps per record, or an end time, which takes precedence."""
+
+    steps: float
+    end: float | None
+
+    @property
+    def left(self) -> float:
+        """Seconds until the end."""
+        return np.inf if self.end is None else max(0.0, self.end - monotonic())
+
+    def part(self, share: float, of_left: float, copies: int) -> "Budget":
+        """Return a share of the steps, divided among ``copies``, or a share of the time left."""
+        end = None if self.end is None else monotonic() + of_left * self.left
+        return Budget(share * self.steps / copies, end)
+
+
+def cool_down(
+    search: Search,
+    budget: Budget,
+    warm: float | Floats,
+    cool: float | Floats,
+    *,
+    keep_best: bool = True,
+) -> None:
+    """Anneal within the budget and end with the best partition, even if interrupted.
+
+    Temperatures are for all copies or one per copy. Without ``keep_best`` the search keeps its last
+    state.
+    """
+    best, best_sse = search.labels, search.sse
+    try:
+        for share, until, steps in _schedule(budget):
+            objective = best_sse / max(search.total, 1e-300)
+            progress.report(f"annealing, objective {objective:.6f}", int(1000 * share), 1000)
+            search.anneal(steps, *(warm * (cool / warm) ** passed for passed in (share, until)))
+            if search.sse < best_sse:
+                best, best_sse = search.labels, search.sse
+    finally:
+        if keep_best:
+            search.combine(best)
+
+
+def _schedule(budget: Budget) -> Iterator[tuple[float, float, float]]:
+    """Yield, for each round, the share done before and after it, and its steps per record."""
+    steps = budget.steps
+    rounds = (
+        max(1, int(np.ceil(min(40.0, steps / 50))), int(np.ceil(min(steps, 1e9) / 1000)))
+        if steps
+        else 0
+    )
+    if budget.end is None:
+        for done in range(rounds):
+            yield done / rounds, (done + 1) / rounds, steps / rounds
+        return
+    begun = monotonic()
+    duration = max(budget.left, 1e-9)
+    each = float(np.clip(steps / max(rounds, 1), 50, 1000))
+    for done in count():
+        share = (monotonic() - begun) / duration
+        if share >= 1:
+            return
+        yield share, min(1.0, share * (1 + 1 / done) if done else share), each
 
 
 ROUNDS = 12

@@ -1,4 +1,4 @@
-"""The exact optimum for one dimension."""
+"""The exact optimum in one dimension."""
 
 import numpy as np
 

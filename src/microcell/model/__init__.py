@@ -10,11 +10,12 @@ from microcell.model.audit import (
     Measure,
     Projection,
     Quantiles,
+    find_measure,
 )
 from microcell.model.encoding import Encoding
 from microcell.model.partition import Encoded, Partition, Placed
 from microcell.model.schema import Schema
-from microcell.model.table import Table
+from microcell.model.table import Dialect, Origin, Table
 
 __all__ = [
     "Audit",
@@ -22,6 +23,7 @@ __all__ = [
     "Column",
     "Comparison",
     "Correlations",
+    "Dialect",
     "Encoded",
     "EncodedColumn",
     "Encoding",
@@ -29,6 +31,7 @@ __all__ = [
     "Integers",
     "Mask",
     "Measure",
+    "Origin",
     "Partition",
     "Placed",
     "Projection",
@@ -38,4 +41,5 @@ __all__ = [
     "Storage",
     "Table",
     "Values",
+    "find_measure",
 ]

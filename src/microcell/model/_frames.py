@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["make_frame"]
+__all__ = ["frame_of_rows", "make_frame"]
 
 
 def make_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
@@ -21,3 +21,14 @@ def make_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
 
         return pl.DataFrame(dict(columns), strict=False)
     return pd.DataFrame(dict(columns))
+
+
+def frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Build a data frame from rows with the same names.
+
+    Examples
+    --------
+    >>> frame_of_rows([{"k": 5, "loss": 0.1}, {"k": 10, "loss": 0.2}]).shape
+    (2, 2)
+    """
+    return make_frame({name: [row[name] for row in rows] for name in (rows[0] if rows else ())})

@@ -1,11 +1,12 @@
 """The result of an audit: measures, the checks made on them, and the data behind its figures."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any
 
-from microcell._display import count, html_card, short_repr
+from microcell._display import count, format_quantity, html_card, listing, percent, short_repr
 from microcell.errors import OptionError, RequirementError
 from microcell.kernels.arrays import Floats, Integers
 from microcell.model._frames import make_frame
@@ -18,6 +19,7 @@ __all__ = [
     "Measure",
     "Projection",
     "Quantiles",
+    "find_measure",
 ]
 
 
@@ -27,6 +29,12 @@ class Measure:
 
     ``interval`` is a 95 % confidence interval where the value was estimated from a sample.
     ``must_be_zero`` marks the basic checks, which every release has to pass.
+
+    Examples
+    --------
+    >>> k = Measure("k", 5, "records", lower_is_better=False, meaning="Smallest class.")
+    >>> k, k.meets(5), k.meets(6)
+    (<Measure k, 5 records>, True, False)
     """
 
     name: str
@@ -37,9 +45,17 @@ class Measure:
     interval: tuple[float, float] | None = None
     must_be_zero: bool = False
 
+    def __repr__(self) -> str:
+        value = f"{self.value:,}" if isinstance(self.value, int) else f"{self.value:.4g}"
+        return short_repr(self, self.name, f"{value} {self.unit}")
+
     def meets(self, limit: float) -> bool:
         """Return True if the value is at least as good as ``limit``."""
         return self.value <= limit if self.lower_is_better else self.value >= limit
+
+    def format(self, value: float | None = None) -> str:
+        """Format the value, or another value of the measure, for people: shares in percent."""
+        return format_quantity(self.value if value is None else value, self.unit)
 
 
 @dataclass(frozen=True)
@@ -58,6 +74,9 @@ class Check:
     def bound(self) -> str:
         """Direction of the limit: "at most" or "at least"."""
         return "at most" if self.measure.lower_is_better else "at least"
+
+    def __repr__(self) -> str:
+        return short_repr(self, str(self))
 
     def __str__(self) -> str:
         name, value = self.measure.name, self.measure.value
@@ -144,6 +163,8 @@ class Audit:
         Number of records in each equivalence class of the published table.
     notes
         What could not be measured, and why.
+    warning
+        What to know before reading the results; empty if there is nothing.
     comparisons, quantiles, correlations
         Distributions of single columns and correlations between columns, before and after.
     projection
@@ -152,6 +173,15 @@ class Audit:
         Share of records re-identified by an outsider who knows 1, 2, ... columns.
     homogeneous
         For each confidential column, the sizes of the classes in which all records share one value.
+
+    Examples
+    --------
+    >>> import microcell as mc
+    >>> people, schema = mc.sample_survey(100), mc.sample_schema()
+    >>> release = mc.anonymize(people, schema, k=5, method="mdav")
+    >>> audit = mc.audit(people, release.table, schema)
+    >>> audit["k"], audit["identifiers_left"], audit.measures["k"].unit
+    (5, 0, 'records')
     """
 
     keys: tuple[str, ...]
@@ -166,18 +196,19 @@ class Audit:
     correlations: Correlations | None = None
     linkage_by_known: Floats | None = None
     homogeneous: Mapping[str, Integers] = field(default_factory=dict)
+    warning: str = ""
 
     def __getitem__(self, name: str) -> float:
-        """Return the value of a measure."""
-        return self.measures[name].value
+        """Return the value of a measure; raise OptionError if the audit does not have it."""
+        return find_measure(self.measures, name, self.notes).value
 
     def require(self, **limits: float) -> "Audit":
         """Return this audit if it meets every limit.
 
         A limit is a minimum where higher is better (``k=5``) and a maximum otherwise
-        (``distortion=0.1``). The basic checks are always included: no identifiers left, no records
-        unaccounted for, no missing or unexpected columns, no changed values where they must stay
-        the same, and no false statement in the manifest.
+        (``information_loss=0.1``). The basic checks are always included: no identifiers left, no
+        records unaccounted for, no missing or unexpected columns, no changed values where they must
+        stay the same, and no false statement in the manifest.
 
         Raises
         ------
@@ -218,7 +249,8 @@ class Audit:
                 )
         basic = {name: 0.0 for name, item in self.measures.items() if item.must_be_zero}
         return tuple(
-            Check(self._measure(name), limit) for name, limit in {**basic, **limits}.items()
+            Check(find_measure(self.measures, name, self.notes), limit)
+            for name, limit in {**basic, **limits}.items()
         )
 
     def to_frame(self) -> Any:
@@ -254,8 +286,8 @@ class Audit:
             "Records": f"{self.rows_released:,} published of {self.rows_original:,}",
             "Classes": f"{len(self.class_sizes):,}",
         }
-        if "distortion" in self.measures:
-            rows["Information loss"] = f"{100 * self['distortion']:.3g} %"
+        if "information_loss" in self.measures:
+            rows["Information loss"] = percent(self["information_loss"])
         if "linkage" in self.measures:
             rows["Records re-identified"] = f"{100 * self['linkage']:.3g} %"
         rows["Basic checks"] = (
@@ -272,16 +304,25 @@ class Audit:
             },
         )
 
-    def _measure(self, name: str) -> Measure:
-        if name not in self.measures:
-            notes = "".join(f" {note}" for note in self.notes)
-            raise OptionError(
-                f"This audit has no measure {name!r}. Choose one of "
-                f"{', '.join(self.measures)}.{notes}",
-                code="option.unknown",
-                measure=name,
-            )
-        return self.measures[name]
+
+def find_measure(measures: Mapping[str, Measure], name: str, notes: Iterable[str] = ()) -> Measure:
+    """Return the measure with this name.
+
+    Raises
+    ------
+    OptionError
+        There is none; the error suggests similar names and repeats the notes.
+    """
+    if name in measures:
+        return measures[name]
+    near = get_close_matches(str(name), measures)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Choose from {listing(measures)}."
+    raise OptionError(
+        " ".join((f"There is no measure {name!r}. {hint}", *notes)),
+        code="option.unknown",
+        measure=name,
+        near=near,
+    )
 
 
 def _is_number(value: object) -> bool:

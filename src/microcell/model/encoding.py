@@ -41,7 +41,7 @@ class Encoding:
     __repr__ = record_repr
 
     def __post_init__(self) -> None:
-        ends = [0, *(column.last for column in self.columns)]
+        ends = [0, *[column.last for column in self.columns]]
         if any(column.first != end for column, end in zip(self.columns, ends, strict=False)):
             raise ValueError("The dimensions of an encoding's columns must be adjacent.")
 
@@ -56,8 +56,9 @@ class Encoding:
         Nominal categories keep their dimension and lose their name. Codes and ordinal values are
         removed: a record with such a value is placed by its neighbours. Declared orders are public
         and stay. Nothing is removed from numbers, which are represented by their mean and deviation
-        only. The result still reveals how many names were withheld and, for codes and ordinal
-        values, how far apart the remaining ones are. Time O(names).
+        only; those must have been rounded when the encoding was fitted. The result still reveals
+        how many names were withheld and, for codes and ordinal values, how far apart the remaining
+        ones are. Time O(names).
         """
         if k < 1:
             raise ValueError("k must be at least 1.")
@@ -71,14 +72,14 @@ class Encoding:
         return self
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the encoding as plain data for JSON; ValueError if rare names are present."""
+        """Return the encoding as plain data for JSON; raise ValueError if it has rare names."""
         if self.published_for is None:
             raise ValueError("An encoding with rare names must not be saved. Save published(k).")
         return {"k": self.published_for, "columns": [_as_dict(column) for column in self.columns]}
 
     @classmethod
     def from_dict(cls, data: Any) -> "Encoding":
-        """Read what :meth:`as_dict` returned; :class:`TableError` if it is damaged."""
+        """Read what :meth:`as_dict` returned; raise :class:`TableError` if it is damaged."""
         if not isinstance(data, Mapping) or set(data) != {"k", "columns"}:
             raise _damaged("its entries must be 'k' and 'columns'")
         if not (_is_whole(data["k"]) and data["k"] >= 1):

@@ -11,9 +11,11 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from microcell._display import count, html_card, short_repr
+from microcell._files import parse_json, read_bytes
 from microcell.errors import TableError
 
 __all__ = [
+    "ORDER_KEY_PATTERN",
     "BatchSection",
     "BlocksSection",
     "CandidatesSection",
@@ -23,8 +25,10 @@ __all__ = [
     "DependenceSection",
     "DesignCellsSection",
     "DesignManifest",
+    "DominanceSection",
     "ExpectedSection",
     "FailureSection",
+    "FileSection",
     "Manifest",
     "MethodSection",
     "ParticipationSection",
@@ -39,11 +43,15 @@ __all__ = [
 _LONGEST_SHOWN = 40
 """Longer texts, such as digests, are left out of the ``repr`` of a section."""
 
+ORDER_KEY_PATTERN = "[0-9a-f]{32}"
+"""128 bits, in hexadecimal."""
+
 
 class Section(BaseModel):
     """Part of a manifest."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Validators are built on first use, as most runs need few of them.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     def __repr__(self) -> str:
         scalars = {
@@ -107,6 +115,13 @@ class TableSection(Section):
     files: int | None = Field(default=None, description="Number of files of a data set.")
 
 
+class FileSection(Section):
+    """A file written together with the release."""
+
+    path: str = Field(description="Path, relative to the manifest.")
+    sha256: str = Field(description="SHA-256 digest of the file, in hexadecimal.")
+
+
 class RecordsSection(Section):
     """Number of records at each step: read = released + dropped."""
 
@@ -138,6 +153,14 @@ class CellsSection(Section):
     macrocells: int | None = Field(
         default=None, description="Parts of a data set that were partitioned on their own."
     )
+
+
+class DominanceSection(Section):
+    """Dominance rule for sampling weights, as applied to the representatives of cells."""
+
+    n: int = Field(description="Number of largest weights that the rule limits.")
+    p: float = Field(description="Largest share of a cell's weight that they may have together.")
+    cells_capped: int = Field(description="Cells in which weights were capped.")
 
 
 class RequirementsSection(Section):
@@ -205,22 +228,7 @@ class ManifestFile(Section):
         TableError
             The file cannot be read, or it is not a manifest.
         """
-        path = Path(path)
-        try:
-            text = path.read_bytes()
-        except FileNotFoundError:
-            raise TableError(
-                f"Manifest {str(path)!r} does not exist. Check its path.",
-                code="table.not_found",
-                path=str(path),
-            ) from None
-        except OSError as error:
-            raise TableError(
-                f"Cannot read manifest {str(path)!r}: {error.strerror}.",
-                code="table.unreadable",
-                path=str(path),
-            ) from None
-        return cls.parse(text, name=repr(str(path)))
+        return cls.parse(read_bytes(path), name=repr(str(path)))
 
     @classmethod
     def parse(cls, content: str | bytes | Mapping[str, Any], *, name: str = "The manifest") -> Self:
@@ -240,6 +248,7 @@ class ManifestFile(Section):
         """
         try:
             text = json.dumps(content) if isinstance(content, Mapping) else content
+            parse_json(text, allow_nan=True)  # pydantic accepts repeated keys
             return cls.model_validate_json(text, strict=True)
         except ValidationError as error:
             entry = cls._invalid_entry(error)
@@ -309,17 +318,33 @@ class Manifest(ManifestFile):
     dependence: DependenceSection | None = Field(
         default=None, description="Trade-off between quasi-identifiers and confidential columns."
     )
+    dominance: DominanceSection | None = Field(
+        default=None, description="Dominance rule for sampling weights, if there are any."
+    )
     blocks: BlocksSection | None = Field(
         default=None, description="Blocks of quasi-identifiers, if partitioned independently."
     )
     survey: SurveySection | None = Field(
         default=None, description="How the answers were released, for a survey."
     )
+    formulas_escaped: bool | None = Field(
+        default=None,
+        description="True if an apostrophe was put before texts that look like formulas.",
+    )
     row_order: Literal["kept", "shuffled"] = Field(
         default="kept", description="Order of published rows."
     )
+    order_key: str | None = Field(
+        default=None,
+        pattern=f"^{ORDER_KEY_PATTERN}$",
+        description="Secret key of the order of shuffled rows: 128 random bits, in hexadecimal. "
+        "Whoever has it and the original can match published rows to original rows.",
+    )
     output: TableSection | None = Field(
         default=None, description="The published file, once written."
+    )
+    files: tuple[FileSection, ...] | None = Field(
+        default=None, description="Reports and cells that were written together with the release."
     )
 
     @property

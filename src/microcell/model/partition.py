@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from microcell._display import count, html_card, short_repr
+from microcell._display import count, html_card, number_range, short_repr
 from microcell.errors import GuaranteeError
 from microcell.kernels.arrays import Floats, Integers
 from microcell.model.encoding import Encoding
@@ -139,7 +139,7 @@ class Partition:
             f"Every cell has at least {count(self.k, 'record')}",
             {
                 "Records": f"{len(self.labels):,}",
-                "Cells": f"{len(self):,}, of {smallest:,} to {count(largest, 'record')}",
+                "Cells": f"{len(self):,} of {number_range(smallest, largest)} records",
                 "Method": self.method,
                 "Reason": self.reason,
             },

@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal
+from numbers import Integral, Real
+from typing import Any, Final, Literal
 
 from microcell._display import html_card, record_repr
 from microcell.errors import SchemaError
 from microcell.kinds import KINDS, Column
 
-__all__ = ["Schema"]
+__all__ = ["DOMINANCE", "Schema", "as_dominance"]
+
+DOMINANCE: Final = (1, 0.5)
+"""Default dominance rule: no record has more than half of the weight of its cell."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,10 @@ class Schema:
         Other columns to publish unchanged, or to remove.
     rest
         What to do with columns that are not listed: "error", "keep" or "drop".
+    dominance
+        Dominance rule (n, p) for sampling weights: when a cell's representative is computed, its n
+        largest weights are capped so that together they have at most the share p of the total.
+        ``(1, 1.0)`` caps nothing. Without a weight column the rule has no effect.
 
     Examples
     --------
@@ -56,6 +64,7 @@ class Schema:
     keep: Sequence[str] = ()
     drop: Sequence[str] = ()
     rest: Literal["error", "keep", "drop"] = "error"
+    dominance: tuple[int, float] = DOMINANCE
 
     __repr__ = record_repr
 
@@ -80,6 +89,7 @@ class Schema:
                 code="schema.invalid",
                 field="rest",
             )
+        object.__setattr__(self, "dominance", as_dominance(self.dominance))
         self._check_overlap()
 
     def _repr_html_(self) -> str:
@@ -138,6 +148,29 @@ class Schema:
                     code="schema.duplicate_role",
                     column=column.name,
                 )
+
+
+def as_dominance(rule: Any) -> tuple[int, float]:
+    """Return a dominance rule (n, p); raise SchemaError if it is invalid.
+
+    Examples
+    --------
+    >>> as_dominance([2, 0.8])
+    (2, 0.8)
+    """
+    items = tuple(rule) if isinstance(rule, (tuple, list)) else ()
+    if len(items) == 2 and not any(isinstance(item, bool) for item in items):
+        n, p = items
+        if isinstance(n, Integral) and isinstance(p, Real):
+            number, share = int(n), float(p)
+            if number >= 1 and 0 < share <= 1:
+                return number, share
+    raise SchemaError(
+        "dominance must be two numbers (n, p): a whole number of records of at least 1, and their "
+        "largest share of a cell's weight, above 0 and at most 1.",
+        code="schema.invalid",
+        field="dominance",
+    )
 
 
 def _check_confidential(columns: Sequence[Column]) -> None:

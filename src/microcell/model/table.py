@@ -1,12 +1,46 @@
 """Tables of named columns."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
 
-from microcell.kinds import Values
+from microcell._display import short_repr
+from microcell.kinds import Column, EncodedColumn, Values
 
-__all__ = ["Table"]
+__all__ = ["Dialect", "Origin", "Table"]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Dialect of a CSV file. ``quote`` is empty if quotes have no meaning."""
+
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    quote: str = '"'
+    decimal: str = "."
+
+
+@dataclass(frozen=True, repr=False)
+class Origin:
+    """Where a table came from, which writing may need.
+
+    ``path``, ``suffix`` and ``dialect`` describe its file. ``labels`` (by column) and
+    ``value_labels`` (by column and value) come from statistical files. ``timed`` lists published
+    columns whose original values had times of day.
+    """
+
+    source: Literal["dict", "frame", "file"] = "frame"
+    suffix: str | None = None
+    dialect: Dialect | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    value_labels: Mapping[str, Mapping[Any, str]] = field(default_factory=dict)
+    path: Path | None = None
+    timed: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.source, suffix=self.suffix)
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,18 +56,24 @@ class Table:
     native
         The frame that the table was read from, used to build output of the same type.
     origin
-        What reading learned and writing may need: file format, dialect, labels.
+        Where it came from: file format, dialect, labels.
     """
 
     columns: Mapping[str, Values]
     rows: int
     native: Any
-    origin: Any = None
+    origin: Origin = field(default_factory=Origin)
 
     def __repr__(self) -> str:
         return f"Table({self.rows} rows, {len(self.columns)} columns)"
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Column names, in order."""
         return tuple(self.columns)
+
+    def read(self, columns: Iterable[Column | EncodedColumn]) -> list[list[Values]]:
+        """Return the values of each column; two parts for a location."""
+        parts = [column.parts for column in columns]
+        values = {name: self.columns[name] for names in parts for name in names}
+        return [[values[name] for name in names] for names in parts]

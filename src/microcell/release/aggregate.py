@@ -1,34 +1,100 @@
-"""Aggregate cells: what each cell publishes for each column."""
+"""Aggregate cells: compute the values that each cell publishes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from microcell.kinds import Groups, kind_of
-from microcell.model import Floats, Integers, Representatives, Schema, Table, Values
+from microcell.model import Floats, Integers, Mask, Representatives, Schema, Table, Values
 
-__all__ = ["represent"]
+__all__ = ["count_dominated", "represent"]
+
+_SLACK = 1e-9
+"""Tolerance for rounding errors in a share of the weight."""
 
 
 def represent(
     table: Table, schema: Schema, labels: Integers, weights: Floats | None = None
 ) -> Mapping[str, Representatives]:
-    """Return what each cell publishes for the columns of quasi-identifiers and strata.
+    """Return the values that each cell publishes for the quasi-identifiers and strata.
 
     Members without a value are ignored; a cell without any value publishes a missing one.
     ``weights`` apply to means, medians and modes. Ties go to the lowest value. Time O(n log n) per
-    column.
+    column. Sampling weights are capped by the schema's dominance rule, among the members that have
+    a value.
     """
     weights = np.ones(table.rows) if weights is None else weights
     groups = Groups(labels, int(labels.max()) + 1, weights)
+    capped = _cap(groups, np.ones(table.rows, dtype=np.bool_), schema)
     out: dict[str, Representatives] = {}
-    for column in schema.quasi:
-        values = [table.columns[part] for part in column.parts]
-        representatives = kind_of(column).represent(column, values, groups)
+    kinds = [kind_of(column) for column in schema.quasi]
+    for kind, column, values in zip(kinds, schema.quasi, table.read(schema.quasi), strict=True):
+        present = ~np.logical_or.reduce([part.missing for part in values])
+        used = capped if present.all() else _cap(groups, present, schema)
+        representatives = kind.represent(column, values, used)
         out.update(zip(column.parts, representatives, strict=True))
     for name in schema.strata:
         out[name] = _shared_value(table.columns[name], groups)
     return out
+
+
+def count_dominated(labels: Integers, weights: Floats | None, schema: Schema) -> int:
+    """Return the number of cells whose weights the dominance rule caps."""
+    if weights is None:
+        return 0
+    return len(_dominated_cells(labels, weights, schema.dominance))
+
+
+def _cap(groups: Groups, present: Mask, schema: Schema) -> Groups:
+    """Return the groups with weights capped by the dominance rule, ignoring missing values."""
+    if schema.weight is None:
+        return groups
+    rows = np.flatnonzero(present)
+    weights = groups.weights.copy()
+    for cell in _dominated_cells(groups.labels[rows], weights[rows], schema.dominance):
+        members = rows[groups.labels[rows] == cell]
+        limit = _cap_of_cell(weights[members], *schema.dominance)
+        weights[members] = np.minimum(weights[members], limit)
+    return replace(groups, weights=weights)
+
+
+def _dominated_cells(labels: Integers, weights: Floats, rule: tuple[int, float]) -> list[int]:
+    """Return the cells whose n largest weights exceed a share p of their total weight."""
+    n, p = rule
+    if p == 1 or not len(labels):
+        return []
+    order = np.lexsort((-weights, labels))
+    sorted_labels = labels[order]
+    starts = np.flatnonzero(np.r_[True, np.diff(sorted_labels) != 0])
+    cells = sorted_labels[starts]
+    sizes = np.diff(np.r_[starts, len(order)])
+    rank = np.arange(len(order)) - np.repeat(starts, sizes)
+    sorted_weights = weights[order]
+    totals = np.add.reduceat(sorted_weights, starts)
+    largest = np.add.reduceat(np.where(rank < n, sorted_weights, 0.0), starts)
+    # With at most n / p members even equal weights exceed the share; they need no further cap.
+    equal = sorted_weights[starts] == sorted_weights[starts + sizes - 1]
+    over = (largest > p * totals * (1 + _SLACK)) & ~equal
+    return [int(cell) for cell in cells[over]]
+
+
+def _cap_of_cell(weights: Floats, n: int, p: float) -> float:
+    """Return the largest cap that keeps the n largest weights within the share p of the total.
+
+    If the j largest weights are capped at c, the n largest add up to min(j, n) c plus those that
+    are not capped, and all of them to j c plus the rest. If no cap is low enough, the weights
+    become equal.
+    """
+    descending = np.sort(weights)[::-1]
+    for j in range(1, len(descending)):
+        slope = min(j, n) - p * j
+        if slope <= 0:
+            break
+        limit = float((p * descending[j:].sum() - descending[j:n].sum()) / slope)
+        if limit >= descending[j]:
+            return limit
+    return float(descending[-1])
 
 
 def _shared_value(values: Values, groups: Groups) -> Representatives:

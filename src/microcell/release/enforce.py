@@ -23,7 +23,7 @@ from microcell.errors import OptionError, RequirementError
 from microcell.kernels._jit import thread_count
 from microcell.kernels.merging import Layout, find_cheapest, lay_out_cells
 from microcell.measures.classes import class_labels, number_values
-from microcell.measures.disclosure import (
+from microcell.measures.confidential import (
     ClassCounts,
     count_values,
     is_ordered,
@@ -54,7 +54,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class _Confidential:
-    """A confidential column: the number of each row's value, and whether their order matters."""
+    """A confidential column: a code for each row's value, and whether their order matters."""
 
     name: str
     codes: Integers
@@ -94,9 +94,9 @@ class _Limit:
         """Return a mask of the values that miss the limit, rounded as in the audit."""
         lower = self.definition.lower_is_better
         out: Mask = values > self.limit if lower else values < self.limit
-        for place in np.flatnonzero(np.abs(values - self.limit) < _ROUNDING):
-            value = float(values[place]) if self.column is None else tidy(values[place])
-            out[place] = value > self.limit if lower else value < self.limit
+        for i in np.flatnonzero(np.abs(values - self.limit) < _ROUNDING):
+            value = float(values[i]) if self.column is None else tidy(values[i])
+            out[i] = value > self.limit if lower else value < self.limit
         return out
 
 
@@ -170,7 +170,7 @@ def _check_limit(name: str, limit: Any) -> float:
 
 
 def check_function(limits: Mapping[str, float], function: str | None) -> None:
-    """Raise OptionError if cells are requested as a function but limits may cause merging."""
+    """Raise OptionError if a cell function is requested but the limits may cause merging."""
     enforced = [name for name in limits if _is_enforced(name)]
     if enforced and function is not None:
         raise OptionError(
@@ -443,7 +443,8 @@ def enforce(
     """
     merged = merge_cells(requirements, partition, encoded)
     rounds = 0
-    while True:
+    # Every turn that does not return merges at least two cells.
+    for _ in range(len(partition)):
         rounds += merged.rounds
         published = publish(merged.partition)
         missed = missed_limits(published, schema, requirements.limits)
@@ -451,13 +452,14 @@ def enforce(
             return Enforced(merged.partition, rounds, published)
         classes = class_labels(published, schema.keys)
         if len(np.unique(classes)) >= len(merged.partition):
-            raise RequirementError(
-                f"{' '.join(map(str, missed))} Nothing was released. This is a bug in microcell; "
-                "please report it.",
-                code="guarantee.requirement_not_met",
-                measures=[check.measure.name for check in missed],
-            )
+            break
         merged = merge_cells(requirements, merged.partition, encoded, together=classes)
+    raise RequirementError(
+        f"{' '.join(map(str, missed))} Nothing was released. This is a bug in microcell; please "
+        "report it.",
+        code="guarantee.requirement_not_met",
+        measures=[check.measure.name for check in missed],
+    )
 
 
 def merge_cells(
@@ -489,7 +491,7 @@ def merge_cells(
         return Merged(partition)
     cells = _initial_cells(partition, encoded, requirements.strata, together)
     rounds = most = 0
-    while True:
+    for _ in range(len(partition)):  # every round merges at least two cells
         labels = cells.cell_of[partition.labels]
         failing = np.flatnonzero(_failing_cells(requirements, labels, cells.alone) & ~cells.alone)
         most = max(most, len(failing))
@@ -528,7 +530,7 @@ def _scale_down(numbers: Floats) -> Floats:
 
 
 def _merge_equal(partition: Partition, together: Integers | None) -> Integers:
-    """Return the cell that each cell starts in: its own, or one shared through ``together``."""
+    """Return the initial cell of each cell: its own, or one shared through ``together``."""
     count = len(partition)
     if together is None:
         return np.arange(count)
@@ -545,9 +547,13 @@ def _choose_merges(cells: _Cells, failing: Integers) -> Iterator[tuple[int, int]
     partners = np.empty(len(failing), dtype=np.int64)
     costs = np.empty(len(failing))
     _find_partners(layout, failing, partners, costs)
+    for i in np.flatnonzero(partners < 0).tolist():
+        # Only if costs overflow: any neighbour will do, so that merging always makes progress.
+        stratum = np.flatnonzero(cells.strata == cells.strata[failing[i]])
+        partners[i] = stratum[(np.searchsorted(stratum, failing[i]) + 1) % len(stratum)]
     taken = np.zeros(len(cells), dtype=np.bool_)
-    for place in np.lexsort((failing, costs)).tolist():
-        cell, partner = int(failing[place]), int(partners[place])
+    for i in np.lexsort((failing, costs)).tolist():
+        cell, partner = int(failing[i]), int(partners[i])
         if not (taken[cell] or taken[partner]):
             taken[cell] = taken[partner] = True
             yield min(cell, partner), max(cell, partner)

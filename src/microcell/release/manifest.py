@@ -1,6 +1,6 @@
 """Build the manifest of a release, find the one of a published file, and check its statements."""
 
-import json
+import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from microcell import __version__, auditing, methods, tables
-from microcell.model import Encoded, Integers, Partition, Schema, Table
+from microcell._atomic import find_partial_files
+from microcell.errors import TableError
+from microcell.model import Audit, Encoded, Partition, Schema, Table
 from microcell.model.manifest import (
     CellsSection,
     ColumnSection,
     DependenceSection,
+    DominanceSection,
+    FileSection,
     Manifest,
     MethodSection,
     RecordsSection,
@@ -22,9 +26,13 @@ from microcell.model.manifest import (
 )
 
 __all__ = [
+    "READ_DIFFERENTLY",
+    "SUCCESS",
     "build_manifest",
     "describe_cells",
     "describe_dependence",
+    "describe_dominance",
+    "describe_file",
     "describe_method",
     "describe_records",
     "describe_requirements",
@@ -32,19 +40,26 @@ __all__ = [
     "find_contradictions",
     "find_manifest",
     "manifest_path",
-    "row_order",
+    "was_read_differently",
 ]
 
 
+SUCCESS = "_SUCCESS"
+"""File in the directory of a data set that contains its digest."""
+
+
 def manifest_path(output: str | Path) -> Path:
-    """Return the path of the manifest of a published file.
+    """Return the path of the manifest of a published file or folder.
 
     Examples
     --------
     >>> manifest_path("people_k5.csv").name
     'people_k5.csv.manifest.json'
     """
-    return Path(output).with_name(f"{Path(output).name}.manifest.json")
+    path = Path(output)
+    if path.name in ("", ".."):
+        path = path.resolve()
+    return path.with_name(f"{path.name}.manifest.json")
 
 
 def find_manifest(manifest: Any, released: Any = None) -> Manifest | None:
@@ -53,19 +68,27 @@ def find_manifest(manifest: Any, released: Any = None) -> Manifest | None:
     Parameters
     ----------
     manifest
-        A manifest, plain data or a path. If None, the file next to ``released`` is used if there
-        is one: ``NAME.manifest.json``, or ``_manifest.json`` in the folder of a data set.
+        A manifest, plain data or a path. If None, ``NAME.manifest.json`` next to ``released`` is
+        used if it exists.
     released
         Path of the released file or folder.
 
     Raises
     ------
     TableError
-        The manifest cannot be read or is not valid.
+        The manifest cannot be read or is not valid, or the one next to ``released`` does not belong
+        to it (``table.incomplete``).
+
+    Examples
+    --------
+    >>> import microcell as mc
+    >>> release = mc.anonymize(mc.sample_survey(100), mc.sample_schema(), k=5, method="mdav")
+    >>> find_manifest(release.manifest).k, find_manifest(None, "unpublished.csv")
+    (5, None)
     """
     if manifest is None and isinstance(released, (str, Path)):
-        inside = Path(released) / "_manifest.json"
-        manifest = inside if inside.is_file() else manifest_path(released)
+        manifest = manifest_path(released)
+        _check_complete(manifest, Path(released))
         if not manifest.is_file():
             return None
     if manifest is None or isinstance(manifest, Manifest):
@@ -73,6 +96,51 @@ def find_manifest(manifest: Any, released: Any = None) -> Manifest | None:
     if isinstance(manifest, (str, Path)):
         return Manifest.load(manifest)
     return Manifest.parse(manifest)
+
+
+def _check_complete(manifest: Path, released: Path) -> None:
+    """Raise TableError if a release and the files next to it do not belong together.
+
+    The manifest is written last and contains the digests of the other files. Reports may have been
+    moved or removed, but not replaced.
+    """
+    if not manifest.is_file():
+        if released.exists() and any(find_partial_files(manifest)):
+            raise _incomplete_error(released, manifest)
+        return
+    statement = Manifest.load(manifest)
+    for file in statement.files or ():
+        path = manifest.parent / file.path
+        if path.is_file() and tables.file_digest(path) != file.sha256:
+            raise _incomplete_error(released, path)
+    output = statement.output
+    if output is None or not released.exists():
+        return
+    current = _release_digest(released)
+    if current is not None and current != output.sha256:
+        raise _incomplete_error(released, manifest)
+
+
+def _release_digest(released: Path) -> str | None:
+    """Return the digest of a released file, or the one in the success marker of a data set."""
+    if released.is_file():
+        return tables.file_digest(released)
+    try:
+        words = (released / SUCCESS).read_text(encoding="utf-8").split()
+    except (OSError, ValueError):
+        return None
+    return words[2] if len(words) == 3 and words[0] == "microcell" else None
+
+
+def _incomplete_error(released: Path, other: Path) -> TableError:
+    return TableError(
+        f"{released} and {other.name} do not belong to the same release: publishing was "
+        "interrupted, or a file was changed since. Publish the release again (--force), or pass "
+        "the manifest to audit the file as it is.",
+        code="table.incomplete",
+        path=str(released),
+        other=str(other),
+    )
 
 
 def build_manifest(
@@ -138,7 +206,7 @@ def describe_method(
 
 
 def _plain(value: Any) -> Any:
-    """Return an option as a value that JSON can hold."""
+    """Return an option as a value that JSON can represent."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     if isinstance(value, (list, tuple)):
@@ -155,6 +223,15 @@ def describe_table(table: Table) -> TableSection:
         sha256=tables.digest(table) if path is None else tables.file_digest(path),
         sha256_of="contents" if path is None else "file",
     )
+
+
+def describe_file(path: Path, content: Path, folder: Path) -> FileSection:
+    """Describe a file that will have this path, relative to the folder of the manifest."""
+    try:
+        relative = os.path.relpath(path.resolve(), folder.resolve())
+    except ValueError:  # on another drive
+        relative = str(path.resolve())
+    return FileSection(path=Path(relative).as_posix(), sha256=tables.file_digest(content))
 
 
 def describe_records(n_read: int, n_released: int, missing: str, n_missing: int) -> RecordsSection:
@@ -207,17 +284,12 @@ def describe_dependence(
     )
 
 
-def row_order(table: Table, manifest: Manifest) -> Integers:
-    """Return the order in which rows are written.
-
-    Only someone with the original table can compute it; the manifest alone is not enough. It
-    depends on the settings, so the rows of two releases of one table cannot be matched by position.
-    """
-    entries = {"k", "method", "seed", "missing", "columns", "dependence", "blocks"}
-    settings = manifest.model_dump(mode="json", include=entries, exclude_none=True)
-    settings["limits"] = dict(manifest.limits)
-    key = tables.digest(table, key=json.dumps(settings, sort_keys=True).encode())
-    return np.random.default_rng(int(key, 16)).permutation(table.rows)
+def describe_dominance(schema: Schema, n_capped: int) -> DominanceSection | None:
+    """Describe the dominance rule; None without sampling weights."""
+    if schema.weight is None:
+        return None
+    n, p = schema.dominance
+    return DominanceSection(n=n, p=p, cells_capped=n_capped)
 
 
 def find_contradictions(
@@ -248,15 +320,46 @@ def find_contradictions(
     return tuple(sentence for sentence, is_false in statements.items() if is_false)
 
 
+READ_DIFFERENTLY = (
+    "The original is the file that the release was produced from, but it was read with other "
+    "options: values that should be unchanged differ. Repeat the audit with the options of the "
+    "release (--na, --decimal, --delimiter, --encoding, --quote); the results below are not valid."
+)
+
+
+def was_read_differently(
+    manifest: Manifest, original: Table, released: Table, audit: Audit
+) -> bool:
+    """Return True if both files are those of the manifest but the tables contradict each other."""
+    files = ((manifest.input, original), (manifest.output, released))
+    for section, table in files:
+        if section is None or section.sha256_of != "file" or table.origin.path is None:
+            return False
+        if _differs(section, table):
+            return False
+    n_read = manifest.records.read
+    return audit.measures["values_changed"].value > 0 or original.rows != n_read
+
+
 def _has_smaller_class(k: int, released: Table, schema: Schema) -> bool:
     if not released.rows or not set(schema.keys) <= set(released.columns):
         return False
     return int(auditing.class_sizes(released, schema.keys).min()) < k
 
 
+def has_digest(section: TableSection, table: Table) -> bool:
+    """Return True if the table is certainly the one described."""
+    return _digest_like(section, table) == section.sha256
+
+
 def _differs(section: TableSection, table: Table) -> bool:
     """Return True if the table is certainly not the one described."""
+    return _digest_like(section, table) not in (None, section.sha256)
+
+
+def _digest_like(section: TableSection, table: Table) -> str | None:
+    """Return the digest to compare with the section's; None if it was computed in another way."""
     path = table.origin.path
-    if section.sha256_of == "contents":
-        return path is None and tables.digest(table) != section.sha256
-    return path is not None and tables.file_digest(path) != section.sha256
+    if (path is None) != (section.sha256_of == "contents"):
+        return None
+    return tables.digest(table) if path is None else tables.file_digest(path)

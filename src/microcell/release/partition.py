@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from microcell import methods, progress, tables
+from microcell._display import record_repr
 from microcell.cells import Cells, PowerCells, ball_cells, lookup_cells
 from microcell.errors import OptionError
 from microcell.kernels.arrays import total_sum_of_squares
-from microcell.model import Floats, Partition, Table
+from microcell.kinds import kind_of
+from microcell.model import Floats, Integers, Partition, Table
 from microcell.release import aggregate
 from microcell.release.prepare import Prepared
 from microcell.schema import resolve
@@ -43,6 +45,8 @@ class Request:
     seed: int
     options: Mapping[str, Any]
     dependence: float = 0.0
+
+    __repr__ = record_repr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,22 +137,44 @@ def fit_cells(prepared: Prepared, request: Request, kind: str) -> Grouping:
     cells may be fewer than the method's cells.
     """
     points = prepared.encoded.matrix
-    weights = prepared.encoded.weights
     _check_cells_fit(prepared, request, kind)
     if kind == "power" and request.method == "pcl" and "refine" not in request.options:
-        result = methods.pcl(
-            points, request.k, weights=weights, seed=request.seed, **request.options
-        )
+        # Without sampling weights: the sites are published, and a weight could make them a record.
+        result = methods.pcl(points, request.k, seed=request.seed, **request.options)
         partition = Partition(result.labels, request.k, method="pcl", reason="requested")
         grouping = Grouping(partition, result.cells)
     else:
-        grouping = _as_function(partition_records(prepared, request), points, weights, kind)
+        grouping = _as_function(partition_records(prepared, request), points, kind)
     cells = grouping.cells
-    if isinstance(cells, PowerCells):
-        cells = methods.unpin(cells, points, grouping.partition.labels.copy())
     assert cells is not None
+    finest = _published_precision(prepared)
+    if isinstance(cells, PowerCells):
+        partition = grouping.partition
+        cells, labels = methods.blur_sites(cells, points, partition.labels, finest)
+        cells = methods.unpin(cells, points, labels.copy())
+        grouping = replace(grouping, partition=_relabel(partition, labels))
+    else:  # the centroids are not used to assign records
+        blurred = methods.blur_centroids(cells.centroids, points, finest)
+        cells = replace(cells, centroids=blurred)
     cells = replace(cells, k=request.k, encoding=prepared.encoded.encoding)
     return replace(grouping, cells=cells)
+
+
+def _published_precision(prepared: Prepared) -> Floats:
+    """Return the precision of the published means in each dimension; 0 if they are not rounded."""
+    finest = np.zeros(prepared.encoded.matrix.shape[1])
+    for column in prepared.encoded.encoding.columns:
+        values = [prepared.table.columns[part] for part in column.parts]
+        step = kind_of(column).precision(values)
+        if step > 0 and not column.constant:
+            finest[column.first : column.last] = (
+                step * 2.0**column.exponent / column.scale * np.sqrt(column.weight)
+            )
+    return finest
+
+
+def _relabel(partition: Partition, labels: Integers) -> Partition:
+    return Partition(labels, partition.k, method=partition.method, reason=partition.reason)
 
 
 def _check_cells_fit(prepared: Prepared, request: Request, kind: str) -> None:
@@ -183,11 +209,9 @@ def _check_cells_fit(prepared: Prepared, request: Request, kind: str) -> None:
         )
 
 
-def _as_function(
-    partition: Partition, points: Floats, weights: Floats | None, kind: str
-) -> Grouping:
+def _as_function(partition: Partition, points: Floats, kind: str) -> Grouping:
     if kind == "power":
-        result = methods.power_cells(points, partition.labels, weights=weights)
+        result = methods.power_cells(points, partition.labels)
         labels = result.labels
         cells: Cells = result.cells
     else:
@@ -206,7 +230,7 @@ def aggregate_table(prepared: Prepared, grouping: Grouping) -> Table:
     published = prepared.table
     dropped: tuple[str, ...] = (*schema.identifiers, *schema.drop)
     for block in grouping.parts(prepared):
-        part = replace(schema, quasi=tuple(schema.quasi[place] for place in block.columns))
+        part = replace(schema, quasi=tuple(schema.quasi[position] for position in block.columns))
         labels = block.partition.labels
         representatives = aggregate.represent(
             prepared.table, part, labels, prepared.encoded.weights

@@ -24,10 +24,11 @@ _MARGIN = 0.05
 def draw_release(release: "Release", format: str = "svg") -> bytes | None:
     """Draw the cells of a release over its original records.
 
-    Returns None if the quasi-identifiers do not span two dimensions, or if the release no longer
-    has its original table. The figure shows original records: do not publish it.
+    Returns None if the quasi-identifiers do not span two dimensions, if the release no longer
+    has its original table, or if matplotlib is not installed. The figure shows original records:
+    do not publish it.
     """
-    if len(release.schema.quasi) > 2 or release.original is None:
+    if len(release.schema.quasi) > 2 or release.original is None or not figures.available():
         return None
     prepared = prepare.prepare(
         release.original,

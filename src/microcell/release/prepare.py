@@ -1,7 +1,7 @@
 """Prepare a table: read it, resolve its schema, handle missing values and encode its records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,22 @@ from microcell.schema import files, resolve
 __all__ = [
     "Prepared",
     "as_schema",
+    "check_confidential",
+    "check_dominance",
     "check_handling",
+    "check_strata",
     "prepare",
     "released_rows",
     "take_rows",
+    "with_dominance",
 ]
 
 MISSING = ("error", "drop", "impute")
+
+_STRATA_ADVICE = (
+    "Merge strata, lower k, or declare the column a quasi-identifier so that cells can span its "
+    "values."
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,21 +75,9 @@ class Prepared:
     @cached_property
     def confidential(self) -> Floats:
         """Confidential columns as points; :class:`OptionError` if none of them varies."""
-        if not self.schema.confidential:
-            raise OptionError(
-                "dependence needs confidential columns, but the schema declares none. "
-                "Declare some or set dependence to 0.",
-                code="option.conflict",
-                option="dependence",
-            )
+        check_confidential(self.schema)
         points = encoding.encode_confidential(self.table, self.schema)
-        if points.shape[1] == 0:
-            raise OptionError(
-                "dependence needs a confidential column that varies, but all of them are "
-                "constant. Set dependence to 0.",
-                code="option.conflict",
-                option="dependence",
-            )
+        check_confidential(self.schema, points.shape[1])
         return points
 
     def points(self, block: Sequence[int] | None = None) -> Floats:
@@ -89,6 +86,27 @@ class Prepared:
             return self.encoded.matrix
         return np.ascontiguousarray(
             np.hstack([self.encoded.matrix[:, self.dimensions[position]] for position in block])
+        )
+
+
+def check_confidential(schema: Schema, dimensions: int | None = None) -> None:
+    """Raise OptionError if no confidential column varies, so there is no dependence to preserve.
+
+    ``dimensions`` is that of the encoded confidential columns, once it is known.
+    """
+    if not schema.confidential:
+        raise OptionError(
+            "dependence needs confidential columns, but the schema declares none. "
+            "Declare some or set dependence to 0.",
+            code="option.conflict",
+            option="dependence",
+        )
+    if dimensions == 0:
+        raise OptionError(
+            "dependence needs a confidential column that varies, but all of them are constant. "
+            "Set dependence to 0.",
+            code="option.conflict",
+            option="dependence",
         )
 
 
@@ -108,8 +126,12 @@ def check_handling(missing: str, seed: int) -> None:
         )
 
 
-def prepare(source: Any, schema: Schema | str | Path, *, k: int, missing: str) -> Prepared:
+def prepare(
+    source: Any, schema: Schema | str | Path, *, k: int, missing: str, publish_cells: bool = False
+) -> Prepared:
     """Read the source, handle missing values and encode the remaining records.
+
+    ``publish_cells`` rounds the statistics of the encoding, which are part of published cells.
 
     Raises
     ------
@@ -123,10 +145,12 @@ def prepare(source: Any, schema: Schema | str | Path, *, k: int, missing: str) -
     rows = released_rows(original, resolved, missing)
     table = take_rows(original, rows)
     _check_enough(table, k)
+    check_dominance(resolved, k)
     strata = auditing.class_labels(table, resolved.strata)
-    _check_strata(strata, resolved, k)
+    check_strata(np.bincount(strata), resolved, k)
     progress.report("encoding")
-    return Prepared(original, table, resolved, encoding.encode(table, resolved), strata, rows)
+    encoded = encoding.encode(table, resolved, rounded=publish_cells)
+    return Prepared(original, table, resolved, encoded, strata, rows)
 
 
 def as_schema(schema: Any) -> Schema:
@@ -140,6 +164,25 @@ def as_schema(schema: Any) -> Schema:
             option="schema",
         )
     return schema
+
+
+def with_dominance(schema: Any, dominance: Any) -> Schema:
+    """Return the schema with another dominance rule."""
+    return replace(as_schema(schema), dominance=dominance)
+
+
+def check_dominance(schema: Schema, k: int) -> None:
+    """Raise OptionError if cells of k records cannot meet the schema's dominance rule."""
+    n, p = schema.dominance
+    if schema.weight is not None and n > p * k * (1 + 1e-9):
+        raise OptionError(
+            f"dominance ({n}, {p:g}) cannot be met by cells of k = {k}: even with equal weights, "
+            f"{count(n, 'record')} of {k} {'has' if n == 1 else 'have'} the share {n / k:.3g}. "
+            "Raise the share or k.",
+            code="option.out_of_range",
+            option="dominance",
+            k=int(k),
+        )
 
 
 def released_rows(table: Table, schema: Schema, missing: str) -> Integers:
@@ -167,15 +210,14 @@ def _check_enough(table: Table, k: int) -> None:
         )
 
 
-def _check_strata(strata: Integers, schema: Schema, k: int) -> None:
-    sizes = np.bincount(strata)
+def check_strata(sizes: Integers, schema: Schema, k: int, advice: str = _STRATA_ADVICE) -> None:
+    """Raise TooFewRecordsError if a stratum has fewer than k records."""
     small = sizes[sizes < k]
     if len(small):
         raise TooFewRecordsError(
             f"{len(small)} of {count(len(sizes), 'stratum', 'strata')} (by "
             f"{', '.join(map(repr, schema.strata))}) {'has' if len(small) == 1 else 'have'} fewer "
-            f"than k = {k} records; the smallest has {small.min()}. Merge strata, lower k, or "
-            "declare the column a quasi-identifier so that cells can span its values.",
+            f"than k = {k} records; the smallest has {small.min()}. {advice} Nothing was released.",
             code="guarantee.stratum_too_small",
             k=k,
             strata=len(small),

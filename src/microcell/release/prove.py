@@ -7,15 +7,17 @@ import numpy as np
 
 from microcell import auditing
 from microcell._display import count
-from microcell.errors import GuaranteeError, RequirementError
+from microcell.auditing.equality import match_rows
+from microcell.errors import GuaranteeError, RequirementError, TableError
 from microcell.measures.pairs import ColumnPairs
 from microcell.model import Integers, Schema, Table
 from microcell.model.manifest import BlocksSection
 from microcell.release import enforce
 from microcell.release.prepare import Prepared
 
-__all__ = ["check_audited_limits", "measure_information_loss", "prove"]
+__all__ = ["check_audited_limits", "check_written", "measure_information_loss", "prove"]
 
+_ALTERED = "Write .parquet instead. Nothing was released."
 _BUG = "Nothing was released. This is a bug in microcell; please report it."
 
 
@@ -105,6 +107,38 @@ def _check_classes(published: Table, keys: tuple[str, ...], k: int, where: str) 
             smallest=smallest,
         )
     return sizes
+
+
+def check_written(table: Table, written: Table, suffix: str) -> None:
+    """Compare a file that was read back with the table it was written from, value by value.
+
+    Values are compared as in an audit, so a file that passes has no changed values there either.
+
+    Raises
+    ------
+    TableError
+        The file does not contain the same records; the error names the column.
+    """
+    if written.rows != table.rows or written.names != table.names:
+        raise TableError(
+            f"The {suffix} file, when read back, does not have the same columns and "
+            f"{count(table.rows, 'record')} as the table. {_ALTERED}",
+            code="table.format_limit",
+            suffix=suffix,
+            rows=written.rows,
+        )
+    rows = np.arange(table.rows)
+    for name in table.names:
+        changed = match_rows(name, table.columns[name], written.columns[name], rows).changed
+        if changed:
+            raise TableError(
+                f"A {suffix} file cannot store {count(changed, 'value')} of column {name!r} "
+                f"unchanged. {_ALTERED}",
+                code="table.format_limit",
+                suffix=suffix,
+                column=name,
+                count=changed,
+            )
 
 
 def check_audited_limits(prepared: Prepared, published: Table, limits: Mapping[str, float]) -> None:

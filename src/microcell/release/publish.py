@@ -1,4 +1,4 @@
-"""A release, and publishing it: table, manifest, report, certificate and cells as one atomic set.
+"""Releases: publish table, manifest, report, certificate and cells as one atomic set.
 
 Sessions and survey collections publish through the same functions. A typical caller checks the
 outputs before any expensive work, composes the reports, and writes everything at once::
@@ -11,29 +11,32 @@ outputs before any expensive work, composes the reports, and writes everything a
 file's digest to the manifest and only then lets all files appear under their names.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from microcell import auditing, progress, tables
-from microcell._atomic import Staging, check_target
-from microcell._display import count, html_card, short_repr
+from microcell._atomic import AtomicFiles, check_target
+from microcell._display import count, html_card, percent, short_repr
 from microcell.cells import Cells
 from microcell.errors import OptionError, TableError
 from microcell.model import Audit, Integers, Partition, Schema, Table
+from microcell.model.formulas import count_formulas, describe_formulas
 from microcell.model.manifest import Manifest
-from microcell.release.manifest import describe_table, manifest_path
-from microcell.release.prove import prove
+from microcell.release.manifest import describe_file, describe_table, manifest_path
+from microcell.release.prove import check_written, prove
 
 __all__ = [
     "Release",
     "check_outputs",
+    "check_report_names",
     "compose_reports",
     "publish_table",
+    "read_written",
     "write_reports",
 ]
 
@@ -70,6 +73,13 @@ class Release:
         Files that the original was read from; publishing never overwrites them.
     cells
         Cells that can assign further records, if requested.
+
+    Examples
+    --------
+    >>> import microcell as mc
+    >>> release = mc.anonymize(mc.sample_survey(100), mc.sample_schema(), k=5, method="mdav")
+    >>> release.manifest.k, int(release.class_sizes.min()) >= 5
+    (5, True)
     """
 
     table: Any
@@ -96,6 +106,19 @@ class Release:
             )
         )
         return sentence
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know about the release before publishing it, such as repeated identifiers."""
+        if self.original is None:
+            return ()
+        return auditing.release_notes(self.original, self.published, self.schema)
+
+    @property
+    def formula_warning(self) -> str:
+        """A sentence on texts that spreadsheet programs may run as formulas; empty without any."""
+        counts = count_formulas(self.published)
+        return describe_formulas(counts) if counts else ""
 
     def audit(self) -> Audit:
         """Compare the release with the original table it was produced from.
@@ -124,6 +147,7 @@ class Release:
         cells: str | Path | None = None,
         audience: str = "internal",
         keep_order: bool = False,
+        escape_formulas: bool = False,
         overwrite: bool = True,
     ) -> "Release":
         """Write the table and its manifest, with reports if requested, as one atomic set.
@@ -147,6 +171,10 @@ class Release:
         keep_order
             Keep the original row order. By default rows are shuffled, so that their position
             reveals nothing.
+        escape_formulas
+            Put an apostrophe before texts that a spreadsheet program would run as formulas (those
+            that begin with =, +, -, @, a tab or a carriage return and are not numbers). For .csv,
+            .tsv and .txt files. The manifest states it, and :func:`microcell.audit` undoes it.
         overwrite
             Replace existing files. If False, existing files are an error.
 
@@ -163,11 +191,22 @@ class Release:
             The file as written does not have the guarantee; nothing is published.
         """
         target = Path(path)
-        extra = [Path(item) for item in (report, certificate, cells) if item is not None]
-        check_outputs(target, companions=extra, sources=self.sources, overwrite=overwrite)
+        check_outputs(
+            target,
+            report=report,
+            certificate=certificate,
+            companions=(cells,),
+            sources=self.sources,
+            overwrite=overwrite,
+        )
+        if certificate is not None:
+            _load("microcell.report").check_certificate()
         tables.check_writable(self.published, target.suffix)
-        order: Literal["kept", "shuffled"] = "kept" if keep_order else "shuffled"
-        manifest = self.manifest.updated(row_order=order)
+        if escape_formulas:
+            tables.check_escaping(self.published, target)
+        manifest = self.manifest.updated(row_order="shuffled")
+        if keep_order:
+            manifest = self.manifest.updated(row_order="kept", order_key=None)
         companions: dict[Path, Content] = {}
         if report is not None or certificate is not None:
             companions |= compose_reports(
@@ -185,8 +224,17 @@ class Release:
         if cells is not None:
             companions[Path(cells)] = _cells_text(self.cells)
         table = self.published if keep_order else tables.take(self.published, self.row_order)
+        proof = self._prove_escaped if escape_formulas else self._prove_file
+        if escape_formulas:
+            table = tables.escape_formulas(table)
+            manifest = manifest.updated(formulas_escaped=True)
         manifest = publish_table(
-            table, target, manifest, prove=self._prove_file, companions=companions
+            table,
+            target,
+            manifest,
+            prove=proof,
+            companions=companions,
+            private=private_reports(report, audience),
         )
         return replace(self, manifest=manifest)
 
@@ -194,6 +242,9 @@ class Release:
     def _requested_k(self) -> int:
         blocks = self.manifest.blocks
         return self.manifest.k if blocks is None else blocks.k
+
+    def _prove_escaped(self, written: Table) -> None:
+        self._prove_file(tables.unescape_formulas(written))
 
     def _prove_file(self, written: Table) -> None:
         prove(
@@ -216,7 +267,7 @@ class Release:
             count(self.published.rows, "record"),
             k=manifest.k,
             cells=len(self.partition),
-            information_loss=f"{100 * (manifest.information_loss or 0):.3g} %",
+            information_loss=percent(manifest.information_loss or 0),
             method=self.partition.method,
         )
 
@@ -225,7 +276,7 @@ class Release:
         records = manifest.records
         notes = []
         if records.dropped:
-            notes.append(f"{count(records.dropped, 'record')} with missing values left out.")
+            notes.append(f"{count(records.dropped, 'record')} with missing values dropped.")
         if manifest.blocks is not None and not manifest.blocks.jointly_k_anonymous:
             notes.append("The table is k-anonymous in each block of columns, not as a whole.")
         return html_card(
@@ -234,7 +285,7 @@ class Release:
                 "k": f"{manifest.k:,}",
                 "Records": f"{records.read:,} read, {records.released:,} released",
                 "Cells": f"{len(self.partition):,}",
-                "Information loss": f"{100 * (manifest.information_loss or 0):.3g} %",
+                "Information loss": percent(manifest.information_loss or 0),
                 "Method": self.partition.method,
             },
             notes=notes,
@@ -266,24 +317,42 @@ def _cells_text(cells: Cells | None) -> str:
 def check_outputs(
     path: str | Path,
     *,
+    report: str | Path | None = None,
+    certificate: str | Path | None = None,
     companions: Iterable[str | Path | None] = (),
     sources: Iterable[Path] = (),
     overwrite: bool = True,
 ) -> None:
-    """Check, before any work, that a table, its manifest and its companions can be written.
+    """Check, before any work, that a table, its manifest and companion files can be written.
 
     Raises
     ------
+    OptionError
+        The report is not an HTML file, or the certificate not a PDF file.
     TableError
         A file cannot be written, two outputs have the same path, an output would replace a source,
         or it exists and ``overwrite`` is False.
     """
+    check_report_names(report, certificate)
     target = Path(path)
     inputs = list(sources)
     check_target(target, sources=inputs)
     tables.check_suffix(target.suffix)
-    extra = [Path(item) for item in companions if item is not None]
+    extra = [Path(item) for item in (report, certificate, *companions) if item is not None]
     check_distinct([target, manifest_path(target), *extra], sources=inputs, overwrite=overwrite)
+
+
+def check_report_names(report: str | Path | None, certificate: str | Path | None) -> None:
+    """Raise OptionError unless the report is an .html file and the certificate a .pdf file."""
+    named = {"report": (report, (".html", ".htm")), "certificate": (certificate, (".pdf",))}
+    for option, (path, suffixes) in named.items():
+        if path is not None and Path(path).suffix.lower() not in suffixes:
+            raise OptionError(
+                f"The {option} must be a {suffixes[0]} file, not {Path(path).name!r}. Choose "
+                "another name.",
+                code="option.unsupported",
+                option=option,
+            )
 
 
 def check_distinct(
@@ -302,7 +371,8 @@ def check_distinct(
             )
         if path.exists() and not overwrite:
             raise TableError(
-                f"{path} already exists. Choose another name or allow overwriting.",
+                f"{path} already exists. Choose another name, or overwrite it (--force, "
+                "overwrite=True).",
                 code="table.exists",
                 path=str(path),
             )
@@ -320,7 +390,15 @@ def compose_reports(
     audience: str = "internal",
     picture: bytes | None = None,
 ) -> dict[Path, Content]:
-    """Compose the requested reports on an audit; return their content by path."""
+    """Compose the requested reports on an audit; return their content by path.
+
+    Raises
+    ------
+    RequirementError
+        A certificate was requested for a release that does not meet a requirement.
+    """
+    if certificate is not None:
+        audit.require(**(require or {}))
     from_manifest = None if manifest is None else manifest.as_dict()
     reports = _load("microcell.report")
     contents: dict[Path, Content] = {}
@@ -353,9 +431,15 @@ def write_reports(
     ``options`` are those of :func:`compose_reports`.
     """
     contents = compose_reports(audit, report=report, certificate=certificate, **options)
-    with Staging() as staging:
+    private = private_reports(report, options.get("audience", "internal"))
+    with AtomicFiles() as atomic:
         for path, content in contents.items():
-            _write(staging.path(path), content)
+            _write(atomic.path(path, private=path in private), content)
+
+
+def private_reports(report: str | Path | None, audience: str) -> set[Path]:
+    """Return the report if only its owner may read it: an internal one contains original values."""
+    return set() if report is None or audience == "public" else {Path(report)}
 
 
 def publish_table(
@@ -365,8 +449,12 @@ def publish_table(
     *,
     prove: Callable[[Table], object],
     companions: Mapping[Path, Content] | None = None,
+    private: Collection[Path] = (),
 ) -> Manifest:
     """Write a table, its manifest and companion files as one atomic set.
+
+    The manifest contains the digests of all other files and is renamed last, so a process that is
+    killed leaves either a complete set or one that :func:`find_manifest` rejects.
 
     Parameters
     ----------
@@ -380,26 +468,53 @@ def publish_table(
         Called with the file read back; raises if the guarantee does not hold.
     companions
         Further files to write in the same step, by path.
+    private
+        Those of them that only their owner may read, like the manifest.
 
     Returns
     -------
     Manifest
-        The manifest as written, with its ``output`` entry.
+        The manifest as written, with its ``output`` and ``files`` entries.
     """
     target = Path(path)
-    with Staging() as staging:
+    with AtomicFiles() as atomic:
+        table_file = atomic.path(target)
+        files = []
         for companion, content in (companions or {}).items():
-            _write(staging.path(companion), content)
-        manifest_file = staging.path(manifest_path(target))
-        table_file = staging.path(target)
+            temporary = atomic.path(companion, private=companion in private)
+            _write(temporary, content)
+            files.append(describe_file(companion, temporary, target.parent))
+        manifest_file = atomic.path(manifest_path(target), private=True)
         progress.report("writing")
         tables.write(table, table_file)
         progress.report("checking the file")
-        written = tables.read_back(table, table_file)
+        written = read_written(table, table_file)
         prove(written)
-        manifest = manifest.updated(output=describe_table(written))
+        manifest = manifest.updated(output=describe_table(written), files=tuple(files) or None)
         manifest_file.write_text(manifest.to_json(), encoding="utf-8")
     return manifest
+
+
+def read_written(table: Table, path: Path) -> Table:
+    """Read a file that was just written, and check that it contains every value of the table.
+
+    Raises
+    ------
+    TableError
+        The file cannot be read, or contains other values.
+    """
+    suffix = path.suffix.lower()
+    try:
+        written = tables.read_back(table, path)
+    except TableError:
+        raise TableError(
+            f"A {suffix} file of this table cannot be read back. Write .parquet instead. Nothing "
+            "was released.",
+            code="table.format_limit",
+            suffix=suffix,
+        ) from None
+    check_written(table, written, suffix)
+    return written
 
 
 def _write(path: Path, content: Content) -> None:

@@ -5,6 +5,7 @@ from microcell.report.formats import (
     FIGURE_FORMATS,
     FORMATS,
     certify,
+    check_certificate,
     check_figure_format,
     render,
 )
@@ -15,6 +16,7 @@ __all__ = [
     "FIGURE_FORMATS",
     "FORMATS",
     "certify",
+    "check_certificate",
     "check_figure_format",
     "guarantee",
     "render",

@@ -1,7 +1,8 @@
-"""What every format of a report contains: the audit trimmed to its audience, and the verdict."""
+"""Contents common to all report formats: the audit trimmed to its audience, and the verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -9,8 +10,8 @@ import numpy as np
 
 from microcell.errors import OptionError
 from microcell.measures.registry import base_name, label, measures
-from microcell.model import Audit, Check, Correlations, Integers, Measure
-from microcell.report.wording import Fact, counted, format_limit, format_value, join_words
+from microcell.model import Audit, Correlations, Integers, Measure
+from microcell.report.wording import Fact, counted, join_words
 
 __all__ = [
     "AUDIENCES",
@@ -64,9 +65,10 @@ def trim_audit(audit: Audit) -> Audit:
 
     Examples
     --------
-    >>> loss = Measure("distortion", 0.123456, "share", True, "Information loss.")
-    >>> audit = Audit(("age",), 9, 9, {"distortion": loss}, np.array([3, 3, 3]), notes=("A note.",))
-    >>> trim_audit(audit)["distortion"], trim_audit(audit).notes
+    >>> loss = Measure("information_loss", 0.123456, "share", True, "Information loss.")
+    >>> audit = Audit(("age",), 9, 9, {"information_loss": loss}, np.array([3, 3, 3]),
+    ...               notes=("A note.",))
+    >>> trim_audit(audit)["information_loss"], trim_audit(audit).notes
     (0.12, ())
     """
     shares, correlations = audit.linkage_by_known, audit.correlations
@@ -74,6 +76,7 @@ def trim_audit(audit: Audit) -> Audit:
         audit,
         measures={name: _trim_measure(measure) for name, measure in audit.measures.items()},
         notes=(),
+        warning="",
         comparisons=(),
         projection=None,
         quantiles=(),
@@ -152,13 +155,9 @@ class Finding:
     """A requirement or basic check: the measure as shown, its limit, and whether it is met."""
 
     measure: Measure
+    label: str
     limit: float
     met: bool
-
-    @property
-    def label(self) -> str:
-        """Label of the measure."""
-        return label(self.measure.name)
 
     @property
     def bound(self) -> str:
@@ -168,12 +167,12 @@ class Finding:
     @property
     def required(self) -> str:
         """The limit in words, such as "at least 5"."""
-        return f"{self.bound} {format_limit(self.measure, self.limit)}"
+        return f"{self.bound} {self.measure.format(self.limit)}"
 
     @property
     def value(self) -> str:
         """The value of the measure."""
-        return format_value(self.measure)
+        return self.measure.format()
 
     @property
     def sign(self) -> str:
@@ -187,7 +186,7 @@ class Finding:
         # The shown value may be rounded, and so lie on the other side of the limit.
         if not gap or self.measure.meets(self.limit) != self.met:
             return "met (exactly at the limit)" if self.met else "not met (by a narrow margin)"
-        margin = format_limit(self.measure, gap)
+        margin = self.measure.format(gap)
         if margin.endswith(" %"):
             margin = f"{margin.removesuffix(' %')} percentage points"
         return f"met by {margin}" if self.met else f"missed by {margin}"
@@ -207,7 +206,7 @@ class Verdict:
 
     @property
     def rows(self) -> tuple[Finding, ...]:
-        """What a table shows: all requirements, and the basic checks that failed."""
+        """Findings to show in a table: all requirements, and the basic checks that failed."""
         return (*self.requirements, *(item for item in self.basic_checks if not item.met))
 
     @property
@@ -225,7 +224,7 @@ class Verdict:
         verb = "is" if n_missed == 1 else "are"
         return f"{n_missed} of {count} requirements {verb} not met."
 
-    @property
+    @cached_property
     def basic_sentence(self) -> str:
         """A sentence that lists the basic checks, if all of them passed; otherwise empty."""
         if not self.basic_checks or not all(item.met for item in self.basic_checks):
@@ -249,15 +248,16 @@ def reach_verdict(audit: Audit, limits: Mapping[str, float] | None, shown: Audit
     ('The requirement is not met.', 'missed by 2')
     """
     required = limits or {}
-    findings = {check.measure.name: _as_finding(check, shown) for check in audit.check(required)}
+    checks = {check.measure.name: (check.limit, check.met) for check in audit.check(required)}
+    labels = [label(name) for name in checks]
+    findings = {
+        name: Finding(shown.measures[name], text, limit, met)
+        for text, (name, (limit, met)) in zip(labels, checks.items(), strict=True)
+    }
     return Verdict(
         tuple(findings[name] for name in required),
         tuple(finding for name, finding in findings.items() if name not in required),
     )
-
-
-def _as_finding(check: Check, shown: Audit) -> Finding:
-    return Finding(shown.measures[check.measure.name], check.limit, check.met)
 
 
 # ------------------------------------------------------------------------------ contents
@@ -298,6 +298,8 @@ def gather(
         )
     if audience == "internal":
         verdict = reach_verdict(audit, require, audit)
+        # Internal reports are passed on, so the key that undoes the shuffling is not in them.
+        manifest = {n: v for n, v in manifest.items() if n != "order_key"} if manifest else manifest
         return Contents(audit, manifest, title, verdict, audience, picture)
     shown = trim_audit(audit)
     verdict = reach_verdict(audit, require, shown)
@@ -331,7 +333,8 @@ def homogeneous_classes(audit: Audit) -> tuple[Fact, ...]:
     >>> homogeneous_classes(audit)
     (Fact(label='tsh', text='2 classes of 2 records'),)
     """
-    return tuple(Fact(name, _describe_sizes(sizes)) for name, sizes in audit.homogeneous.items())
+    texts = {name: _describe_sizes(sizes) for name, sizes in audit.homogeneous.items()}
+    return tuple([Fact(name, text) for name, text in texts.items()])
 
 
 def _describe_sizes(sizes: Integers) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from microcell._display import number_range
 from microcell.model import Floats, Integers
 from microcell.report import figures
 from microcell.report.html import render_template
@@ -32,7 +33,10 @@ def render_design(manifest: Mapping[str, Any], failures: Floats, sizes: Integers
         pictures=[
             figures.draw_failures(failures, manifest["failure"]),
             figures.draw_cell_sizes(sizes),
-        ],
+        ]
+        if figures.available()
+        else [],
+        figures_available=figures.available(),
     )
 
 
@@ -61,7 +65,7 @@ def _facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     )
     yield (
         "Cells",
-        f"{cells['count']:,} with {cells['smallest']:,} to {cells['largest']:,} candidates",
+        f"{cells['count']:,} with {number_range(cells['smallest'], cells['largest'])} candidates",
     )
     yield (
         "Expected participants",
@@ -105,7 +109,7 @@ def _costs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         "If everyone took part",
         f"{100 * certainty['information_loss']:.4g} %, with the same k = {manifest['k']}",
     )
-    yield "Cost of uncertain participation", f"{certainty['ratio']:.3g} times the information loss"
+    yield "Cost of uncertain participation", f"information loss times {certainty['ratio']:.3g}"
     if certainty["candidates"] < manifest["candidates"]["designed"]:
         yield "Compared on", f"{certainty['candidates']:,} neighbouring candidates"
 

@@ -4,17 +4,32 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, cast
 
+from microcell._extras import is_installed, missing_extra
 from microcell.errors import OptionError
 from microcell.model import Audit
-from microcell.report import html, json, text
+from microcell.report import figures, json, text
 from microcell.report.contents import Contents, gather
 
-__all__ = ["FIGURE_FORMATS", "FORMATS", "certify", "check_figure_format", "render"]
+__all__ = [
+    "FIGURE_FORMATS",
+    "FORMATS",
+    "certify",
+    "check_certificate",
+    "check_figure_format",
+    "render",
+]
+
+
+def _compose_html(contents: Contents) -> str:
+    # Loaded on demand: importing the template library would slow down every start.
+    html = import_module("microcell.report.html")
+    return cast("Callable[[Contents], str]", html.compose)(contents)
+
 
 FORMATS: Mapping[str, Callable[[Contents], str]] = {
     "text": text.compose,
     "json": json.compose,
-    "html": html.compose,
+    "html": _compose_html,
 }
 """The function that writes each format of a report."""
 
@@ -38,7 +53,7 @@ def render(
     audit
         The audit to report on.
     format : {"text", "json", "html"}
-        Format of the report.
+        Format of the report. The HTML page has no figures if matplotlib is not installed.
     manifest
         The manifest of the release, if there is one; the report then says how it was created.
     title
@@ -96,7 +111,7 @@ def certify(
     Raises
     ------
     OptionError
-        A limit on a measure that the audit does not have.
+        A limit on a measure that the audit does not have, or the extra ``report`` is not installed.
 
     Examples
     --------
@@ -106,14 +121,24 @@ def certify(
     >>> certify(audit)[:5]
     b'%PDF-'
     """
+    check_certificate()
     contents = gather(audit, manifest=manifest, title=title, require=require, audience="public")
     # Loaded on demand: importing the PDF library would slow down every start.
     certificate = import_module("microcell.report.certificate")
     return cast("Callable[[Contents], bytes]", certificate.compose)(contents)
 
 
+def check_certificate() -> None:
+    """Raise OptionError if a package that certificates need is not installed."""
+    for module, package in (("fpdf", "fpdf2"), ("matplotlib", "matplotlib")):
+        if not is_installed(module):
+            raise missing_extra("Certificates", package, extra="report")
+
+
 def check_figure_format(format: str) -> None:
-    """Raise OptionError for a file format in which figures cannot be drawn."""
+    """Raise OptionError if matplotlib is not installed or the file format is not supported."""
+    if not figures.available():
+        raise missing_extra("Figures", "matplotlib", extra="report")
     if format not in FIGURE_FORMATS:
         raise OptionError(
             f"Unknown figure format {format!r}. Choose one of {', '.join(FIGURE_FORMATS)}.",

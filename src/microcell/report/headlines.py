@@ -27,15 +27,21 @@ def headlines(audit: Audit) -> Mapping[str, tuple[Headline, ...]]:
     --------
     >>> import numpy as np
     >>> from microcell.model import Measure
-    >>> loss = Measure("distortion", 0.125, "share", True, "Information loss.")
-    >>> audit = Audit(("age",), 9, 9, {"distortion": loss}, np.array([3, 3, 3]))
+    >>> loss = Measure("information_loss", 0.125, "share", True, "Information loss.")
+    >>> audit = Audit(("age",), 9, 9, {"information_loss": loss}, np.array([3, 3, 3]))
     >>> [(item.value, item.label) for item in headlines(audit)["Utility"]]
     [('12.5 %', 'Information loss')]
     """
     sides: dict[str, list[Headline]] = {"Risk": [], "Utility": []}
-    for name, definition in measures().items():
-        if definition.headline is not None and name in audit.measures:
-            side = "Utility" if definition.section == "utility" else "Risk"
-            value = format_with_unit(audit.measures[name])
-            sides[side].append(Headline(name, value, definition.label, definition.headline))
+    shown = [
+        definition
+        for name, definition in measures().items()
+        if definition.headline is not None and name in audit.measures
+    ]
+    values = [format_with_unit(audit.measures[definition.name]) for definition in shown]
+    for definition, value in zip(shown, values, strict=True):
+        side = "Utility" if definition.section == "utility" else "Risk"
+        sides[side].append(
+            Headline(definition.name, value, definition.label, str(definition.headline))
+        )
     return {side: tuple(items) for side, items in sides.items()}

@@ -6,9 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from microcell.measures.registry import label
 from microcell.measures.sections import arrange, definitions
-from microcell.model import Audit
 from microcell.report import figures
 from microcell.report.contents import Contents, homogeneous_classes
 from microcell.report.headlines import headlines
@@ -19,15 +17,22 @@ from microcell.report.provenance import (
     rerun_command,
 )
 from microcell.report.wording import (
-    direction,
-    format_interval,
-    format_value,
     guarantee,
     is_publishable,
     key_facts,
+    measure_rows,
 )
 
 __all__ = ["compose", "render_template"]
+
+_NO_FIGURES: Mapping[str, Any] = {
+    "classes": None,
+    "linkage": None,
+    "columns": (),
+    "quantiles": (),
+    "correlations": (),
+    "projection": None,
+}
 
 
 def compose(contents: Contents) -> str:
@@ -38,6 +43,7 @@ def compose(contents: Contents) -> str:
         title=contents.title,
         public=contents.public,
         notes=audit.notes,
+        warning=audit.warning,
         sentence=guarantee(audit),
         publishable=is_publishable(audit),
         imputation_note=imputation_note(manifest),
@@ -51,11 +57,9 @@ def compose(contents: Contents) -> str:
         provenance=provenance(manifest),
         command=rerun_command(manifest),
         cells=None if picture is None else b64encode(picture).decode("ascii"),
-        direction=direction,
-        format_interval=format_interval,
-        format_value=format_value,
-        label=label,
-        **_figures(audit),
+        rows={row.name: row for row in measure_rows(audit.measures.values())},
+        figures_available=figures.available(),
+        **(figures.draw_audit(audit) if figures.available() else _NO_FIGURES),
     )
 
 
@@ -69,23 +73,3 @@ def render_template(name: str, **values: Any) -> str:
         lstrip_blocks=True,
     )
     return templates.get_template(name).render(**values)
-
-
-def _figures(audit: Audit) -> Mapping[str, Any]:
-    """Draw the figures for which the audit has data."""
-    sizes, shares = audit.class_sizes, audit.linkage_by_known
-    quantiles = (figures.draw_quantiles(item, i) for i, item in enumerate(audit.quantiles))
-    return {
-        "classes": figures.draw_classes(audit) if len(sizes) else None,
-        "linkage": None
-        if shares is None or not len(shares)
-        else figures.draw_linkage(shares, int(sizes.min()) if len(sizes) else 0),
-        "columns": [figures.draw_column(item, i) for i, item in enumerate(audit.comparisons)],
-        "quantiles": [picture for picture in quantiles if picture is not None],
-        "correlations": ()
-        if audit.correlations is None
-        else figures.draw_correlations(audit.correlations),
-        "projection": None
-        if audit.projection is None
-        else figures.draw_projection(audit.projection),
-    }

@@ -35,6 +35,7 @@ def compose(contents: Contents) -> str:
     }
     if not contents.public:
         report["notes"] = list(audit.notes)
+        report |= {"warning": audit.warning} if audit.warning else {}
     if contents.manifest is not None:
         report["manifest"] = dict(contents.manifest)
     text = json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False, default=_to_plain)

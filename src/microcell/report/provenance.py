@@ -115,8 +115,8 @@ def provenance(manifest: Entries | None) -> tuple[Fact, ...]:
     >>> provenance({"cells": {"count": 400, "smallest": 5, "largest": 5}})
     (Fact(label='Cells', text='400 cells of 5 records'),)
     """
-    texts = ((label, describe(manifest or {})) for label, describe in _DESCRIPTIONS.items())
-    return tuple(Fact(label, text) for label, text in texts if text)
+    texts = {label: describe(manifest or {}) for label, describe in _DESCRIPTIONS.items()}
+    return tuple([Fact(label, text) for label, text in texts.items() if text])
 
 
 def _requested_k(manifest: Entries) -> str:
@@ -135,7 +135,7 @@ def _method(manifest: Entries) -> str:
     text = f"{used} with {options}" if options else used
     if requested in ("", used):
         return text
-    return f'{text}, chosen by "{requested}"{f" ({reason})" if reason else ""}'
+    return f"{text}, {reason}" if reason else f'{text}, chosen by "{requested}"'
 
 
 def _batches(manifest: Entries) -> str:
@@ -289,6 +289,8 @@ def rerun_command(manifest: Entries | None) -> str:
         words += ["--cells", "CELLS.json", "--cells-kind", str(function)]
     if entries.get("row_order") == "kept":
         words.append("--keep-order")
+    elif entries.get("row_order") == "shuffled":
+        words += ["--order-key", "MANIFEST"]
     return " ".join(quote(word) for word in (*words, "-o", "RELEASED"))
 
 
@@ -325,7 +327,7 @@ def _limits(manifest: Entries) -> dict[str, float]:
 
 
 def _exact(number: float) -> str:
-    """Write all digits of a number, because a run with fewer could give another release."""
+    """Format a number with all digits, because rounding it could change the release."""
     return str(int(number)) if float(number).is_integer() else repr(float(number))
 
 

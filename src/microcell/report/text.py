@@ -4,17 +4,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from microcell.measures.sections import arrange
-from microcell.model import Measure
 from microcell.report.contents import Contents, Verdict, homogeneous_classes
 from microcell.report.headlines import Headline, headlines
 from microcell.report.provenance import RoleGroup, column_roles, imputation_note, provenance
 from microcell.report.wording import (
     Fact,
-    direction,
-    format_interval,
-    format_value,
+    MeasureRow,
     guarantee,
     key_facts,
+    measure_rows,
 )
 
 __all__ = ["compose"]
@@ -30,18 +28,21 @@ def compose(contents: Contents) -> str:
     audit, manifest, title = contents.audit, contents.manifest, contents.title
     blocks = [
         [*wrap(title, _WIDTH), "=" * min(len(title), _WIDTH)],
+        wrap(audit.warning, _WIDTH),
         wrap(guarantee(audit), _WIDTH),
         wrap(imputation_note(manifest), _WIDTH),
         list(_facts(key_facts(audit))),
         _section("Verdict", _verdict(contents.verdict)),
+        _section("Notes", _bullets(audit.notes)),
         *(
             _section(f"{side} at a glance", _headlines(items))
             for side, items in headlines(audit).items()
         ),
         _section("Columns and roles", _roles(column_roles(manifest))),
         *_measures(contents),
-        _section("Classes with a single confidential value", _facts(homogeneous_classes(audit))),
-        _section("Notes", _bullets(audit.notes)),
+        _section(
+            "Homogeneous classes (a single confidential value)", _facts(homogeneous_classes(audit))
+        ),
         _section("How the release was created", _facts(provenance(manifest))),
         [_ROUNDED] if contents.public else [],
     ]
@@ -87,15 +88,13 @@ def _facts(items: Sequence[Fact]) -> Iterator[str]:
 
 def _measures(contents: Contents) -> Iterator[list[str]]:
     for section in arrange(contents.audit):
-        rows = [_row(measure) for measure in (*section.overall, *section.by_column)]
+        rows = [_row(row) for row in measure_rows((*section.overall, *section.by_column))]
         yield _section(section.heading, _aligned([_HEADINGS, *rows], "<><<"))
 
 
-def _row(measure: Measure) -> tuple[str, ...]:
-    interval = format_interval(measure)
-    meaning = f"{measure.meaning} ({interval})" if interval else measure.meaning
-    name = _shorten(measure.name)
-    return name, format_value(measure), measure.unit, direction(measure), meaning
+def _row(row: MeasureRow) -> tuple[str, ...]:
+    meaning = f"{row.meaning} ({row.interval})" if row.interval else row.meaning
+    return _shorten(row.name), row.value, row.unit, row.better, meaning
 
 
 def _aligned(rows: Sequence[tuple[str, ...]], alignments: str) -> Iterator[str]:

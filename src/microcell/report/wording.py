@@ -1,29 +1,28 @@
 """Numbers and sentences about an audit, shared by all report formats."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from microcell._display import format_number, format_quantity
+from microcell.measures.registry import label
 from microcell.model import Audit, Measure
 
 __all__ = [
     "Fact",
+    "MeasureRow",
     "counted",
-    "direction",
     "format_interval",
-    "format_limit",
     "format_number",
-    "format_value",
     "format_with_unit",
     "guarantee",
     "is_publishable",
     "join_words",
     "key_facts",
+    "measure_rows",
 ]
 
-_COUNTED_UNITS = ("records", "classes", "columns", "values", "statements")
-_PERCENT_UNITS = ("share", "probability")
 _SHOWN_UNITS = ("records", "values", "bits")
 """Units worth showing next to a value; others repeat the label of the measure."""
 
@@ -61,7 +60,17 @@ def guarantee(audit: Audit) -> str:
         f"Each of the {audit.rows_released:,} published records shares its "
         f"value{'s' * several} of {join_words(audit.keys)} with at least "
         f"{counted(k - 1, 'other')}: the table is {k:,}-anonymous in "
-        f"{'these columns' if several else 'this column'}."
+        f"{'these columns' if several else 'this column'}.{_one_class_warning(audit, several)}"
+    )
+
+
+def _one_class_warning(audit: Audit, several: bool) -> str:
+    if len(audit.class_sizes) != 1:
+        return ""
+    subject = "these columns no longer tell" if several else "the column no longer tells"
+    return (
+        f" WARNING: all records share one class, so {subject} records apart. Relax the "
+        "requirements, or choose a smaller k."
     )
 
 
@@ -130,7 +139,7 @@ def _problems(audit: Audit) -> Iterator[str]:
 
 
 def key_facts(audit: Audit) -> tuple[Fact, ...]:
-    """Return what a reader looks for first: class sizes, records, information loss."""
+    """Return the facts that readers look for first: class sizes, records, information loss."""
     facts = [
         Fact("Smallest class", counted(_smallest_class(audit), "record")),
         Fact("Classes", f"{len(audit.class_sizes):,}"),
@@ -139,8 +148,8 @@ def key_facts(audit: Audit) -> tuple[Fact, ...]:
         facts.append(Fact("Class sizes", _describe_sizes(audit)))
     records = f"{audit.rows_original:,} in the original, {audit.rows_released:,} published"
     facts.append(Fact("Records", records))
-    if "distortion" in audit.measures:
-        facts.append(Fact("Information loss", format_value(audit.measures["distortion"])))
+    if "information_loss" in audit.measures:
+        facts.append(Fact("Information loss", audit.measures["information_loss"].format()))
     return tuple(facts)
 
 
@@ -184,28 +193,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else plural}"
 
 
-def format_value(measure: Measure) -> str:
-    """Return the value of a measure for people: counts as they are, shares in percent.
-
-    Examples
-    --------
-    >>> format_value(Measure("k", 2000, "records", False, ""))
-    '2,000'
-    >>> format_value(Measure("linkage", 0.05, "share", True, ""))
-    '5 %'
-    """
-    return format_limit(measure, measure.value)
-
-
-def format_limit(measure: Measure, value: float) -> str:
-    """Return a value, or a limit, in the notation of this measure."""
-    if measure.unit in _PERCENT_UNITS:
-        return f"{100 * value:.4g} %"
-    if measure.unit in _COUNTED_UNITS and float(value).is_integer():
-        return f"{value:,.12g}"
-    return format_number(value)
-
-
 def format_with_unit(measure: Measure) -> str:
     """Return the value of a measure with its unit, if that adds something.
 
@@ -214,23 +201,10 @@ def format_with_unit(measure: Measure) -> str:
     >>> format_with_unit(Measure("k", 5, "records", False, ""))
     '5 records'
     """
+    value = measure.format()
     if measure.unit not in _SHOWN_UNITS:
-        return format_value(measure)
-    unit = measure.unit.removesuffix("s") if measure.value == 1 else measure.unit
-    return f"{format_value(measure)} {unit}"
-
-
-def format_number(value: float) -> str:
-    """Return a number with up to four decimals, or three digits if it is very large or small.
-
-    Examples
-    --------
-    >>> format_number(0.25), format_number(1 / 3), format_number(0.0), format_number(1.5e-7)
-    ('0.25', '0.3333', '0', '1.5e-07')
-    """
-    if value and not 1e-3 <= abs(value) < 1e4:
-        return f"{value:.3g}"
-    return f"{value:.4f}".rstrip("0").rstrip(".")
+        return value
+    return f"{value} {measure.unit.removesuffix('s') if measure.value == 1 else measure.unit}"
 
 
 def format_interval(measure: Measure) -> str:
@@ -243,10 +217,44 @@ def format_interval(measure: Measure) -> str:
     """
     if measure.interval is None:
         return ""
-    low, high = (format_limit(measure, bound) for bound in measure.interval)
+    low, high = (format_quantity(bound, measure.unit) for bound in measure.interval)
     return f"estimate, 95 % CI {low} to {high}"
 
 
-def direction(measure: Measure) -> str:
-    """Return which values are better: "lower" or "higher"."""
-    return "lower" if measure.lower_is_better else "higher"
+@dataclass(frozen=True)
+class MeasureRow:
+    """A measure as a row of a table; ``better`` is "lower" or "higher"."""
+
+    name: str
+    label: str
+    value: str
+    interval: str
+    unit: str
+    better: str
+    meaning: str
+
+
+def measure_rows(measures: Collection[Measure]) -> list[MeasureRow]:
+    """Format measures as the rows of a table.
+
+    Examples
+    --------
+    >>> row, = measure_rows([Measure("k", 2000, "records", False, "Smallest class.")])
+    >>> row.value, row.better
+    ('2,000', 'higher')
+    """
+    labels = [label(measure.name) for measure in measures]
+    values = [format_quantity(measure.value, measure.unit) for measure in measures]
+    intervals = [format_interval(measure) for measure in measures]
+    return [
+        MeasureRow(
+            name=measure.name,
+            label=text,
+            value=value,
+            interval=interval,
+            unit=measure.unit,
+            better="lower" if measure.lower_is_better else "higher",
+            meaning=measure.meaning,
+        )
+        for measure, text, value, interval in zip(measures, labels, values, intervals, strict=True)
+    ]

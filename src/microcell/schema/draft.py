@@ -24,11 +24,11 @@ from microcell.schema.vocabulary import (
     ID_SUFFIX,
     IDENTIFYING,
     NUMBERED,
-    PATTERNS,
     QUASI_IDENTIFYING,
     SCALES,
     WEAKLY_IDENTIFYING,
     WEIGHTS,
+    pattern,
 )
 
 __all__ = ["ColumnFacts", "Inspection", "draft_schema", "inspect", "normalize"]
@@ -89,6 +89,8 @@ class ColumnFacts:
     location: str | None = None
     axis: Axis | None = None
 
+    __repr__ = record_repr
+
 
 @dataclass(frozen=True)
 class Inspection:
@@ -134,7 +136,15 @@ def inspect(table: Table) -> Inspection:
 
 
 def draft_schema(inspection: Inspection) -> Schema:
-    """Return a schema with the drafted roles and kinds, to be reviewed and corrected."""
+    """Return a schema with the drafted roles and kinds, to be reviewed and corrected.
+
+    Examples
+    --------
+    >>> import microcell as mc
+    >>> schema = mc.draft_schema(mc.inspect({"age": [31, 33, 35, 60, 62, 64]}))
+    >>> [column.name for column in schema.quasi]
+    ['age']
+    """
     by_role: dict[str, list[str]] = {
         role: [] for role in ("identifier", "quasi", "confidential", "weight", "drop")
     }
@@ -189,7 +199,7 @@ class _Profile:
 
     @cached_property
     def used(self) -> NDArray[Any]:
-        """The distinct values, or their codes."""
+        """The distinct values that occur, or their codes."""
         if self.values.storage in ("text", "boolean"):
             return np.flatnonzero(np.bincount(self.present.astype(np.int64)))
         # With return_counts NumPy sorts, which is ten times as fast here as its hashing.
@@ -280,7 +290,7 @@ class _Profile:
     def meaning(self, candidates: Iterable[str]) -> str | None:
         """Return the first of these meanings that the column's name has."""
         name = self.normalized_name
-        return next((item for item in candidates if PATTERNS[item].search(name)), None)
+        return next((item for item in candidates if pattern(item).search(name)), None)
 
     def _mostly(self, pattern: re.Pattern[str]) -> bool:
         exceptions = sum(pattern.fullmatch(text) is None for text in self.sample)
@@ -535,7 +545,7 @@ def _find_locations(profiles: Iterable[_Profile]) -> dict[str, dict[str, Any]]:
     for profile in profiles:
         for axis, bound in (("latitude", 90), ("longitude", 180)):
             if profile.meaning([axis]) and profile.is_within(-bound, bound):
-                rest = "_".join(PATTERNS[axis].sub("", profile.normalized_name).split())
+                rest = "_".join(pattern(axis).sub("", profile.normalized_name).split())
                 pairs.setdefault(rest or "location", {}).setdefault(axis, profile.name)
     taken = {profile.name for profile in profiles}
     locations = {}

@@ -6,7 +6,7 @@ The models define the keys, their types and their documentation: the JSON Schema
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,9 +16,13 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 import tomlkit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from microcell._display import record_repr
+from microcell._files import read_bytes
 from microcell.errors import MicrocellError, OptionError, SchemaError, TableError
 from microcell.kinds import KINDS
 from microcell.model import Column, Schema
+from microcell.model.manifest import ORDER_KEY_PATTERN
+from microcell.model.schema import DOMINANCE
 
 __all__ = [
     "ColumnEntry",
@@ -42,13 +46,14 @@ _DETAILED_ROLES = ("quasi", "confidential")
 """Roles whose columns may have keys other than ``role``."""
 
 _Scalar = str | bool | int | float
-_Record = TypeVar("_Record", Schema, Column)
+
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _POSITION = re.compile(r"at (line \d+, column \d+|end of document)")
 
 
 class _FileModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    # Validators are built on first use, as most runs need few of them.
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
 
 class ColumnEntry(_FileModel):
@@ -83,6 +88,11 @@ class SchemaFile(_FileModel):
     schema_version: Literal[1] = Field(description="Version of the file format: 1.")
     rest: Literal["error", "keep", "drop"] = Field(
         default="error", description="What to do with columns that are not listed."
+    )
+    dominance: list[int | float] = Field(
+        default=list(DOMINANCE),
+        description="Dominance rule `[n, p]`: the n largest sampling weights of a cell count for "
+        "at most the share p of the cell's weight in its representative.",
     )
     columns: dict[str, ColumnEntry] = Field(
         default={},
@@ -122,6 +132,11 @@ class RunFile(_FileModel):
     k: int | None = Field(default=None, description="Minimum number of records per cell.")
     method: str | None = Field(default=None, description="Partitioning method.")
     seed: int | None = Field(default=None, description="Random seed.")
+    order_key: str | None = Field(
+        default=None,
+        description="Key of the row order, to write the same file again: the path of an earlier "
+        "manifest, or 32 hexadecimal digits. Keep it secret.",
+    )
     missing: Literal["error", "drop", "impute"] | None = Field(
         default=None, description="How to handle records with missing quasi-identifiers."
     )
@@ -132,11 +147,19 @@ class RunFile(_FileModel):
         description="Weight, from 0 to 1, of preserving the association between confidential "
         "columns and quasi-identifiers.",
     )
+    dominance: list[int | float] | None = Field(
+        default=None, description="Dominance rule `[n, p]`; overrides that of the schema."
+    )
     blocks: int | str | None = Field(
         default=None,
         description='Blocks of quasi-identifiers: columns per block, or names: `"age,sex;home"`.',
     )
     keep_order: bool | None = Field(default=None, description="Keep the row order of the input.")
+    escape_formulas: bool | None = Field(
+        default=None,
+        description="Put an apostrophe before texts that a spreadsheet program would run as "
+        "formulas.",
+    )
     options: dict[str, _Scalar | list[_Scalar]] = Field(
         default={}, description="Options of the method, as table `[options]`."
     )
@@ -145,7 +168,7 @@ class RunFile(_FileModel):
         description="Limits that the release must meet, by measure, as table `[require]`.",
     )
     read: ReadOptions = Field(
-        default=ReadOptions(), description="How to read the input, as table `[read]`."
+        default_factory=ReadOptions, description="How to read the input, as table `[read]`."
     )
 
 
@@ -159,7 +182,7 @@ class Run:
         Paths of files.
     schema
         A schema, or the path of a schema file.
-    k, method, seed, missing, dependence, keep_order
+    k, method, seed, order_key, missing, dependence, dominance, keep_order
         As in :func:`microcell.anonymize`; ``keep_order`` keeps the row order of the input.
     blocks
         Blocks of quasi-identifiers: columns per block, or names such as "age,sex;home".
@@ -177,15 +200,20 @@ class Run:
     k: int | None = None
     method: str | None = None
     seed: int | None = None
+    order_key: str | Path | None = None
     missing: str | None = None
     dependence: float | None = None
+    dominance: Sequence[float] | None = None
     blocks: int | str | None = None
     report: Path | None = None
     cells: Path | None = None
     keep_order: bool | None = None
+    escape_formulas: bool | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     require: Mapping[str, float] = field(default_factory=dict)
     read: Mapping[str, Any] = field(default_factory=dict)
+
+    __repr__ = record_repr
 
 
 def load_schema(path: str | Path) -> Schema:
@@ -193,6 +221,16 @@ def load_schema(path: str | Path) -> Schema:
 
     Raises :class:`TableError` if the file cannot be read, and :class:`SchemaError` if it is not a
     valid schema.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> text = 'schema_version = 1\\n[columns.age]\\nrole = "quasi"'
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "schema.toml")
+    ...     _ = path.write_text(text)
+    ...     load_schema(path).quasi[0].name
+    'age'
     """
     return schema_from_toml(_read_text(path), source=str(path))
 
@@ -202,6 +240,16 @@ def load_run(path: str | Path) -> Run:
 
     Raises :class:`TableError` if the file cannot be read, :class:`OptionError` if it is not a valid
     run, and :class:`SchemaError` if its inline schema is not valid.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "run.toml")
+    ...     _ = path.write_text('config_version = 1\\nk = 5\\ninput = "people.csv"')
+    ...     run = load_run(path)
+    >>> run.k, run.input.name
+    (5, 'people.csv')
     """
     return run_from_toml(_read_text(path), source=str(path), folder=Path(path).parent)
 
@@ -242,6 +290,8 @@ def schema_to_toml(schema: Schema, *, comments: Mapping[str, str] | None = None)
     document["schema_version"] = 1
     rest = tomlkit.item(schema.rest)
     document["rest"] = rest.comment("columns that are not listed: error, keep or drop")
+    if schema.dominance != DOMINANCE:
+        document["dominance"] = list(schema.dominance)
     tables = tomlkit.table(is_super_table=True)
     for column, role in _columns_with_roles(schema):
         table = tomlkit.table()
@@ -290,6 +340,9 @@ def run_from_toml(text: str, *, source: str = "run", folder: Path = Path()) -> R
     for name in ("input", "output", "schema", "report", "cells"):
         if isinstance(values[name], str):
             values[name] = folder / values[name]
+    key = values["order_key"]
+    if key is not None and not re.fullmatch(ORDER_KEY_PATTERN, key.lower()):
+        values["order_key"] = folder / key
     read = parsed.read.model_dump(exclude_none=True)
     if isinstance(read.get("na"), str):
         read["na"] = [read["na"]]
@@ -323,6 +376,7 @@ _PHRASES: dict[Any, str] = {
     float: "a number",
     bool: "true or false",
     list[str]: "a list of texts",
+    list[int | float]: "a list of two numbers",
     list[str | int]: "a list of texts or whole numbers",
     _Scalar | list[_Scalar]: "text, a number, true or false, or a list of these",
     float | dict[str, float]: "a number",
@@ -438,7 +492,8 @@ def _unknown_key(key: str, known: Sequence[str]) -> str:
 def _schema(file: _File, content: Mapping[str, Any]) -> Schema:
     file.check_version(content, "schema_version")
     parsed = file.validate(SchemaFile, content)
-    roles: dict[str, list[Any]] = {name: [] for name in _FIELD_OF_ROLE.values()}
+    roles: dict[str, list[str]] = {name: [] for name in _FIELD_OF_ROLE.values()}
+    declared: dict[str, Mapping[str, Any]] = {}
     for name, entry in parsed.columns.items():
         details = {key: getattr(entry, key) for key in entry.model_fields_set if key != "role"}
         if details and entry.role not in _DETAILED_ROLES:
@@ -447,9 +502,9 @@ def _schema(file: _File, content: Mapping[str, Any]) -> Schema:
                 f"is not allowed for the role {entry.role}, only for "
                 f"{' and '.join(_DETAILED_ROLES)}.",
             )
-        detailed = entry.role in _DETAILED_ROLES
-        item = _build(file, Column, name=name, **_with_tuples(details)) if detailed else name
-        roles[_FIELD_OF_ROLE[entry.role]].append(item)
+        if entry.role in _DETAILED_ROLES:
+            declared[name] = _with_tuples(details)
+        roles[_FIELD_OF_ROLE[entry.role]].append(name)
     weights = roles.pop("weight")
     if len(weights) > 1:
         raise file.invalid(
@@ -457,12 +512,13 @@ def _schema(file: _File, content: Mapping[str, Any]) -> Schema:
             f"is a second weight column, after {_key_text(['columns', weights[0]])}. A schema can "
             "have only one.",
         )
-    return _build(file, Schema, **roles, weight=weights[0] if weights else None, rest=parsed.rest)
-
-
-def _build(file: _File, record: Callable[..., _Record], **values: Any) -> _Record:
     try:
-        return record(**values)
+        columns = {name: Column(name, **details) for name, details in declared.items()}
+        fields: dict[str, Any] = {
+            field: [columns.get(name, name) for name in names] for field, names in roles.items()
+        }
+        fields |= {"rest": parsed.rest, "dominance": parsed.dominance}
+        return Schema(**fields, weight=weights[0] if weights else None)
     except SchemaError as error:
         message = f"{file.source}: {error}"
         raise SchemaError(message, code=error.code, **error.details) from None
@@ -512,19 +568,7 @@ def _key_text(path: Sequence[str]) -> str:
 
 def _read_text(path: str | Path) -> str:
     try:
-        return Path(path).read_bytes().decode("utf-8-sig")  # Some editors add a signature.
-    except FileNotFoundError:
-        raise TableError(
-            f"File {str(path)!r} does not exist. Check the path.",
-            code="table.not_found",
-            path=str(path),
-        ) from None
-    except OSError as error:
-        raise TableError(
-            f"Cannot read {str(path)!r}: {error.strerror or 'unknown reason'}.",
-            code="table.unreadable",
-            path=str(path),
-        ) from None
+        return read_bytes(path).decode("utf-8-sig")  # Some editors add a signature.
     except UnicodeDecodeError as error:
         raise TableError(
             f"{str(path)!r} is not UTF-8 text at byte {error.start + 1}. Save it as UTF-8.",

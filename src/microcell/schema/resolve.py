@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from microcell._display import listing
 from microcell.errors import OptionError, SchemaError
 from microcell.kinds import detect_kind, kind_of
 from microcell.model import Column, Schema, Table
 
 __all__ = ["as_blocks", "resolve"]
-
-_MAX_LISTED = 12
 
 
 def resolve(schema: Schema, table: Table) -> Schema:
@@ -37,16 +36,21 @@ def resolve(schema: Schema, table: Table) -> Schema:
     rest = tuple(name for name in table.names if name not in named)
     if rest and schema.rest == "error":
         raise SchemaError(
-            f"Column{'s' * (len(rest) > 1)} {_listing(rest)} {'have' if len(rest) > 1 else 'has'} "
-            "no role. List each under quasi, confidential, identifiers, keep or drop, or set "
-            "rest = 'keep' or 'drop'.",
+            f"Column{'s' * (len(rest) > 1)} {listing(map(repr, rest))} "
+            f"{'have' if len(rest) > 1 else 'has'} no role. List each under quasi, confidential, "
+            "identifiers, keep or drop, or set rest = 'keep' or 'drop'.",
             code="schema.invalid",
             columns=rest,
         )
+    quasi = _resolve_columns(schema.quasi, table)
+    kinds = [kind_of(column) for column in quasi]
     return replace(
         schema,
-        quasi=tuple(_with_publish(_resolve_column(column, table)) for column in schema.quasi),
-        confidential=tuple(_resolve_column(column, table) for column in schema.confidential),
+        quasi=[
+            replace(column, publish=column.publish or kind.representatives[0])
+            for kind, column in zip(kinds, quasi, strict=True)
+        ],
+        confidential=_resolve_columns(schema.confidential, table),
         keep=(*schema.keep, *(rest if schema.rest == "keep" else ())),
         drop=(*schema.drop, *(rest if schema.rest == "drop" else ())),
     )
@@ -94,30 +98,22 @@ def _check_names(schema: Schema, table: Table) -> None:
             for match in get_close_matches(name, table.names, n=1)
         )
         raise SchemaError(
-            f"The schema names column{'s' * (len(unknown) > 1)} {_listing(unknown)}, but the table "
-            f"has no such column.{hints} Are the column names in the first row? "
+            f"The schema names column{'s' * (len(unknown) > 1)} {listing(map(repr, unknown))}, but "
+            f"the table has no such column.{hints} Are the column names in the first row? "
             "'microcell inspect' lists them.",
             code="schema.unknown_column",
             columns=tuple(unknown),
         )
 
 
-def _resolve_column(column: Column, table: Table) -> Column:
-    values = [table.columns[part] for part in column.parts]
-    kind = detect_kind(column, values[0])
-    for item in values:
-        kind.check_values(column.name, item)
-    return kind.resolve(column, values[0])
-
-
-def _with_publish(column: Column) -> Column:
-    return replace(column, publish=column.publish or kind_of(column).representatives[0])
-
-
-def _listing(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:_MAX_LISTED])
-    hidden = len(names) - _MAX_LISTED
-    return shown if hidden <= 0 else f"{shown} and {hidden} more"
+def _resolve_columns(columns: Sequence[Column], table: Table) -> list[Column]:
+    values = table.read(columns)
+    kinds = [detect_kind(column, parts[0]) for column, parts in zip(columns, values, strict=True)]
+    declared = list(zip(kinds, columns, values, strict=True))
+    for kind, column, parts in declared:
+        for item in parts:
+            kind.check_values(column.name, item)
+    return [kind.resolve(column, parts[0]) for kind, column, parts in declared]
 
 
 def _named_blocks(
@@ -129,7 +125,7 @@ def _named_blocks(
         if name not in position:
             raise OptionError(
                 f"blocks contains {name!r}, which is not a quasi-identifier. Choose from "
-                f"{_listing(tuple(position))}.",
+                f"{listing(map(repr, position))}.",
                 code="option.unknown",
                 option="blocks",
                 column=name,
@@ -144,7 +140,8 @@ def _named_blocks(
     left_out = tuple(name for name in position if name not in names)
     if left_out:
         raise OptionError(
-            f"blocks does not contain {_listing(left_out)}. Add every quasi-identifier to a block.",
+            f"blocks does not contain {listing(map(repr, left_out))}. Add every "
+            "quasi-identifier to a block.",
             code="option.invalid",
             option="blocks",
             columns=tuple(left_out),

@@ -4,6 +4,7 @@ The languages are English, Spanish, German and French.
 """
 
 import re
+from functools import cache
 
 __all__ = [
     "AXES",
@@ -12,17 +13,12 @@ __all__ = [
     "IDENTIFYING",
     "ID_SUFFIX",
     "NUMBERED",
-    "PATTERNS",
     "QUASI_IDENTIFYING",
     "SCALES",
     "WEAKLY_IDENTIFYING",
     "WEIGHTS",
+    "pattern",
 ]
-
-
-def _compile(patterns: str) -> re.Pattern[str]:
-    alternatives = patterns.replace("*", r"\w*").split(", ")
-    return re.compile(rf"(?<!\w)(?:{'|'.join(alternatives)})(?!\w)")
 
 
 # Each table maps a meaning to patterns that match a normalized column name (see
@@ -130,19 +126,23 @@ AXES = {
     "latitude": "lat, latitud*, breitengrad, breite",
     "longitude": "lon, lng, long, longitud*, langengrad, lange",
 }
-PATTERNS = {
-    meaning: _compile(patterns)
-    for table in (
-        IDENTIFYING,
-        WEIGHTS,
-        QUASI_IDENTIFYING,
-        CONFIDENTIAL,
-        WEAKLY_IDENTIFYING,
-        ID_SUFFIX,
-        AXES,
-    )
-    for meaning, patterns in table.items()
+_PATTERNS = {
+    **IDENTIFYING,
+    **WEIGHTS,
+    **QUASI_IDENTIFYING,
+    **CONFIDENTIAL,
+    **WEAKLY_IDENTIFYING,
+    **ID_SUFFIX,
+    **AXES,
 }
+
+
+@cache
+def pattern(meaning: str) -> re.Pattern[str]:
+    """Compile the pattern of column names with this meaning."""
+    alternatives = _PATTERNS[meaning].replace("*", r"\w*").split(", ")
+    return re.compile(rf"(?<!\w)(?:{'|'.join(alternatives)})(?!\w)")
+
 
 # Common scales, from lowest to highest degree; synonyms are separated by slashes.
 _SCALE_TEXTS = (

@@ -98,7 +98,7 @@ class Balls:
         return cells[find_balls(points, self.references, self.radii)]
 
     def without(self, cells: Integers, means: Floats) -> "Balls":  # noqa: ARG002
-        """Drop the balls of these cells; the last cell has none, so the one before it goes."""
+        """Drop the balls of these cells; the last cell has none, so drop the one before it."""
         last = self.count - 1
         dropped = np.unique(np.where(cells == last, last - 1, cells))
         keep = ~np.isin(self.cells, dropped)
@@ -294,7 +294,7 @@ class CellsTask:
         return self.k if self.size is None else self.size
 
     def take(self, rows: Integers) -> "CellsTask":
-        """Return the task for some of the candidates."""
+        """Return the task restricted to some of the candidates."""
         points = np.ascontiguousarray(self.points[rows])
         return replace(self, points=points, probabilities=self.probabilities[rows])
 
@@ -337,7 +337,7 @@ def _partition(task: CellsTask, *, refine: bool) -> Integers:
 
 
 def _shape_power(task: CellsTask) -> Power:
-    """Return power cells with the sizes of the labels, balanced if participation is uneven."""
+    """Return power cells of the sizes given by ``labels``, balanced if participation is uneven."""
     is_even = task.size is not None
     labels = _partition(task, refine=is_even)  # Balancing refines uneven cells anyway.
     weights = None if is_even else task.probabilities

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from microcell import auditing, progress, tables
-from microcell._display import count, html_card, short_repr
+from microcell._display import count, html_card, listing, short_repr
 from microcell.cells import Cells
 from microcell.errors import (
     DataError,
@@ -21,6 +21,7 @@ from microcell.kernels.arrays import squared_distances
 from microcell.model import Audit, Floats, Integers, Mask, Schema, Table, Values
 from microcell.model.manifest import CellsSection, Manifest, RecordsSection, SurveySection
 from microcell.release import manifest as manifests
+from microcell.release import order
 from microcell.release.publish import check_outputs, compose_reports, publish_table
 from microcell.report import render
 from microcell.schema import resolve
@@ -105,14 +106,18 @@ class Collection:
         *,
         report: str | Path | None = None,
         certificate: str | Path | None = None,
+        overwrite: bool = True,
     ) -> "Collection":
         """Write the release, its manifest and optionally reports, all or nothing.
 
-        The file is read back and k counted again before it replaces an existing one. Returns the
-        collection with the completed manifest.
+        The file is read back and k counted again before it replaces an existing one; with
+        ``overwrite=False`` existing files are an error. Returns the collection with the completed
+        manifest.
         """
         sources = [] if self.source is None else [self.source]
-        check_outputs(path, companions=(report, certificate), sources=sources)
+        check_outputs(
+            path, report=report, certificate=certificate, sources=sources, overwrite=overwrite
+        )
         tables.check_writable(self.released, Path(path).suffix)
         companions = compose_reports(
             self.audit,
@@ -148,6 +153,7 @@ def collect(
     below: str = "suppress",
     id: str | None = None,
     drop: Sequence[str] = (),
+    order_key: str | Path | None = None,
 ) -> Collection:
     """Turn the answers of a survey into a k-anonymous release.
 
@@ -169,6 +175,8 @@ def collect(
         Column that identifies respondents, to detect duplicates. It is not published.
     drop
         Other columns not to publish.
+    order_key
+        Key of the order of the rows; see :func:`microcell.anonymize`.
 
     Raises
     ------
@@ -194,6 +202,7 @@ def collect(
         raise OptionError(
             f"below must be one of {', '.join(BELOW)}.", code="option.unknown", option="below"
         )
+    key = order.read_order_key(order_key)
     k = survey.k
     progress.report("reading")
     table = tables.read(answers)
@@ -212,8 +221,10 @@ def collect(
             code="guarantee.too_few_records",
             k=k,
         )
-    rows = rows[_row_order(table, survey.cells.digest, len(rows))]
-    released = _release(survey, tables.take(table, rows), groups[labels[rows]], dropped)
+    rows = rows[_row_order(table, survey.cells.digest, len(rows), key)]
+    # A pandas index would reveal the order of the answers, or who they are from.
+    shuffled = tables.take(table, rows, keep_index=False)
+    released = _release(survey, shuffled, groups[labels[rows]], dropped)
     schema = _release_schema(survey, released)
     _prove(released, schema, k, len(rows))
     return Collection(
@@ -226,6 +237,7 @@ def collect(
             attained,
             groups,
             cast("Literal['suppress', 'merge']", below),
+            key,
         ),
         audit=_audit(released, schema),
         released=released,
@@ -361,7 +373,7 @@ def _find_by_representative(survey: SurveyCells, table: Table) -> Integers:
 
 
 def _normalizer(values: Sequence[Any]) -> Callable[[Any], Any]:
-    """Return a function that maps different spellings of a value to one: 3 and 3.0, true and True.
+    """Return a function that unifies spellings of a value, such as 3 and 3.0, or true and True.
 
     Whether a date is written with a time depends on the other values of its column.
     """
@@ -387,11 +399,10 @@ def _reject_rows(invalid: Mask, code: str, problem: str, **details: Any) -> None
     rows = (np.flatnonzero(invalid) + 1).tolist()
     if not rows:
         return
-    shown = ", ".join(map(str, rows[:_MAX_ROWS_SHOWN]))
-    more = f" and {len(rows) - _MAX_ROWS_SHOWN} more" if len(rows) > _MAX_ROWS_SHOWN else ""
+    shown = listing(map(str, rows), most=_MAX_ROWS_SHOWN)
     noun = "row" if len(rows) == 1 else "rows"
     raise DataError(
-        f"{problem} in {noun} {shown}{more}. Correct or remove them; nothing was released.",
+        f"{problem} in {noun} {shown}. Correct or remove them; nothing was released.",
         code=code,
         row=rows[0],
         count=len(rows),
@@ -451,10 +462,10 @@ def merge_cells(centroids: Floats, attained: Integers, k: int) -> Integers:
     return published
 
 
-def _row_order(table: Table, design: str, n_rows: int) -> Integers:
-    """Return a row order that nobody can reproduce without the answers."""
-    seed = int(tables.digest(table, key=design.encode()), 16)
-    return np.random.default_rng(seed).permutation(n_rows)
+def _row_order(table: Table, design: str, n_rows: int, order_key: str) -> Integers:
+    """Return a row order that nobody can reproduce without the key, even with the answers."""
+    context = tables.digest(table, key=design.encode())
+    return order.draw_order(n_rows, order_key, context.encode())
 
 
 def _release(survey: SurveyCells, table: Table, groups: Integers, dropped: Sequence[str]) -> Table:
@@ -518,6 +529,7 @@ def _describe(
     attained: Integers,
     groups: Integers,
     below: Literal["suppress", "merge"],
+    order_key: str,
 ) -> Manifest:
     """Return the manifest. It counts the cells with too few answers but does not name them."""
     published = np.flatnonzero((groups >= 0) & (attained > 0))
@@ -542,4 +554,5 @@ def _describe(
             expected_failures=float(np.sum(survey.survey["cell_failures"])),
         ),
         row_order="shuffled",
+        order_key=order_key,
     )

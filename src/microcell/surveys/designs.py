@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from microcell import __version__, encoding, methods, progress, tables
-from microcell._atomic import Staging, check_target
+from microcell._atomic import AtomicFiles
 from microcell._display import count, html_card, short_repr
 from microcell._validation import MIN_PROBABILITY, check_failure
 from microcell.cells import Cells, load_cells
@@ -39,6 +39,7 @@ from microcell.model.manifest import (
 )
 from microcell.release import aggregate, prepare
 from microcell.release import manifest as manifests
+from microcell.release.publish import check_distinct, check_report_names
 from microcell.report.design import render_design
 from microcell.surveys.build import CellsTask, build_survey_cells
 from microcell.surveys.participation import (
@@ -114,12 +115,18 @@ class SurveyDesign:
 
     @staticmethod
     def check_outputs(
-        path: str | Path, *, report: str | Path | None = None, sources: Iterable[Path] = ()
+        path: str | Path,
+        *,
+        report: str | Path | None = None,
+        sources: Iterable[Path] = (),
+        overwrite: bool = True,
     ) -> None:
         """Raise :class:`TableError` if :meth:`publish` could not write to these paths.
 
-        Call it before a long design. ``sources`` are files that must not be overwritten.
+        Call it before a long design. ``sources`` are files that must not be overwritten; with
+        ``overwrite=False``, no existing file may be.
         """
+        check_report_names(report, None)
         if Path(path).suffix.lower() != ".json":
             raise TableError(
                 "Cells are written as JSON: choose a file name that ends in .json.",
@@ -129,17 +136,7 @@ class SurveyDesign:
         outputs = [Path(path), SurveyDesign.manifest_path(path)]
         if report is not None:
             outputs.append(Path(report))
-        inputs = list(sources)
-        resolved = [output.resolve() for output in outputs]
-        for output in outputs:
-            check_target(output, sources=inputs)
-            if resolved.count(output.resolve()) > 1:
-                raise TableError(
-                    f"{output} would be written twice. Cells, manifest and report must be "
-                    "different files.",
-                    code="table.exists",
-                    path=str(output),
-                )
+        check_distinct(outputs, sources=sources, overwrite=overwrite)
 
     def publish(
         self,
@@ -147,6 +144,7 @@ class SurveyDesign:
         *,
         report: str | Path | None = None,
         confidential: bool = False,
+        overwrite: bool = True,
     ) -> None:
         """Write the cells, their manifest and optionally an HTML report, all or nothing.
 
@@ -156,15 +154,16 @@ class SurveyDesign:
         """
         target = Path(path)
         sources = [] if self.source is None else [self.source]
-        self.check_outputs(target, report=report, sources=sources)
-        with Staging() as staging:
-            if report is not None:
-                staging.path(Path(report)).write_text(self.render(), encoding="utf-8")
-            manifest = staging.path(self.manifest_path(target))
-            manifest.write_text(self.manifest.to_json(), encoding="utf-8")
-            temporary = staging.path(target)
+        self.check_outputs(target, report=report, sources=sources, overwrite=overwrite)
+        with AtomicFiles() as atomic:
+            temporary = atomic.path(target)
             self.cells.save(temporary, confidential=confidential)
             check(load_cells(temporary)).require()
+            if report is not None:
+                atomic.path(Path(report)).write_text(self.render(), encoding="utf-8")
+            # The manifest contains the digest of the cells, so it comes last.
+            manifest = atomic.path(self.manifest_path(target), private=True)
+            manifest.write_text(self.manifest.to_json(), encoding="utf-8")
 
     def render(self) -> str:
         """Return a report of the design as an HTML page without any value of the frame."""
@@ -244,7 +243,7 @@ def design(
     kind = _choose_kind(trust, cells, max_boxes)
     prepare.check_handling(missing, seed)
     reduced = quasi_identifiers_only(prepare.as_schema(schema), participation)
-    prepared = prepare.prepare(frame, reduced, k=k, missing=missing)
+    prepared = prepare.prepare(frame, reduced, k=k, missing=missing, publish_cells=True)
     expected = Participation.read(participation, prepared.original, prepared.table)
     size = _min_cell_size(k, expected, failure, method, options)
     _check_enough(size, prepared.table.rows, k)
@@ -282,7 +281,7 @@ def design(
 
 
 def quasi_identifiers_only(schema: Schema, participation: object) -> Schema:
-    """Return the schema without all columns except quasi-identifiers."""
+    """Return the schema with only the quasi-identifiers."""
     if schema.strata:
         raise SchemaError(
             "Surveys do not support strata. Design one survey per stratum, or remove the strata "
@@ -359,9 +358,9 @@ def _check_column(name: str, table: Table) -> None:
     if len(invalid):
         row = int(invalid[0]) + 1
         raise DataError(
-            f"The participation column {name!r} must be greater than 0 and at most 1, but "
-            f"{count(len(invalid), 'row')} {'is' if len(invalid) == 1 else 'are'} not, first in "
-            f"row {row}. Leave out candidates who cannot take part.",
+            f"The participation column {name!r} must contain numbers greater than 0 and at most "
+            f"1, but {count(len(invalid), 'row')} {'does' if len(invalid) == 1 else 'do'} not, "
+            f"first in row {row}. Leave out candidates who cannot take part.",
             code="data.out_of_range",
             column=name,
             row=row,
@@ -513,7 +512,7 @@ def _describe(
     request: Mapping[str, Any],
 ) -> DesignManifest:
     """Return the manifest: how the cells were designed and what they achieve."""
-    distortion = expected_distortion(task.points, labels, task.probabilities)
+    loss = _information_loss(task, labels)
     return DesignManifest(
         microcell=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -534,8 +533,8 @@ def _describe(
         candidates=CandidatesSection(read=prepared.original.rows, designed=prepared.table.rows),
         cells=_describe_cells(cells, task, labels, failures),
         table=TableFailureSection(**failures.as_dict()),
-        expected_information_loss=distortion,
-        certainty=_compare_with_certainty(task, cells, distortion),
+        expected_information_loss=loss,
+        certainty=_compare_with_certainty(task, cells, labels, loss),
         cells_sha256=cells.digest,
         seconds=0.0,
     )
@@ -559,8 +558,18 @@ def _describe_cells(
     )
 
 
-def _compare_with_certainty(task: CellsTask, cells: Cells, distortion: float) -> CertaintySection:
-    """Return the distortion with certain participation at the same k, and the ratio to ours.
+def _information_loss(task: CellsTask, labels: Integers) -> float:
+    """Return the expected distortion as a share of that of a single cell for all candidates."""
+    total = expected_distortion(task.points, np.zeros_like(labels), task.probabilities)
+    if total == 0:
+        return 0.0
+    return expected_distortion(task.points, labels, task.probabilities) / total
+
+
+def _compare_with_certainty(
+    task: CellsTask, cells: Cells, labels: Integers, loss: float
+) -> CertaintySection:
+    """Return the information loss with certain participation at the same k, and the ratio to it.
 
     For large surveys the ratio is computed on the neighbours of a random candidate, for whom cells
     are designed in both ways. Neighbours are as dense as the whole frame; a random sample is not.
@@ -579,19 +588,15 @@ def _compare_with_certainty(task: CellsTask, cells: Cells, distortion: float) ->
         probabilities=np.ones(n_compared),
         size=None if task.size is None else task.k,
     )
-    uncertain_distortion = distortion
     try:
         if n_compared < n:
-            uncertain_distortion = _distortion(task, cells.kind, published)
-        certain_distortion = _distortion(certain, cells.kind, published)
+            labels = _build(task, cells.kind, published).assign(task.points)
+        uncertain_distortion = expected_distortion(task.points, labels, task.probabilities)
+        certain_labels = _build(certain, cells.kind, published).assign(task.points)
     except GuaranteeError:  # The neighbours are too few for a cell; the design itself is fine.
         return CertaintySection(candidates=0)
+    certain_distortion = expected_distortion(task.points, certain_labels, certain.probabilities)
     ratio = uncertain_distortion / certain_distortion if certain_distortion > 0 else None
-    if n_compared < n and ratio is not None:
-        certain_distortion = distortion / ratio
-    return CertaintySection(information_loss=certain_distortion, ratio=ratio, candidates=n_compared)
-
-
-def _distortion(task: CellsTask, kind: str, published: Encoding) -> float:
-    labels = _build(task, kind, published).assign(task.points)
-    return expected_distortion(task.points, labels, task.probabilities)
+    return CertaintySection(
+        information_loss=loss / ratio if ratio else 0.0, ratio=ratio, candidates=n_compared
+    )

@@ -1,4 +1,4 @@
-"""What respondents get: an HTML page that finds their cell, or a paper form to do it by hand."""
+"""Material for respondents: an HTML page that finds their cell, or a paper form."""
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -408,7 +408,7 @@ def _children(cells: BoxCells, node: int) -> list[int]:
 def _combined_side(
     cells: BoxCells, node: int, place: int, sides: Sequence[Mapping[int, Side]]
 ) -> Side:
-    """Return the values of a column that the boxes under a node contain together."""
+    """Return the union of the values of a column that the boxes under a node contain."""
     parts = [sides[box][place] for box in _boxes_under(cells, node)]
     first = parts[0]
     if first.names is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import _validation, progress
-from microcell._display import count, short_repr
+from microcell._display import count, record_repr, short_repr
 from microcell.errors import DataError, OptionError
 from microcell.kernels.participation import failures_of_cells
 from microcell.model import Floats, Integers
@@ -80,7 +80,7 @@ def as_probabilities(values: ArrayLike, name: str = "participation") -> Floats:
         raise DataError(message, code="data.not_a_number", option=name) from None
     if array.size == 0 and array.ndim == 1:
         raise DataError(
-            f"{name} must have at least one candidate, but it is empty.",
+            f"{name} is empty. Pass one probability per candidate.",
             code="data.empty",
             option=name,
         )
@@ -178,6 +178,8 @@ class Estimate:
     value: float
     error: float
     """Standard error of the mean."""
+
+    __repr__ = record_repr
 
 
 @dataclass(frozen=True, repr=False)

@@ -3,7 +3,6 @@
 Respondents run this on their own devices. It must not load tables or partitioning methods.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
@@ -16,6 +15,7 @@ import numpy as np
 
 from microcell import encoding
 from microcell._display import count, record_repr, short_repr
+from microcell._files import parse_json, unreadable
 from microcell.cells import Cells
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TableError
 from microcell.kinds import kind_of
@@ -89,7 +89,7 @@ def answer(cells: Cells | str | Path, record: Mapping[str, Any] | str | Path) ->
 
 
 def _far_out(fitted: Encoding, point: Floats, centroids: Floats) -> tuple[str, ...]:
-    """Return numeric and datetime columns far beyond all cell means.
+    """Return the numeric and datetime columns in which the record is far beyond all cell means.
 
     The file does not state the extremes of the candidates, so the means are used instead.
     """
@@ -105,14 +105,9 @@ def _far_out(fitted: Encoding, point: Floats, centroids: Floats) -> tuple[str, .
 
 def _read_json(path: str | Path) -> Any:
     try:
-        return json.loads(Path(path).read_bytes(), object_pairs_hook=_without_duplicates)
+        return parse_json(Path(path).read_bytes())
     except OSError as error:
-        reason = error.strerror or "unknown reason"
-        raise TableError(
-            f"Cannot read {path}: {reason}. Check the path.",
-            code="table.unreadable",
-            path=str(path),
-        ) from None
+        raise unreadable(path, error) from None
     except (ValueError, RecursionError):
         raise TableError(
             f"{path} is not valid JSON or repeats a name. Write the record as "
@@ -120,13 +115,6 @@ def _read_json(path: str | Path) -> Any:
             code="table.malformed",
             path=str(path),
         ) from None
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise ValueError
-    return values
 
 
 # --------------------------------------------------------------------------- records as tables
@@ -193,7 +181,7 @@ def _as_values(part: str, column: EncodedColumn, value: Any) -> Values:
 
 
 def _read_number(value: Any) -> Values | None:
-    """Keep integers as such, because floats cannot represent large ones."""
+    """Read a number; integers stay integers, because floats cannot represent large ones."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -286,6 +274,8 @@ class CheckFinding:
     holds: bool
     message: str
 
+    __repr__ = record_repr
+
 
 @dataclass(frozen=True, repr=False)
 class SurveyCheck:
@@ -347,7 +337,7 @@ def check(
     participation: str | None = None,
     missing: str = "error",
 ) -> SurveyCheck:
-    """Recompute what the cells of a survey promise.
+    """Verify the promises of a survey's cells by recomputing them.
 
     Parameters
     ----------
@@ -397,7 +387,7 @@ def check(
 
 
 def _check_promise(loaded: SurveyCells, roster: Roster) -> Iterator[CheckFinding]:
-    """Check the file against itself."""
+    """Check that the statements in the file agree with its cells."""
     survey, sizes = loaded.survey, loaded.cells.sizes
     k, limit = survey["k"], survey["failure"]
     stated = np.array(survey["cell_failures"])
@@ -432,8 +422,9 @@ def _check_promise(loaded: SurveyCells, roster: Roster) -> Iterator[CheckFinding
         name = key.replace("_", " ")
         holds = bool(_is_close(np.array(survey[key]), np.array(value)))
         verdict = "follows" if holds else "does not follow"
-        stated_value = f" of {value:.4g}" if holds else ""
-        message = f"The stated {name}{stated_value} {verdict} from the cells."
+        stated_value = f" ({value:.4g})" if holds else ""
+        quantity = "number of unprotected participants" if key == "unprotected" else name
+        message = f"The stated {quantity}{stated_value} {verdict} from the cells."
         yield CheckFinding(name, holds, message)
 
 
@@ -451,7 +442,7 @@ def _is_close(a: Any, b: Any) -> Any:
 def _check_frame(
     loaded: SurveyCells, roster: Roster, frame: Any, participation: str | None, missing: str
 ) -> Iterator[CheckFinding]:
-    """Check the file against the candidates."""
+    """Check that the file agrees with the candidates of the frame."""
     # Imported by name: respondents without a frame need nothing that reads tables.
     table: Table = import_module("microcell.tables").read(frame)
     points = encoding.place(table, loaded.encoding).matrix

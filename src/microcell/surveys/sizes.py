@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from microcell._display import count as counted
+from microcell._display import record_repr
 from microcell._validation import check_failure
 from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels.participation import (
@@ -65,6 +66,8 @@ class EffectiveAnonymity:
     steady: bool
     """True if more candidates can only lower the failure probability. False if the cell meets the
     limit only because hardly anybody takes part."""
+
+    __repr__ = record_repr
 
 
 def effective_anonymity(
@@ -167,6 +170,8 @@ class SurveySize:
     """Number of cells that these candidates can form."""
     table_failure: float | None = None
     """Probability that at least one cell fails."""
+
+    __repr__ = record_repr
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as a dictionary ready for JSON."""
@@ -312,7 +317,7 @@ def _too_large() -> OptionError:
 
 @_approximation("logarithm", only_two=True)
 def _logarithm(k: int, q: float, f: float) -> float:  # noqa: ARG001
-    """n0 = ln a / ln r: n r^n = a without the factor n."""
+    """n0 = ln a / ln r, the root of r^n = a: n r^n = a with the factor n dropped."""
     return _logarithms(q, f)[1]
 
 

@@ -1,6 +1,7 @@
 """Tables: frames and files in and out. No other package knows frame types or file formats."""
 
 from microcell.tables.digests import digest, file_digest
+from microcell.tables.formulas import check_escaping, escape_formulas, unescape_formulas
 from microcell.tables.reading import read
 from microcell.tables.snapshot import (
     as_stored,
@@ -17,18 +18,17 @@ from microcell.tables.transform import (
     take,
     values_of_cells,
 )
-from microcell.tables.values import Dialect, Origin
 from microcell.tables.writing import check_suffix, check_writable, read_back, write
 
 __all__ = [
-    "Dialect",
-    "Origin",
     "add_columns",
     "align",
     "as_stored",
+    "check_escaping",
     "check_suffix",
     "check_writable",
     "digest",
+    "escape_formulas",
     "file_digest",
     "from_parquet",
     "origin_from_dict",
@@ -40,6 +40,7 @@ __all__ = [
     "stack",
     "take",
     "to_parquet",
+    "unescape_formulas",
     "values_of_cells",
     "write",
 ]

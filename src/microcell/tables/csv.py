@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from microcell._display import count
 from microcell.errors import OptionError, TableError
-from microcell.model import Integers
-from microcell.tables.values import Dialect, check_names
+from microcell.model import Dialect, Integers
+from microcell.tables.values import check_names
 
 __all__ = [
     "CsvOptions",
@@ -135,7 +135,7 @@ def _blocks(text: _Bytes, marks: Marks) -> Iterator[_Block]:
 
 
 def _counts(block: _Block, pending: int) -> Integers:
-    """Return the fields per record that ends in the block; ``pending`` are from earlier blocks."""
+    """Return the field count of each record ending in the block; ``pending`` are earlier fields."""
     positions = np.flatnonzero(block.is_record)
     counts = np.diff(positions, prepend=-1)
     if counts.size:
@@ -623,6 +623,8 @@ def _parse(data: bytes, shape: Shape, dialect: Dialect) -> pl.DataFrame:
     """Parse every field as text."""
     names = _header(data[: shape.header_end], dialect)
     body = data[shape.header_end + 1 :]
+    if body.startswith(codecs.BOM_UTF8):
+        body = codecs.BOM_UTF8 + body  # polars takes the first value's mark for that of a file
     schema = dict.fromkeys(names, pl.String)
     if not body:
         return pl.DataFrame(schema=schema)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from microcell.errors import TableError
+from microcell._files import unreadable
 from microcell.model import Table, Values
 from microcell.tables.values import UNITS_PER_DAY, are_dates
 
@@ -31,8 +31,10 @@ def digest(table: Table, *, key: bytes = b"") -> str:
     """
     state = hmac.new(key, digestmod=hashlib.sha256)
     state.update(f"{table.rows} {len(table.columns)}".encode())
-    for name in table.names:
-        for part in _parts(name, table.columns[name]):
+    columns = list(table.columns.items())
+    dates = [are_dates(values) for _, values in columns]
+    for (name, values), are_all_dates in zip(columns, dates, strict=True):
+        for part in _parts(name, values, dates=are_all_dates):
             state.update(len(part).to_bytes(8, "little"))
             state.update(part)
     return state.hexdigest()
@@ -44,26 +46,22 @@ def file_digest(path: str | Path) -> str:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise TableError(
-            f"Cannot read {str(path)!r}: {error.strerror or 'unknown reason'}.",
-            code="table.unreadable",
-            path=str(path),
-        ) from None
+        raise unreadable(path, error) from None
 
 
-def _parts(name: str, values: Values) -> list[bytes]:
+def _parts(name: str, values: Values, *, dates: bool) -> list[bytes]:
     categories = "".join(f"{len(item)}:{item}" for item in values.categories)
-    storage = "date" if are_dates(values) else values.storage
+    storage = "date" if dates else values.storage
     return [
         name.encode("utf-8", "surrogatepass"),
         f"{storage} {values.ordered}".encode(),
         categories.encode("utf-8", "surrogatepass"),
         np.packbits(values.missing).tobytes(),
-        *(part.tobytes() for part in _data(values)),
+        *(part.tobytes() for part in _data(values, dates=dates)),
     ]
 
 
-def _data(values: Values) -> list[NDArray[np.generic]]:
+def _data(values: Values, *, dates: bool) -> list[NDArray[np.generic]]:
     """Return the data in a canonical form.
 
     Zero where missing, little-endian, times as seconds and nanoseconds, dates as days.
@@ -72,7 +70,7 @@ def _data(values: Values) -> list[NDArray[np.generic]]:
     if values.storage == "float":
         # Adding zero turns -0.0 into 0.0, which is equal to it.
         return [(data + 0.0).astype("<f8")]
-    if are_dates(values):
+    if dates:
         return [(data // UNITS_PER_DAY[str(values.unit)]).astype("<i8")]
     if values.unit in _PER_SECOND:
         per_second = _PER_SECOND[values.unit]

@@ -3,26 +3,31 @@
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import dataclass, field
+from datetime import datetime
+from io import BytesIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
+from zipfile import BadZipFile, ZipFile
 
-import fastexcel
 import polars as pl
-from xlsxwriter import Workbook
 
+from microcell._display import listing
+from microcell._extras import require_module
+from microcell._files import TEXT_SUFFIXES
 from microcell.errors import TableError
-from microcell.tables.values import Origin, as_plain_types, check_names, positions_of_duplicates
+from microcell.model import Origin
+from microcell.tables.values import as_plain_types, check_names, positions_of_duplicates
 
 __all__ = [
+    "SPREADSHEETS",
     "STAT_FORMATS",
     "StatFile",
     "check_fits",
     "read_spreadsheet",
     "read_statfile",
-    "require_pyreadstat",
+    "require_package",
     "write_spreadsheet",
     "write_statfile",
 ]
@@ -69,6 +74,16 @@ class _Limits:
     max_text: int | None = None
     text_in: Literal["bytes", "characters"] = "bytes"
     max_number: float | None = None
+    min_number: float | None = None
+    """Smallest magnitude other than 0."""
+    integers: int | None = None
+    """Largest whole number that is stored exactly."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Regular expressions for texts that the format alters, and what is wrong with them."""
+    keeps_empty: bool = False
+    """Whether empty text differs from a missing value."""
+    keeps_blank_rows: bool = True
+    """Whether a row without any value is read back."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +93,14 @@ class _ValueLimit:
     types: tuple[type[pl.DataType], ...]
     test: pl.Expr
     description: str
+
+
+_EXACT = 2**53
+"""Whole numbers up to this are exact as floats."""
+
+_NUL = {r"\x00": "a NUL character"}
+_BLANKS = {" $": "spaces at the end of a text"}
+_NO_CHARACTERS = {"[\ufffe\uffff]": "U+FFFE or U+FFFF, which are not characters"}
 
 
 def _reserved(words: str) -> frozenset[str]:
@@ -95,6 +118,9 @@ _SPSS = _Limits(
         ignores_case=True,
     ),
     max_text=32_767,
+    max_number=1.797e308,
+    integers=_EXACT,
+    texts=_NUL | _BLANKS,
 )
 _STATA = _Limits(
     "a Stata file",
@@ -108,6 +134,8 @@ _STATA = _Limits(
         ),
     ),
     max_number=8.988e307,
+    integers=_EXACT,
+    texts=_NUL,
 )
 _SAS = _Limits(
     "a SAS transport file",
@@ -120,6 +148,9 @@ _SAS = _Limits(
     ),
     max_text=32_767,
     max_number=7.237e75,
+    min_number=5.398e-79,
+    integers=_EXACT,
+    texts=_NUL | _BLANKS,
 )
 _SHEET = _Limits(
     "a spreadsheet",
@@ -128,23 +159,33 @@ _SHEET = _Limits(
     max_text=32_767,
     text_in="characters",
     max_number=9.999e307,
+    texts=_NO_CHARACTERS,
+    keeps_blank_rows=False,
 )
 _LIMITS = {
-    **dict.fromkeys((".csv", ".tsv", ".txt"), _Limits("a text file")),
+    **dict.fromkeys(TEXT_SUFFIXES, _Limits("a text file", texts=_NUL)),
     **dict.fromkeys(
         (".jsonl", ".ndjson"),
-        _Limits("a JSON lines file", unsupported=_OPAQUE, max_number=sys.float_info.max),
+        _Limits(
+            "a JSON lines file",
+            unsupported=_OPAQUE,
+            max_number=sys.float_info.max,
+            keeps_empty=True,
+        ),
     ),
     **dict.fromkeys((".sav", ".zsav"), _SPSS),
     ".dta": _STATA,
     ".xpt": _SAS,
     ".xlsx": _SHEET,
 }
-_OTHER_FORMATS = _Limits("a Parquet or Arrow file", unsupported=(pl.Object,))
+_OTHER_FORMATS = _Limits("a Parquet or Arrow file", unsupported=(pl.Object,), keeps_empty=True)
 
 
-def check_fits(frame: pl.DataFrame, suffix: str) -> None:
+def check_fits(frame: pl.DataFrame, suffix: str, *, exact: bool = False) -> None:
     """Check that a file with this suffix can store the frame.
+
+    If ``exact``, empty text must also differ from missing values in the file, and every row must be
+    read back.
 
     Raises :class:`TableError`, naming the columns that do not fit.
 
@@ -163,14 +204,17 @@ def check_fits(frame: pl.DataFrame, suffix: str) -> None:
     ]
     if unsupported:
         raise TableError(
-            f"{_listing(unsupported, frame.columns)} cannot be written to {limits.product}, which "
+            f"{_columns(unsupported, frame.columns)} cannot be written to {limits.product}, which "
             "supports numbers, text, booleans, dates and times. Split it into such columns, "
             "remove it, or write .parquet.",
             code="table.format_limit",
             columns=[frame.columns[at] for at in unsupported],
         )
-    for limit in _value_limits(limits):
-        _check_values(frame, limit, limits.product)
+    plain = frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+    for limit in _value_limits(limits, exact=exact):
+        _check_values(plain, limit, limits.product)
+    if not limits.keeps_blank_rows:
+        _check_blank_rows(plain, limits.product, exact=exact)
 
 
 def _check_size(frame: pl.DataFrame, limits: _Limits) -> None:
@@ -190,21 +234,46 @@ def _check_naming(names: Sequence[str], naming: _Naming, product: str) -> None:
     invalid = [at for at, name in enumerate(names) if not naming.allows(name)]
     if invalid:
         raise TableError(
-            f"{_listing(invalid, names)}: {product} requires names of {naming.description}. "
+            f"{_columns(invalid, names)}: {product} requires names of {naming.description}. "
             f"Rename the column{'s' if len(invalid) > 1 else ''}, or write .parquet or .csv.",
             code="table.format_limit",
             columns=[names[at] for at in invalid],
         )
     for positions in positions_of_duplicates(naming.key(name) for name in names):
         raise TableError(
-            f"{_listing([at - 1 for at in positions], names)} have the same name in {product}, "
+            f"{_columns([at - 1 for at in positions], names)} have the same name in {product}, "
             "which ignores case. Rename all but one, or write .parquet or .csv.",
             code="table.format_limit",
             columns=[names[at - 1] for at in positions],
         )
 
 
-def _value_limits(limits: _Limits) -> Iterator[_ValueLimit]:
+def _check_blank_rows(frame: pl.DataFrame, product: str, *, exact: bool) -> None:
+    """Reject blank rows; unless ``exact``, only at the end, where they would not be read back."""
+    blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series().arg_true().to_list()
+    if blank and (exact or blank[-1] == frame.height - 1):
+        row = 1 + (blank[0] if exact else blank[-1])
+        raise TableError(
+            f"Row {row} has no value in any column, so {product} cannot store it. Write .parquet.",
+            code="table.format_limit",
+            row=row,
+        )
+
+
+def _value_limits(limits: _Limits, *, exact: bool) -> Iterator[_ValueLimit]:
+    for pattern, description in limits.texts.items():
+        yield _ValueLimit((pl.String,), pl.all().str.contains(pattern), description)
+    if exact and not limits.keeps_empty:
+        yield _ValueLimit((pl.String,), pl.all() == "", "an empty text, which is not missing,")
+    if limits.integers is not None:
+        # Signed comparisons, because the smallest integer has no absolute value.
+        beyond = (pl.all() > limits.integers) | (pl.all() < -limits.integers)
+        description = f"a whole number beyond {limits.integers:,}"
+        yield _ValueLimit((pl.Int64, pl.UInt64, pl.Int128), beyond, description)
+    if limits.min_number is not None:
+        small = (pl.all() != 0) & (pl.all().abs() < limits.min_number)
+        description = f"a number closer to 0 than {limits.min_number:g}"
+        yield _ValueLimit((pl.Float32, pl.Float64), small, description)
     if limits.max_text is not None:
         length = pl.all().str.len_bytes() if limits.text_in == "bytes" else pl.all().str.len_chars()
         description = f"text of more than {limits.max_text} {limits.text_in}"
@@ -229,22 +298,22 @@ def _check_values(frame: pl.DataFrame, limit: _ValueLimit, product: str) -> None
     for name in columns:
         row = 1 + int(candidates[:, [name]].select(limit.test).to_series().arg_true()[0])
         raise TableError(
-            f"{_listing([frame.columns.index(name)], frame.columns)} has {limit.description} in "
-            f"row {row}, which {product} cannot store. Correct the value, or write .parquet or "
-            ".csv.",
+            f"{_columns([frame.columns.index(name)], frame.columns)} has {limit.description} in "
+            f"row {row}, which {product} cannot store. Correct the value, or write .parquet.",
             code="table.format_limit",
             column=name,
             row=row,
         )
 
 
-def _listing(positions: Sequence[int], names: Sequence[str]) -> str:
-    shown = ", ".join(f"{at + 1} ({names[at]!r})" for at in positions[:_SHOWN])
-    more = f" and {len(positions) - _SHOWN} more" if len(positions) > _SHOWN else ""
-    return f"Column{'s' if len(positions) > 1 else ''} {shown}{more}"
+def _columns(positions: Sequence[int], names: Sequence[str]) -> str:
+    shown = listing((f"{at + 1} ({names[at]!r})" for at in positions), most=_SHOWN)
+    return f"Column{'s' * (len(positions) > 1)} {shown}"
 
 
-_EXACT = 2**53
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
+"""The formats of spreadsheets, by suffix."""
+
 _NUMBERS = (pl.Int64, pl.Float32, pl.Float64)
 
 
@@ -253,6 +322,8 @@ def read_spreadsheet(data: bytes, name: str) -> pl.DataFrame:
 
     Trailing blank rows are ignored.
     """
+    fastexcel: Any = require_package(Path(name).suffix.lower(), write=False)
+    _check_expansion(data, name)
     try:
         sheet = fastexcel.read_excel(data).load_sheet(0, header_row=None, n_rows=1, dtypes="string")
         header = sheet.to_polars()
@@ -279,6 +350,36 @@ def read_spreadsheet(data: bytes, name: str) -> pl.DataFrame:
     return _without_trailing_blanks(frame.rename(dict(zip(frame.columns, names, strict=True))))
 
 
+_MOST_EXPANSION = 200
+"""Sheets expand to about 10 to 50 times the size of their file."""
+
+_SMALL = 100 * 2**20
+"""Size in bytes up to which an expanded workbook is accepted in any case."""
+
+
+def _check_expansion(data: bytes, name: str) -> None:
+    """Raise TableError if a compressed workbook declares a size far beyond that of its file.
+
+    Sizes are read from the directory at the end of the file; nothing is decompressed.
+    """
+    try:
+        with ZipFile(BytesIO(data)) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+    except (BadZipFile, ValueError, NotImplementedError):  # reported when the workbook is read
+        return
+    if size > max(_SMALL, _MOST_EXPANSION * len(data)):
+        raise TableError(
+            f"{name!r} has {len(data):,} bytes and would expand to {size:,}, more than "
+            f"{_MOST_EXPANSION} times as many. If you trust the file, export it as .csv.",
+            code="table.too_large",
+            size=size,
+            file_size=len(data),
+        )
+
+
+_CREATED = datetime(2000, 1, 1)
+"""Time of creation in files that contain one, so that the same table gives the same bytes."""
+
 _KEEP_TEXT = {"strings_to_urls": False, "strings_to_formulas": False, "strings_to_numbers": False}
 """Workbook options that keep text as text, which would otherwise be changed or truncated."""
 
@@ -288,7 +389,9 @@ def write_spreadsheet(frame: pl.DataFrame, path: Path) -> None:
     exact = as_plain_types(frame, keep=(pl.Datetime,)).with_columns(
         [column.cast(pl.String) for column in frame if _exceeds_floats(column)]
     )
-    with Workbook(path, _KEEP_TEXT) as book:
+    xlsxwriter: Any = require_package(".xlsx", write=True)
+    with xlsxwriter.Workbook(path, _KEEP_TEXT) as book:
+        book.set_properties({"created": _CREATED})
         exact.write_excel(book, autofilter=False, dtype_formats=dict.fromkeys(_NUMBERS, "General"))
 
 
@@ -313,13 +416,21 @@ class _Format:
     writer: str = ""
     has_value_labels: bool = True
     options: Mapping[str, Any] | None = None
+    time_pattern: bytes = rb"$^"
+    """Where the header contains the time of writing, and how it is written."""
+    time_format: str = ""
 
+
+_HEADER_BYTES = 640
+_SPSS_TIME = (rb"\A\$FL[23].{88}(.{17})", "%d %b %y%H:%M:%S")
+_STATA_TIME = (rb"<timestamp>\x11(.{17})</timestamp>", "%d %b %Y %H:%M")
+_SAS_TIME = (rb"(\d\d[A-Z]{3}\d\d(?::\d\d){3})", "%d%b%y:%H:%M:%S")
 
 STAT_FORMATS: dict[str, _Format] = {
-    ".sav": _Format("SPSS", "read_sav", "write_sav", options={"row_compress": True}),
-    ".zsav": _Format("SPSS", "read_sav", "write_sav", options={"compress": True}),
-    ".dta": _Format("Stata", "read_dta", "write_dta"),
-    ".xpt": _Format("SAS transport", "read_xport", "write_xport", has_value_labels=False),
+    ".sav": _Format("SPSS", "read_sav", "write_sav", True, {"row_compress": True}, *_SPSS_TIME),
+    ".zsav": _Format("SPSS", "read_sav", "write_sav", True, {"compress": True}, *_SPSS_TIME),
+    ".dta": _Format("Stata", "read_dta", "write_dta", True, None, *_STATA_TIME),
+    ".xpt": _Format("SAS transport", "read_xport", "write_xport", False, None, *_SAS_TIME),
     ".sas7bdat": _Format("SAS", "read_sas7bdat"),
 }
 """The formats of statistical packages, by suffix."""
@@ -339,7 +450,7 @@ def read_statfile(path: Path, suffix: str) -> StatFile:
 
     These formats have no missing text, so empty text counts as missing.
     """
-    pyreadstat = require_pyreadstat(suffix)
+    pyreadstat: Any = require_package(suffix, write=False)
     file_format = STAT_FORMATS[suffix]
     try:
         frame, metadata = getattr(pyreadstat, file_format.reader)(path, output_format="polars")
@@ -363,7 +474,7 @@ def read_statfile(path: Path, suffix: str) -> StatFile:
 def write_statfile(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin) -> None:
     """Write the frame with its column labels, and with value labels where they fit the column."""
     file_format = STAT_FORMATS[suffix]
-    pyreadstat = require_pyreadstat(suffix)
+    pyreadstat: Any = require_package(suffix, write=True)
     options: dict[str, Any] = dict(file_format.options or {})
     options["column_labels"] = {
         name: label for name, label in origin.labels.items() if name in frame.columns
@@ -380,14 +491,24 @@ def write_statfile(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin)
         TypeError,
     ):
         raise TableError(
-            f"A {file_format.product} file cannot store this table. Write .parquet or .csv.",
+            f"{file_format.product} files cannot store this table. Write .parquet or .csv.",
             code="table.format_limit",
         ) from None
+    _reset_time(path, file_format)
+
+
+def _reset_time(path: Path, file_format: _Format) -> None:
+    """Replace the time of writing in the header of a file."""
+    with path.open("r+b") as file:
+        header = file.read(_HEADER_BYTES)
+        for match in re.finditer(file_format.time_pattern, header, flags=re.DOTALL):
+            file.seek(match.start(1))
+            file.write(_CREATED.strftime(file_format.time_format).upper().encode())
 
 
 def _damaged(path: Path, file_format: _Format) -> TableError:
     return TableError(
-        f"{path.name!r} cannot be read as a {file_format.product} file: it is damaged, truncated, "
+        f"{path.name!r} cannot be read as {file_format.product} data: it is damaged, truncated, "
         "or in another format. Get it again, or export it as .csv or .parquet.",
         code="table.malformed",
         path=str(path),
@@ -405,17 +526,18 @@ def _is_truncated(path: Path, rows: int) -> bool:
     return len(data) % 80 != 0 or (declared is not None and int(declared[1]) not in (0, rows))
 
 
-def require_pyreadstat(suffix: str) -> ModuleType:
-    """Import pyreadstat; raise :class:`TableError` if it is not installed."""
-    try:
-        return import_module("pyreadstat")
-    except ImportError:
-        raise TableError(
-            f"{suffix} files need pyreadstat, which is not installed. Install it with: pip install "
-            '"microcell[stat]".',
-            code="option.extra_missing",
-            package="pyreadstat",
-        ) from None
+def require_package(suffix: str, *, write: bool) -> ModuleType | None:
+    """Import the optional package that reads or writes such files; None if none is needed.
+
+    Raises :class:`TableError`, which names the extra, if the package is not installed.
+    """
+    purpose = f"{suffix} files"
+    if suffix in STAT_FORMATS:
+        return require_module("pyreadstat", extra="stat", purpose=purpose, error=TableError)
+    if suffix in SPREADSHEETS:
+        package = "xlsxwriter" if write else "fastexcel"
+        return require_module(package, extra="excel", purpose=purpose, error=TableError)
+    return None
 
 
 def _value_labels(frame: pl.DataFrame, origin: Origin) -> dict[str, dict[Any, str]]:

@@ -1,6 +1,7 @@
 """Adapters for dicts, pandas, polars and pyarrow, and tables whose columns are read on demand."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import filterfalse
 from typing import Any, Protocol
 
 import narwhals as nw
@@ -9,10 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from microcell.errors import TableError
-from microcell.model import Integers, Mask, Table, Values
+from microcell.model import Integers, Mask, Origin, Table, Values
 from microcell.tables.values import (
     Extract,
-    Origin,
     array_from,
     check_names,
     extract_array,
@@ -24,16 +24,13 @@ from microcell.tables.values import (
 )
 
 __all__ = [
-    "ArrowFrame",
-    "DictFrame",
     "Frame",
-    "PandasFrame",
-    "PolarsFrame",
     "cast_arrow",
     "extract_arrow",
     "frame_of",
     "text_arrow",
     "to_polars",
+    "used_categories",
     "wrap",
 ]
 
@@ -69,10 +66,16 @@ class Frame(Protocol):
         """Return a column with the value of each record's cell."""
 
     def assemble(self, native: Any, names: Sequence[str], replaced: Mapping[str, Any]) -> Any:
-        """Return the frame with these columns, in this order, some of them replaced."""
+        """Return the frame with these columns in this order, and some of them replaced."""
 
     def take(self, native: Any, rows: Integers) -> Any:
         """Return the rows at these positions, in this order."""
+
+    def add(self, native: Any, columns: Mapping[str, NDArray[Any]]) -> Any:
+        """Return the frame with further columns."""
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        """Concatenate frames with the same columns."""
 
 
 class DictFrame:
@@ -118,6 +121,21 @@ class DictFrame:
     def take(self, native: dict[str, NDArray[Any]], rows: Integers) -> dict[str, NDArray[Any]]:
         return {name: column[rows] for name, column in native.items()}
 
+    def add(
+        self, native: dict[str, NDArray[Any]], columns: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        return {**native, **columns}
+
+    def stack(self, parts: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+        return {name: _stack_arrays([part[name] for part in parts]) for name in parts[0]}
+
+
+def _stack_arrays(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    kinds = {part.dtype.kind for part in parts}
+    if len(kinds) > 1 and not kinds <= set("iuf"):  # NumPy would turn missing numbers into text.
+        parts = [part.astype(object) if part.dtype.kind in "biufU" else part for part in parts]
+    return np.concatenate(parts)
+
 
 class ArrowFrame:
     """Adapter for pyarrow tables; columns are chunked arrays."""
@@ -162,6 +180,16 @@ class ArrowFrame:
 
     def take(self, native: Any, rows: Integers) -> Any:
         return native.take(pl.Series(rows).to_arrow())
+
+    def add(self, native: Any, columns: Mapping[str, NDArray[Any]]) -> Any:
+        for name, column in columns.items():
+            array = pl.Series(name, column).to_arrow()
+            text = column.dtype.kind in "UO"
+            native = native.append_column(name, array.cast("string") if text else array)
+        return native
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        return _library(parts[0]).concat_tables(parts, promote_options="permissive")
 
 
 def extract_arrow(name: str, column: Any) -> Extract:
@@ -228,7 +256,7 @@ class PandasFrame:
         if _type_family(column.dtype) == "numpy":
             return pick_array(column.to_numpy(), rows, missing)
         taken = column.array.take(np.where(missing, -1, rows), allow_fill=True)
-        if _type_family(column.dtype) == "categorical" and not taken.ordered:
+        if _type_family(column.dtype) == "categorical":
             return taken.remove_unused_categories()  # Unused categories are not published.
         return taken
 
@@ -240,19 +268,19 @@ class PandasFrame:
             return _from_arrow(column, cast_arrow(column.dtype.pyarrow_dtype, cells.series))
         if kind == "zoned":
             naive = array_from(cells, np.dtype(f"M8[{column.dtype.unit}]"))
-            return _pandas(column).Series(naive).dt.tz_localize("UTC").astype(column.dtype).array
-        return _pandas(column).array(cells.series.to_list(), dtype=column.dtype)
+            return _library(column).Series(naive).dt.tz_localize("UTC").astype(column.dtype).array
+        return _library(column).array(cells.series.to_list(), dtype=column.dtype)
 
     def text(self, column: Any, cells: pl.Series) -> Any:
-        """Convert cells to the column's own text type, or that of its family (Arrow, nullable)."""
+        """Convert cells to the column's text type, or to that of its family (Arrow, nullable)."""
         kind = _type_family(column.dtype)
         if kind == "arrow":
             return _from_arrow(column, text_arrow(column.dtype.pyarrow_dtype, cells))
         if kind == "masked":
-            return _pandas(column).array(cells.to_list(), dtype="string")
+            return _library(column).array(cells.to_list(), dtype="string")
         if kind == "text":
-            return _pandas(column).array(cells.to_list(), dtype=column.dtype)
-        return _pandas(column).Series(object_array(cells.to_list())).infer_objects().array
+            return _library(column).array(cells.to_list(), dtype=column.dtype)
+        return _library(column).Series(object_array(cells.to_list())).infer_objects().array
 
     def spread(self, cells: Any, labels: Integers) -> Any:
         return cells.take(labels)
@@ -267,6 +295,23 @@ class PandasFrame:
     def take(self, native: Any, rows: Integers) -> Any:
         return native.iloc[rows]
 
+    def add(self, native: Any, columns: Mapping[str, NDArray[Any]]) -> Any:
+        # From lists, pandas infers its own text type.
+        return native.assign(
+            **{
+                name: column.tolist() if column.dtype.kind in "UO" else column
+                for name, column in columns.items()
+            }
+        )
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        return _library(parts[0]).concat(parts)
+
+
+def _library(native: Any) -> Any:
+    """Return the module of the library that a frame or series belongs to."""
+    return nw.from_native(native, allow_series=True).implementation.to_native_namespace()
+
 
 def _type_family(dtype: Any) -> str:
     """Return the family of a type: numpy, arrow, zoned, categorical, text, masked or other."""
@@ -275,10 +320,6 @@ def _type_family(dtype: Any) -> str:
     return _FAMILIES.get(
         type(dtype).__name__, "masked" if hasattr(dtype, "numpy_dtype") else "other"
     )
-
-
-def _pandas(column: Any) -> Any:
-    return nw.from_native(column, series_only=True).implementation.to_native_namespace()
 
 
 def _extract_numpy(name: str, column: Any) -> Extract:
@@ -333,7 +374,7 @@ def _extract_masked(name: str, column: Any) -> Extract:
 
 
 def _from_arrow(column: Any, cells: Any) -> Any:
-    pandas = _pandas(column)
+    pandas = _library(column)
     return pandas.array(cells, dtype=pandas.ArrowDtype(cells.type))
 
 
@@ -370,7 +411,8 @@ class PolarsFrame:
         return Extract(column)
 
     def pick(self, column: pl.Series, rows: Integers, missing: Mask) -> pl.Series:
-        return _detached(column.gather(gather_index(rows, missing)))
+        taken = _detached(column.gather(gather_index(rows, missing)))
+        return used_categories(taken) if isinstance(taken.dtype, pl.Enum) else taken
 
     def cast(self, column: pl.Series, cells: Extract) -> pl.Series:  # noqa: ARG002
         return cells.series
@@ -397,6 +439,19 @@ class PolarsFrame:
             else taken.with_columns(_detached(column) for column in taken)
         )
 
+    def add(self, native: pl.DataFrame, columns: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
+        return native.with_columns(pl.Series(name, column) for name, column in columns.items())
+
+    def stack(self, parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        return pl.DataFrame(
+            _stack_series([part.get_column(name) for part in parts]) for name in parts[0].columns
+        )
+
+
+def used_categories(column: pl.Series) -> pl.Series:
+    """Remove the unused categories of an Enum column, which are not published."""
+    return column.cast(pl.Enum(column.drop_nulls().unique().sort().cast(pl.String)))
+
 
 def _detached(column: pl.Series) -> pl.Series:
     """Copy the column's text.
@@ -408,6 +463,58 @@ def _detached(column: pl.Series) -> pl.Series:
         pl.Series(column.name, column.to_list(), dtype=column.dtype)
         if column.dtype == pl.String
         else column
+    )
+
+
+def _stack_series(parts: Sequence[pl.Series]) -> pl.Series:
+    dtype = _common_type(list(filterfalse(_is_empty, parts)) or parts)
+    name = parts[0].name
+    return pl.concat(
+        [
+            pl.Series(name, [None], dtype=dtype).new_from_index(0, len(part))
+            if _is_empty(part)
+            else part.cast(dtype)
+            for part in parts
+        ]
+    )
+
+
+def _is_empty(series: pl.Series) -> bool:
+    nan_count = int(series.is_nan().sum()) if series.dtype.is_float() else 0
+    return series.null_count() + nan_count == len(series)
+
+
+_UNITS = ("ms", "us", "ns")
+
+
+def _common_type(parts: Sequence[pl.Series]) -> pl.DataType:
+    """Return the type that can store the values of all parts unchanged."""
+    types = [part.dtype for part in parts]
+    first = types[0]
+    if all(kind == first for kind in types):
+        return first
+    if isinstance(first, pl.Enum):
+        names = [first.categories, *(_categories(part) for part in parts[1:])]
+        return pl.Enum(pl.concat(names).unique(maintain_order=True))
+    if isinstance(first, (pl.Datetime, pl.Duration)):
+        finest = max((kind.time_unit for kind in types), key=_UNITS.index)  # type: ignore[attr-defined]
+        if isinstance(first, pl.Duration):
+            return pl.Duration(finest)
+        zones = {kind.time_zone for kind in types}  # type: ignore[attr-defined]
+        if None in zones and len(zones) > 1:
+            raise TypeError
+        return pl.Datetime(finest, first.time_zone)
+    if first.is_numeric():
+        empty = [pl.DataFrame(schema={"x": kind}) for kind in types]
+        return pl.concat(empty, how="vertical_relaxed").schema["x"]
+    return first
+
+
+def _categories(part: pl.Series) -> pl.Series:
+    return (
+        part.dtype.categories
+        if isinstance(part.dtype, pl.Enum)
+        else part.cast(pl.String).drop_nulls().unique().sort()
     )
 
 

@@ -1,6 +1,8 @@
 """Read tables from files, by suffix, and from frames."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -9,17 +11,22 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
+from microcell._files import TEXT_SUFFIXES, read_bytes
 from microcell.errors import OptionError, TableError
-from microcell.model import Table
+from microcell.model import Origin, Table
 from microcell.tables.csv import CsvOptions, convert_dates, parse_csv
-from microcell.tables.formats import STAT_FORMATS, read_spreadsheet, read_statfile
+from microcell.tables.formats import (
+    SPREADSHEETS,
+    STAT_FORMATS,
+    read_spreadsheet,
+    read_statfile,
+)
 from microcell.tables.frames import wrap
-from microcell.tables.values import Origin, as_arrays
+from microcell.tables.values import as_arrays
 
 __all__ = ["read"]
 
-_DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": ","}
-_SPREADSHEETS = (".xlsx", ".xls", ".ods")
+_DELIMITERS = {suffix: "\t" if suffix == ".tsv" else "," for suffix in TEXT_SUFFIXES}
 
 
 def read(
@@ -75,7 +82,7 @@ class _PolarsFormat:
 def _read_file(path: Path, options: CsvOptions) -> Table:
     suffix = path.suffix.lower()
     if suffix in _DELIMITERS:
-        parsed = parse_csv(_read_bytes(path), options, prefer=_DELIMITERS[suffix])
+        parsed = parse_csv(read_bytes(path), options, prefer=_DELIMITERS[suffix])
         return wrap(parsed.frame, Origin("file", suffix, parsed.dialect, path=path))
     if options != CsvOptions():
         raise OptionError(
@@ -85,59 +92,35 @@ def _read_file(path: Path, options: CsvOptions) -> Table:
             suffix=suffix,
         )
     if suffix in STAT_FORMATS:
-        _read_bytes(path, limit=1)  # Raises if the file cannot be read.
+        read_bytes(path, limit=1)  # Raises if the file cannot be read.
         stat_file = read_statfile(path, suffix)
         return wrap(
             stat_file.frame,
             Origin("file", suffix, None, stat_file.labels, stat_file.value_labels, path),
         )
-    if suffix in _SPREADSHEETS:
+    if suffix in SPREADSHEETS:
         return wrap(
-            read_spreadsheet(_read_bytes(path), path.name), Origin("file", suffix, path=path)
+            read_spreadsheet(read_bytes(path), path.name), Origin("file", suffix, path=path)
+        )
+    if path.is_dir():
+        raise TableError(
+            f"{str(path)!r} is a folder, not a table. Pass the path of a file.",
+            code="table.unknown_format",
+            path=str(path),
         )
     if suffix not in _POLARS_FORMATS:
-        supported = ", ".join((*_DELIMITERS, *_POLARS_FORMATS, *_SPREADSHEETS, *STAT_FORMATS))
+        supported = ", ".join((*_DELIMITERS, *_POLARS_FORMATS, *SPREADSHEETS, *STAT_FORMATS))
         raise TableError(
-            f"{path.name!r}: files with the suffix {suffix!r} cannot be read. Supported: "
-            f"{supported}.",
+            f"{str(path)!r}: {f'{suffix} files' if suffix else 'files without a suffix'} cannot "
+            f"be read. Supported: {supported}.",
             code="table.unknown_format",
             path=str(path),
         )
     return wrap(_read_with_polars(path, _POLARS_FORMATS[suffix]), Origin("file", suffix, path=path))
 
 
-def _read_bytes(path: Path, *, limit: int = -1) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(limit)
-    except FileNotFoundError:
-        raise TableError(
-            f"File {str(path)!r} does not exist. Check the path.",
-            code="table.not_found",
-            path=str(path),
-        ) from None
-    except IsADirectoryError:
-        raise TableError(
-            f"{str(path)!r} is a folder, not a file. Pass the path of a file.",
-            code="table.unreadable",
-            path=str(path),
-        ) from None
-    except PermissionError:
-        raise TableError(
-            f"No permission to read {str(path)!r}. Change its permissions or copy it.",
-            code="table.unreadable",
-            path=str(path),
-        ) from None
-    except OSError as error:
-        raise TableError(
-            f"Cannot read {str(path)!r}: {error.strerror or 'unknown reason'}.",
-            code="table.unreadable",
-            path=str(path),
-        ) from None
-
-
 def _read_with_polars(path: Path, file_format: _PolarsFormat) -> pl.DataFrame:
-    data = _read_bytes(path)
+    data = read_bytes(path)
     if not data:
         raise TableError(
             f"{path.name!r} is empty. Get the complete file.",
@@ -146,6 +129,8 @@ def _read_with_polars(path: Path, file_format: _PolarsFormat) -> pl.DataFrame:
         )
     try:
         return file_format.read(BytesIO(data))
+    except TableError:
+        raise
     except pl.exceptions.DuplicateError:
         raise TableError(
             f"{path.name!r} has more than one column with the same name. Rename all but one.",
@@ -169,7 +154,27 @@ def _read_ipc(data: BytesIO) -> pl.DataFrame:
 
 
 def _read_json(data: BytesIO) -> pl.DataFrame:
+    for row, line in enumerate(data, start=1):
+        if _repeats_a_key(line):
+            raise TableError(
+                f"Row {row} repeats a key, so it is unclear which value counts. Remove one.",
+                code="table.malformed",
+                row=row,
+            )
+    data.seek(0)
     return convert_dates(pl.read_ndjson(data, infer_schema_length=None))
+
+
+def _repeats_a_key(line: bytes) -> bool:
+    repeats = False
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal repeats
+        repeats = repeats or len({name for name, _ in pairs}) < len(pairs)
+
+    with suppress(ValueError, RecursionError):  # reported by the reader, which parses it again
+        json.loads(line, object_pairs_hook=check)
+    return repeats
 
 
 _POLARS_FORMATS: dict[str, _PolarsFormat] = {

@@ -7,10 +7,9 @@ from typing import Any
 import polars as pl
 
 from microcell.errors import TableError
-from microcell.model import Table
+from microcell.model import Dialect, Origin, Table
 from microcell.tables.digests import digest
 from microcell.tables.frames import to_polars, wrap
-from microcell.tables.values import Dialect, Origin
 
 __all__ = ["as_stored", "from_parquet", "origin_from_dict", "origin_to_dict", "to_parquet"]
 
@@ -49,7 +48,7 @@ def to_parquet(table: Table) -> bytes:
 def from_parquet(content: bytes, origin: Origin | None = None) -> Table:
     """Return the table stored by :func:`to_parquet`, as a polars frame with this origin."""
     try:
-        return wrap(pl.read_parquet(BytesIO(content)), origin or Origin("frame"))
+        return wrap(pl.read_parquet(BytesIO(content)), origin or Origin())
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
         raise TableError(
             "A stored table is damaged or not Parquet. Start again from the original table.",

@@ -1,29 +1,18 @@
 """Concatenate tables with the same columns, keeping the type of frame."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import filterfalse
-from typing import Any
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 
+from microcell._display import listing
 from microcell.errors import SchemaError, TableError
 from microcell.model import Table, Values
-from microcell.tables.frames import (
-    ArrowFrame,
-    DictFrame,
-    PandasFrame,
-    PolarsFrame,
-    frame_of,
-    wrap,
-)
-from microcell.tables.values import Origin
+from microcell.tables.frames import frame_of, wrap
 
 __all__ = ["align", "stack"]
 
-_MAX_LISTED = 12
 _MAX_EXACT = 2**53
 """Largest whole number up to which floats are exact."""
 
@@ -72,16 +61,13 @@ def stack(parts: Sequence[Table]) -> Table:
     if not others:
         return first
     try:
-        native = _STACKERS[type(frame_of(first.native))]([part.native for part in parts])
+        native = frame_of(first.native).stack([part.native for part in parts])
     except (TypeError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         raise TableError(
             "The parts have columns whose types cannot be combined. Convert them to one type.",
             code="table.mismatch",
         ) from None
-    stacked = wrap(
-        native,
-        replace(first.origin, path=None) if isinstance(first.origin, Origin) else first.origin,
-    )
+    stacked = wrap(native, replace(first.origin, path=None))
     for name in first.names:
         _check_stacked(name, stacked.columns[name], [part.columns[name] for part in parts])
     return stacked
@@ -103,14 +89,14 @@ def _check_columns(first: Table, further: Table) -> None:
     extra = [name for name in further.names if name not in first.columns]
     if lacking:
         raise SchemaError(
-            f"The batch does not have {_listing(lacking)} of the base. Both must have the same "
+            f"The batch does not have {_columns(lacking)} of the base. Both must have the same "
             "columns.",
             code="table.mismatch",
             columns=lacking,
         )
     if extra:
         raise SchemaError(
-            f"The batch has {_listing(extra)}, which the base does not have. Both must have the "
+            f"The batch has {_columns(extra)}, which the base does not have. Both must have the "
             "same columns.",
             code="table.mismatch",
             columns=extra,
@@ -157,14 +143,8 @@ def _check_stacked(name: str, stacked: Values, parts: Sequence[Values]) -> None:
         )
 
 
-def _listing(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:_MAX_LISTED])
-    word = "column" if len(names) == 1 else "columns"
-    return (
-        f"{word} {shown}"
-        if len(names) <= _MAX_LISTED
-        else f"{word} {shown} and {len(names) - _MAX_LISTED} more"
-    )
+def _columns(names: Sequence[str]) -> str:
+    return f"column{'s' * (len(names) > 1)} {listing(map(repr, names))}"
 
 
 def _numbers_as_text(first: Table, further: Table) -> dict[str, pl.Series]:
@@ -174,88 +154,3 @@ def _numbers_as_text(first: Table, further: Table) -> dict[str, pl.Series]:
         for name in first.names
         if first.columns[name].storage == "text" and further.columns[name].storage == "integer"
     }
-
-
-def _stack_dicts(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {name: _stack_arrays([part[name] for part in parts]) for name in parts[0]}
-
-
-def _stack_arrays(parts: Sequence[Any]) -> Any:
-    kinds = {part.dtype.kind for part in parts}
-    if len(kinds) > 1 and not kinds <= set("iuf"):  # NumPy would turn missing numbers into text.
-        parts = [part.astype(object) if part.dtype.kind in "biufU" else part for part in parts]
-    return np.concatenate(parts)
-
-
-def _stack_polars(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.DataFrame(
-        _stack_series([part.get_column(name) for part in parts]) for name in parts[0].columns
-    )
-
-
-def _stack_series(parts: Sequence[pl.Series]) -> pl.Series:
-    dtype = _common_type(list(filterfalse(_is_empty, parts)) or parts)
-    name = parts[0].name
-    return pl.concat(
-        [
-            pl.Series(name, [None], dtype=dtype).new_from_index(0, len(part))
-            if _is_empty(part)
-            else part.cast(dtype)
-            for part in parts
-        ]
-    )
-
-
-def _is_empty(series: pl.Series) -> bool:
-    nan_count = int(series.is_nan().sum()) if series.dtype.is_float() else 0
-    return series.null_count() + nan_count == len(series)
-
-
-def _stack_pandas(parts: Sequence[Any]) -> Any:
-    return nw.from_native(parts[0]).implementation.to_native_namespace().concat(parts)
-
-
-def _stack_arrow(parts: Sequence[Any]) -> Any:
-    arrow = nw.from_native(parts[0]).implementation.to_native_namespace()
-    return arrow.concat_tables(parts, promote_options="permissive")
-
-
-_STACKERS: dict[type, Callable[[Sequence[Any]], Any]] = {
-    DictFrame: _stack_dicts,
-    PolarsFrame: _stack_polars,
-    PandasFrame: _stack_pandas,
-    ArrowFrame: _stack_arrow,
-}
-
-_UNITS = ("ms", "us", "ns")
-
-
-def _common_type(parts: Sequence[pl.Series]) -> pl.DataType:
-    """Return the type that can store the values of all parts unchanged."""
-    types = [part.dtype for part in parts]
-    first = types[0]
-    if all(kind == first for kind in types):
-        return first
-    if isinstance(first, pl.Enum):
-        names = [first.categories, *(_categories(part) for part in parts[1:])]
-        return pl.Enum(pl.concat(names).unique(maintain_order=True))
-    if isinstance(first, (pl.Datetime, pl.Duration)):
-        finest = max((kind.time_unit for kind in types), key=_UNITS.index)  # type: ignore[attr-defined]
-        if isinstance(first, pl.Duration):
-            return pl.Duration(finest)
-        zones = {kind.time_zone for kind in types}  # type: ignore[attr-defined]
-        if None in zones and len(zones) > 1:
-            raise TypeError
-        return pl.Datetime(finest, first.time_zone)
-    if first.is_numeric():
-        empty = [pl.DataFrame(schema={"x": kind}) for kind in types]
-        return pl.concat(empty, how="vertical_relaxed").schema["x"]
-    return first
-
-
-def _categories(part: pl.Series) -> pl.Series:
-    return (
-        part.dtype.categories
-        if isinstance(part.dtype, pl.Enum)
-        else part.cast(pl.String).drop_nulls().unique().sort()
-    )

@@ -1,6 +1,6 @@
 """Add, replace and select columns and rows, keeping the type of frame."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,20 +9,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from microcell.errors import TableError
-from microcell.model import Integers, Representatives, Table
-from microcell.tables.frames import (
-    ArrowFrame,
-    DictFrame,
-    Frame,
-    PandasFrame,
-    PolarsFrame,
-    frame_of,
-    to_polars,
-    wrap,
-)
+from microcell.model import Integers, Origin, Representatives, Table
+from microcell.tables.frames import Frame, PandasFrame, frame_of, to_polars, wrap
 from microcell.tables.values import (
     Extract,
-    Origin,
     as_plain_types,
     has_times,
     series_from_numbers,
@@ -38,10 +28,8 @@ __all__ = [
     "values_of_cells",
 ]
 
-_NewColumns = Mapping[str, NDArray[Any]]
 
-
-def add_columns(table: Table, columns: _NewColumns) -> Table:
+def add_columns(table: Table, columns: Mapping[str, NDArray[Any]]) -> Table:
     """Add arrays as columns, in the same type of frame; the input is not modified.
 
     Examples
@@ -66,42 +54,7 @@ def add_columns(table: Table, columns: _NewColumns) -> Table:
                 column=name,
                 rows=table.rows,
             )
-    return wrap(_ADDERS[type(frame_of(table.native))](table.native, columns), table.origin)
-
-
-def _add_to_dict(native: dict[str, NDArray[Any]], columns: _NewColumns) -> dict[str, NDArray[Any]]:
-    return {**native, **columns}
-
-
-def _add_to_polars(native: pl.DataFrame, columns: _NewColumns) -> pl.DataFrame:
-    return native.with_columns(pl.Series(name, column) for name, column in columns.items())
-
-
-def _add_to_pandas(native: Any, columns: _NewColumns) -> Any:
-    # From lists, pandas infers its own text type.
-    return native.assign(
-        **{
-            name: column.tolist() if column.dtype.kind in "UO" else column
-            for name, column in columns.items()
-        }
-    )
-
-
-def _add_to_arrow(native: Any, columns: _NewColumns) -> Any:
-    for name, column in columns.items():
-        array = pl.Series(name, column).to_arrow()
-        native = native.append_column(
-            name, array.cast("string") if column.dtype.kind in "UO" else array
-        )
-    return native
-
-
-_ADDERS: dict[type, Callable[[Any, _NewColumns], Any]] = {
-    DictFrame: _add_to_dict,
-    PolarsFrame: _add_to_polars,
-    PandasFrame: _add_to_pandas,
-    ArrowFrame: _add_to_arrow,
-}
+    return wrap(frame_of(table.native).add(table.native, columns), table.origin)
 
 
 def publish(
@@ -151,9 +104,16 @@ def publish(
     )
 
 
-def take(table: Table, rows: Integers) -> Table:
-    """Return the rows at these positions, in this order, with their pandas index."""
-    return wrap(frame_of(table.native).take(table.native, rows), table.origin)
+def take(table: Table, rows: Integers, *, keep_index: bool = True) -> Table:
+    """Return the rows at these positions, in this order.
+
+    A pandas index is kept or, with ``keep_index=False``, replaced by the new positions.
+    """
+    frame = frame_of(table.native)
+    native = frame.take(table.native, rows)
+    if not keep_index and isinstance(frame, PandasFrame):
+        native = native.reset_index(drop=True)
+    return wrap(native, table.origin)
 
 
 def _cells(frame: Frame, table: Table, name: str, representative: Representatives) -> Any:
@@ -172,7 +132,8 @@ def _origin(
     table: Table, names: Collection[str], representatives: Mapping[str, Representatives]
 ) -> Origin:
     """Return the origin without labels of removed columns or values that no longer occur."""
-    origin: Origin = table.origin
+    origin = table.origin
+    published = {name: table.columns[name] for name in representatives}
     return replace(
         origin,
         labels={name: label for name, label in origin.labels.items() if name in names},
@@ -182,7 +143,7 @@ def _origin(
             if name in names
             and (name not in representatives or _fits(labels, representatives[name]))
         },
-        timed=origin.timed | {name for name in representatives if has_times(table.columns[name])},
+        timed=origin.timed | {name for name, values in published.items() if has_times(values)},
     )
 
 

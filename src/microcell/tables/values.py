@@ -1,13 +1,12 @@
 """Convert columns between NumPy arrays, polars series and :class:`Values`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from math import isnan
 from numbers import Integral, Real
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,9 +17,7 @@ from microcell.model import Integers, Mask, Representatives, Storage, Table, Val
 
 __all__ = [
     "UNITS_PER_DAY",
-    "Dialect",
     "Extract",
-    "Origin",
     "are_dates",
     "array_from",
     "as_arrays",
@@ -38,34 +35,6 @@ __all__ = [
     "series_from_texts",
     "with_dates",
 ]
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """Dialect of a CSV file. ``quote`` is empty if quotes have no meaning."""
-
-    delimiter: str = ","
-    encoding: str = "utf-8"
-    quote: str = '"'
-    decimal: str = "."
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a table came from.
-
-    ``path``, ``suffix`` and ``dialect`` describe its file. ``labels`` (by column) and
-    ``value_labels`` (by column and value) come from statistical files. ``timed`` lists published
-    columns whose original values had times of day.
-    """
-
-    source: Literal["dict", "frame", "file"]
-    suffix: str | None = None
-    dialect: Dialect | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    value_labels: Mapping[str, Mapping[Any, str]] = field(default_factory=dict)
-    path: Path | None = None
-    timed: frozenset[str] = frozenset()
 
 
 _MAX_LISTED = 6
@@ -101,8 +70,8 @@ def check_names(names: Sequence[Any]) -> None:
     if duplicates:
         each = "each " if len(duplicates) > 1 else ""
         raise TableError(
-            f"{_listing(duplicates)} {each}have the same name. Rename all but one; if the file "
-            "has no header, add a line of column names.",
+            f"{_describe_duplicates(duplicates)} {each}have the same name. Rename all but one; if "
+            "the file has no header, add a line of column names.",
             code="table.bad_names",
             positions=duplicates,
         )
@@ -122,7 +91,7 @@ def positions_of_duplicates(names: Iterable[str]) -> list[list[int]]:
     return [positions for positions in positions_by_name.values() if len(positions) > 1]
 
 
-def _listing(duplicates: list[list[int]]) -> str:
+def _describe_duplicates(duplicates: list[list[int]]) -> str:
     """Describe positions: "Columns 1 and 3; columns 2, 4 and 5"."""
     groups = [
         f"columns {', '.join(map(str, positions[:-1]))} and {positions[-1]}"
@@ -220,12 +189,11 @@ def with_dates(frame: pl.DataFrame, table: Table) -> pl.DataFrame:
     ``frame`` has columns of ``table``. Columns with a time zone are not converted, nor columns that
     had times of day before they were published.
     """
-    timed = table.origin.timed if isinstance(table.origin, Origin) else ()
     return frame.with_columns(
         column.cast(pl.Date)
         for column in frame
         if _is_local(column.dtype)
-        and column.name not in timed
+        and column.name not in table.origin.timed
         and are_dates(table.columns[column.name])
     )
 

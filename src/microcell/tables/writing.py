@@ -5,22 +5,25 @@ from pathlib import Path
 
 import polars as pl
 
+from microcell._files import TEXT_SUFFIXES, unwritable
 from microcell.errors import TableError
-from microcell.model import Table
+from microcell.model import Dialect, Origin, Table
 from microcell.tables.formats import (
     STAT_FORMATS,
     check_fits,
-    require_pyreadstat,
+    require_package,
     write_spreadsheet,
     write_statfile,
 )
-from microcell.tables.frames import to_polars
+from microcell.tables.frames import to_polars, used_categories
 from microcell.tables.reading import read
-from microcell.tables.values import Dialect, Origin, as_plain_types, with_dates
+from microcell.tables.values import as_plain_types, with_dates
 
 __all__ = ["check_suffix", "check_writable", "read_back", "write"]
 
-_DIALECTS = {".csv": Dialect(), ".tsv": Dialect(delimiter="\t"), ".txt": Dialect()}
+_DIALECTS = {
+    suffix: Dialect(delimiter="\t" if suffix == ".tsv" else ",") for suffix in TEXT_SUFFIXES
+}
 _TEXTS = (*_DIALECTS, ".jsonl", ".ndjson")
 
 
@@ -37,38 +40,15 @@ def write(table: Table, path: str | Path, *, suffix: str | None = None, days: bo
     """
     path = Path(path)
     suffix = (suffix or path.suffix).lower()
-    origin = table.origin if isinstance(table.origin, Origin) else Origin("frame")
     check_suffix(suffix)
     frame = to_polars(table)
     _check(frame, suffix)
     if days and suffix in _TEXTS:
         frame = with_dates(frame, table)
     try:
-        _write(_with_used_categories(frame), path, suffix, origin)
-    except FileNotFoundError:
-        raise TableError(
-            f"The folder of {str(path)!r} does not exist. Create it first.",
-            code="table.unwritable",
-            path=str(path),
-        ) from None
-    except IsADirectoryError:
-        raise TableError(
-            f"{str(path)!r} is a folder, not a file. Choose the name of a file.",
-            code="table.unwritable",
-            path=str(path),
-        ) from None
-    except PermissionError:
-        raise TableError(
-            f"No permission to write {str(path)!r}. Choose another folder.",
-            code="table.unwritable",
-            path=str(path),
-        ) from None
+        _write(_with_used_categories(frame), path, suffix, table.origin)
     except OSError as error:
-        raise TableError(
-            f"Cannot write {str(path)!r}: {error.strerror or 'unknown reason'}.",
-            code="table.unwritable",
-            path=str(path),
-        ) from None
+        raise unwritable(path, error) from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         raise TableError(
             f"A {suffix} file cannot store the column types of this table. Write .parquet instead.",
@@ -101,7 +81,7 @@ def check_suffix(suffix: str) -> None:
 
 
 def check_writable(table: Table, suffix: str, *, drop: Collection[str] = ()) -> None:
-    """Check that :func:`write` can write the table, without the columns in ``drop``.
+    """Check that :func:`write` can write the table exactly, without the columns in ``drop``.
 
     Raises :class:`TableError`, which names the column that does not fit the format. Nothing is
     written.
@@ -112,7 +92,7 @@ def check_writable(table: Table, suffix: str, *, drop: Collection[str] = ()) -> 
     """
     check_suffix(suffix)
     kept = [name for name in table.names if name not in set(drop)]
-    _check(to_polars(table)[:, kept], suffix.lower())
+    _check(to_polars(table)[:, kept], suffix.lower(), exact=True)
 
 
 def read_back(table: Table, path: Path) -> Table:
@@ -120,8 +100,7 @@ def read_back(table: Table, path: Path) -> Table:
     suffix = path.suffix.lower()
     if suffix not in _DIALECTS:
         return read(path)
-    origin = table.origin if isinstance(table.origin, Origin) else Origin("frame")
-    dialect = _dialect_for(origin, suffix)
+    dialect = _dialect_for(table.origin, suffix)
     return read(
         path,
         delimiter=dialect.delimiter,
@@ -131,21 +110,23 @@ def read_back(table: Table, path: Path) -> Table:
     )
 
 
-def _check(frame: pl.DataFrame, suffix: str) -> None:
-    if suffix in STAT_FORMATS:
-        require_pyreadstat(suffix)
-    check_fits(frame, suffix)
+def _check(frame: pl.DataFrame, suffix: str, *, exact: bool = False) -> None:
+    require_package(suffix, write=True)
+    if suffix in _DIALECTS and frame.width and frame.columns[0].startswith("\ufeff"):
+        raise TableError(
+            f"The name of the first column begins with a byte-order mark, which a {suffix} file "
+            "cannot keep. Rename the column.",
+            code="table.format_limit",
+            column=frame.columns[0],
+        )
+    check_fits(frame, suffix, exact=exact)
 
 
 def _with_used_categories(frame: pl.DataFrame) -> pl.DataFrame:
     """Remove unused categories, which polars writes for Enum columns."""
     return frame.with_columns(
-        _used(column) for column in frame if isinstance(column.dtype, pl.Enum)
+        used_categories(column) for column in frame if isinstance(column.dtype, pl.Enum)
     )
-
-
-def _used(column: pl.Series) -> pl.Series:
-    return column.cast(pl.Enum(column.drop_nulls().unique().sort().cast(pl.String)))
 
 
 def _write(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin) -> None:

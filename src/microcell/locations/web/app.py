@@ -89,7 +89,7 @@ def _draw_shapes(clustering: Clustering | None, count: int) -> list[str]:
 
 
 def _to_geojson(overview: Overview, shapes: list[str]) -> str:
-    """Return the collection as text; the polygons, long and rarely new, are inserted as text."""
+    """Return the collection as text, inserting the long polygons, which are already text."""
     properties = {
         "k": overview.k,
         "devices": overview.devices,
@@ -170,6 +170,7 @@ _operator_scheme = HTTPBearer(
 )
 _Credentials = HTTPAuthorizationCredentials | None
 _Responses = dict[int | str, dict[str, Any]]
+_Restriction = dict[str, Any]
 
 
 def create_app(anonymizer: Anonymizer, settings: Settings) -> App:
@@ -194,18 +195,19 @@ def create_app(anonymizer: Anonymizer, settings: Settings) -> App:
     )
     metrics = Metrics(anonymizer.status)
     handle_errors(app)
+    _add_sign_up_routes(app, anonymizer)
     _add_device_routes(app, anonymizer)
     _add_public_routes(app, anonymizer)
-    _add_operator_routes(app, anonymizer, settings, metrics)
+    operator: _Restriction = {"dependencies": [_operator_only(settings)], "tags": ["operator"]}
+    _add_operator_routes(app, anonymizer, operator)
+    _add_metrics_route(app, metrics, {"tags": ["operator"]} if settings.open_metrics else operator)
     for path, file in page_files().items():
         app.add_api_route(path, _serve_file(file), include_in_schema=False)
     tidy_openapi(app)
     return Middleware(app, settings, metrics)
 
 
-def _add_device_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
-    errors = error_responses(401, 404)
-
+def _add_sign_up_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
     @app.post(
         "/devices",
         status_code=201,
@@ -222,6 +224,28 @@ def _add_device_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
             "location": _to_json(account.location),
         }
         return JSONResponse(body, status_code=201)
+
+    def cancel(pseudonym: str, token: Annotated[str, Depends(_device_token)]) -> Response:
+        """Delete a device with its pseudonym, token and exact location."""
+        anonymizer.cancel(pseudonym, token)
+        return Response(status_code=204)
+
+    for path, name in (
+        ("/devices/{pseudonym}", "cancel"),
+        ("/devices/{pseudonym}/location", "cancel_location"),
+    ):
+        app.delete(
+            path,
+            status_code=204,
+            response_class=Response,
+            responses=error_responses(401, 404),
+            operation_id=name,
+            tags=["devices"],
+        )(cancel)
+
+
+def _add_device_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
+    errors = error_responses(401, 404)
 
     @app.get(
         "/devices/{pseudonym}/location",
@@ -247,24 +271,6 @@ def _add_device_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
         """Move a device to a new exact location and return the location to use from now on."""
         location = anonymizer.move(pseudonym, token, place.latitude, place.longitude)
         return JSONResponse({"location": _to_json(location)})
-
-    def cancel(pseudonym: str, token: Annotated[str, Depends(_device_token)]) -> Response:
-        """Delete a device with its pseudonym, token and exact location."""
-        anonymizer.cancel(pseudonym, token)
-        return Response(status_code=204)
-
-    for path, name in (
-        ("/devices/{pseudonym}", "cancel"),
-        ("/devices/{pseudonym}/location", "cancel_location"),
-    ):
-        app.delete(
-            path,
-            status_code=204,
-            response_class=Response,
-            responses=errors,
-            operation_id=name,
-            tags=["devices"],
-        )(cancel)
 
 
 def _add_public_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
@@ -297,9 +303,8 @@ def _add_public_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
         return JSONResponse({"status": "ok"})
 
 
-def _add_operator_routes(
-    app: FastAPI, anonymizer: Anonymizer, settings: Settings, metrics: Metrics
-) -> None:
+def _operator_only(settings: Settings) -> Any:
+    """Return a dependency that rejects requests without the operator's token."""
     expected = hash_token(settings.operator)
 
     async def operator(credentials: Annotated[_Credentials, Depends(_operator_scheme)]) -> None:
@@ -308,8 +313,10 @@ def _add_operator_routes(
         ):
             raise _unauthorized("The operator's token is required: Authorization: Bearer TOKEN.")
 
-    restricted: dict[str, Any] = {"dependencies": [Depends(operator)], "tags": ["operator"]}
+    return Depends(operator)
 
+
+def _add_operator_routes(app: FastAPI, anonymizer: Anonymizer, restricted: _Restriction) -> None:
     @app.get("/status", response_model=Status, responses=error_responses(401), **restricted)
     async def status() -> Any:
         """Show sizes, counters and the progress of rebuilds."""
@@ -353,7 +360,8 @@ def _add_operator_routes(
         finally:
             busy.release()
 
-    access: dict[str, Any] = {"tags": ["operator"]} if settings.open_metrics else restricted
+
+def _add_metrics_route(app: FastAPI, metrics: Metrics, access: _Restriction) -> None:
     text: _Responses = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
     @app.get("/metrics", response_class=_Text, responses=text | error_responses(401), **access)

@@ -319,7 +319,7 @@ async def _read_body(scope: Message, receive: Receive) -> bytes:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a channel that delivers a body that was already read."""
+    """Return an ASGI receive channel that delivers a body that was already read."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

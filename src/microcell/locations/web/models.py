@@ -114,7 +114,7 @@ class CellProperties(BaseModel):
 
 
 class CellFeature(BaseModel):
-    """A cell as a GeoJSON feature. Its geometry is the region whose devices it contains."""
+    """A cell as a GeoJSON feature. Its geometry is the region that the cell covers."""
 
     type: Literal["Feature"]
     id: int
@@ -270,7 +270,7 @@ def _allowed_methods(app: FastAPI, request: Request) -> set[str]:
 
 
 def _describe_invalid(errors: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the body of a 422 response; names of unknown fields were sent, so not repeated.
+    """Return the body of a 422 response, without unknown field names, which the client chose.
 
     Examples
     --------

@@ -7,16 +7,11 @@ importing this package is cheap.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from microcell._extras import is_installed
+
 if TYPE_CHECKING:
     from microcell.report.figures.allocation import draw_allocation
-    from microcell.report.figures.audit import (
-        draw_classes,
-        draw_column,
-        draw_correlations,
-        draw_linkage,
-        draw_projection,
-        draw_quantiles,
-    )
+    from microcell.report.figures.audit import draw_audit
     from microcell.report.figures.base import Picture
     from microcell.report.figures.cells import Panel, draw_panels
     from microcell.report.figures.surveys import draw_cell_sizes, draw_failures, draw_survey_size
@@ -25,14 +20,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "allocation": ("draw_allocation",),
-    "audit": (
-        "draw_classes",
-        "draw_column",
-        "draw_correlations",
-        "draw_linkage",
-        "draw_projection",
-        "draw_quantiles",
-    ),
+    "audit": ("draw_audit",),
     "base": ("Picture",),
     "cells": ("Panel", "draw_panels"),
     "surveys": ("draw_cell_sizes", "draw_failures", "draw_survey_size"),
@@ -44,22 +32,23 @@ _MODULE_OF = {name: f"{__name__}.{module}" for module, names in _MODULES.items()
 __all__ = [
     "Panel",
     "Picture",
+    "available",
     "draw_allocation",
+    "draw_audit",
     "draw_cell_sizes",
-    "draw_classes",
-    "draw_column",
     "draw_comparison",
-    "draw_correlations",
     "draw_dependence",
     "draw_exploration",
     "draw_failures",
-    "draw_linkage",
     "draw_panels",
     "draw_plan",
-    "draw_projection",
-    "draw_quantiles",
     "draw_survey_size",
 ]
+
+
+def available() -> bool:
+    """Return whether figures can be drawn: matplotlib belongs to the extra ``report``."""
+    return is_installed("matplotlib")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,10 @@
-"""Figures of an audit: class sizes, linkage, columns, quantiles, correlations, projection."""
+"""Figures of an audit: class sizes, linkage, columns, quantiles, correlations, projection.
 
-from collections.abc import Sequence
+:func:`draw_audit` draws them all in the common style; call the other functions within ``style()``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -25,6 +29,7 @@ from microcell.report.figures.base import (
 from microcell.report.wording import counted
 
 __all__ = [
+    "draw_audit",
     "draw_classes",
     "draw_column",
     "draw_correlations",
@@ -42,6 +47,25 @@ _MIN_BARS = 5
 """With fewer bars the axis is padded, so that bars keep their usual width."""
 
 
+def draw_audit(audit: Audit) -> Mapping[str, Any]:
+    """Draw all figures for which the audit has data, by their name in the report."""
+    with style():
+        sizes, shares = audit.class_sizes, audit.linkage_by_known
+        quantiles = [draw_quantiles(item, i) for i, item in enumerate(audit.quantiles)]
+        return {
+            "classes": draw_classes(audit) if len(sizes) else None,
+            "linkage": None
+            if shares is None or not len(shares)
+            else draw_linkage(shares, int(sizes.min()) if len(sizes) else 0),
+            "columns": [draw_column(item, i) for i, item in enumerate(audit.comparisons)],
+            "quantiles": [picture for picture in quantiles if picture is not None],
+            "correlations": ()
+            if audit.correlations is None
+            else draw_correlations(audit.correlations),
+            "projection": None if audit.projection is None else draw_projection(audit.projection),
+        }
+
+
 def draw_classes(audit: Audit) -> Picture:
     """Draw a histogram of the class sizes."""
     sizes = audit.class_sizes
@@ -52,18 +76,17 @@ def draw_classes(audit: Audit) -> Picture:
     labels = [
         f"{start}" if width == 1 else f"{start}-{start + width - 1}" for start in starts.tolist()
     ]
-    with style():
-        figure = new_figure(5.0, 2.9)
-        axes = figure.add_subplot()
-        bars = axes.bar(np.arange(len(starts)), counts, color=AFTER, width=0.8)
-        if len(starts) <= _MAX_LABELLED_BARS:
-            bar_labels = [f"{count:,}" if count else "" for count in counts.tolist()]
-            axes.bar_label(bars, labels=bar_labels, fontsize=9)
-        set_sparse_ticks(axes, labels, most=10 if width == 1 else 5)
-        _pad_bars(axes, len(starts))
-        axes.set_xlabel("Records per class")
-        axes.set_ylabel("Classes")
-        svg = to_svg(figure, "classes")
+    figure = new_figure(5.0, 2.9)
+    axes = figure.add_subplot()
+    bars = axes.bar(np.arange(len(starts)), counts, color=AFTER, width=0.8)
+    if len(starts) <= _MAX_LABELLED_BARS:
+        bar_labels = [f"{count:,}" if count else "" for count in counts.tolist()]
+        axes.bar_label(bars, labels=bar_labels, fontsize=9)
+    set_sparse_ticks(axes, labels, most=10 if width == 1 else 5)
+    _pad_bars(axes, len(starts))
+    axes.set_xlabel("Records per class")
+    axes.set_ylabel("Classes")
+    svg = to_svg(figure, "classes")
     count = f"{len(sizes):,} class{'' if len(sizes) == 1 else 'es'}"
     spread = f"of {counted(low, 'record')}" if low == high else f"of {low:,} to {high:,} records"
     return Picture(svg, f"Distribution of class sizes: {count} {spread}.")
@@ -72,29 +95,28 @@ def draw_classes(audit: Audit) -> Picture:
 def draw_linkage(shares: Floats, k: int) -> Picture:
     """Draw the share of records re-identified with 1, 2, ... known columns, and the line 1 / k."""
     shares = np.nan_to_num(shares)
-    with style():
-        figure = new_figure(5.0, 2.9)
-        axes = figure.add_subplot()
-        bars = axes.bar(np.arange(len(shares)), 100 * shares, color=AFTER, width=0.7)
-        if len(shares) <= _MAX_LABELLED_BARS:
-            bar_labels = [f"{100 * share:.2g} %" for share in shares.tolist()]
-            axes.bar_label(bars, labels=bar_labels, fontsize=9, padding=1)
-        if k:
-            axes.axhline(100 / k, color=INK, linestyle="--", linewidth=1)
-            axes.annotate(
-                f"1 / k = {100 / k:.3g} %",
-                (0, 100 / k),
-                (2, 3),
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                fontsize=9,
-            )
-        set_sparse_ticks(axes, [str(index + 1) for index in range(len(shares))], most=15)
-        _pad_bars(axes, len(shares))
-        axes.set_ylim(0, 1.18 * max(100 * float(shares.max()), 100 / k if k else 0, 1e-6))
-        axes.set_xlabel("Known columns")
-        axes.set_ylabel("Re-identified records (%)")
-        svg = to_svg(figure, "linkage")
+    figure = new_figure(5.0, 2.9)
+    axes = figure.add_subplot()
+    bars = axes.bar(np.arange(len(shares)), 100 * shares, color=AFTER, width=0.7)
+    if len(shares) <= _MAX_LABELLED_BARS:
+        bar_labels = [f"{100 * share:.2g} %" for share in shares.tolist()]
+        axes.bar_label(bars, labels=bar_labels, fontsize=9, padding=1)
+    if k:
+        axes.axhline(100 / k, color=INK, linestyle="--", linewidth=1)
+        axes.annotate(
+            f"1 / k = {100 / k:.3g} %",
+            (0, 100 / k),
+            (2, 3),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            fontsize=9,
+        )
+    set_sparse_ticks(axes, [str(index + 1) for index in range(len(shares))], most=15)
+    _pad_bars(axes, len(shares))
+    axes.set_ylim(0, 1.18 * max(100 * float(shares.max()), 100 / k if k else 0, 1e-6))
+    axes.set_xlabel("Known columns")
+    axes.set_ylabel("Re-identified records (%)")
+    svg = to_svg(figure, "linkage")
     return Picture(svg, _linkage_caption(shares, k))
 
 
@@ -121,11 +143,10 @@ def _pad_bars(axes: Axes, count: int) -> None:
 def draw_column(comparison: Comparison, index: int) -> Picture:
     """Draw a column's distribution in the original (light) and as published (hatched)."""
     by_interval = comparison.edges is not None
-    with style():
-        figure = new_figure(3.8, 2.7 if by_interval else 1.0 + 0.32 * len(comparison.labels))
-        draw = _draw_intervals if by_interval else _draw_categories
-        draw(figure.add_subplot(), comparison)
-        svg = to_svg(figure, f"column{index}")
+    figure = new_figure(3.8, 2.7 if by_interval else 1.0 + 0.32 * len(comparison.labels))
+    draw = _draw_intervals if by_interval else _draw_categories
+    draw(figure.add_subplot(), comparison)
+    svg = to_svg(figure, f"column{index}")
     unit = "interval" if by_interval else "value"
     return Picture(
         svg,
@@ -154,7 +175,7 @@ def _draw_categories(axes: Axes, comparison: Comparison) -> None:
 
 
 def _draw_intervals(axes: Axes, comparison: Comparison) -> None:
-    """Place bars by the number of their interval: dates and values such as 1e300 need no scale."""
+    """Draw bars by interval number, so that dates and values such as 1e300 need no numeric axis."""
     bins = np.arange(len(comparison.before))
     axes.bar(bins + 0.5, comparison.before, width=0.94, color=BEFORE, label="original")
     axes.bar(
@@ -204,15 +225,14 @@ def draw_quantiles(quantiles: Quantiles, index: int) -> Picture | None:
     low, high = min(before.min(), after.min()), max(before.max(), after.max())
     x, y = _rescale(before, low, high), _rescale(after, low, high)
     ends = format_edges(np.array([low, high]), quantiles.unit) if low < high else [f"{low:.3g}"]
-    with style():
-        figure = new_figure(2.9, 2.9)
-        axes = figure.add_subplot()
-        axes.plot([0, 1], [0, 1], "--", color=EDGE, linewidth=1, zorder=1)
-        axes.plot(x, y, "o", color=AFTER, markersize=3, zorder=2)
-        _label_range(axes, ends)
-        if quantiles.unit == "seconds":
-            axes.set_xlabel("Original (seconds)", fontsize=9)
-        svg = to_svg(figure, f"quantiles{index}")
+    figure = new_figure(2.9, 2.9)
+    axes = figure.add_subplot()
+    axes.plot([0, 1], [0, 1], "--", color=EDGE, linewidth=1, zorder=1)
+    axes.plot(x, y, "o", color=AFTER, markersize=3, zorder=2)
+    _label_range(axes, ends)
+    if quantiles.unit == "seconds":
+        axes.set_xlabel("Original (seconds)", fontsize=9)
+    svg = to_svg(figure, f"quantiles{index}")
     return Picture(svg, f"{quantiles.name}: {_describe_shift(x, y)}")
 
 
@@ -263,7 +283,7 @@ _ORANGE = "#b35806"
 
 
 def draw_correlations(correlations: Correlations) -> tuple[Picture, ...]:
-    """Draw the correlations before, after, and their difference; nothing for fewer than 2 columns.
+    """Draw the correlations before and after, and their difference; empty below 2 columns.
 
     With few columns, each field shows its number. With more, it shows a square that is larger the
     stronger the correlation is, filled if positive and hollow if negative, so that the figure does
@@ -333,21 +353,20 @@ def _draw_matrix(name: str, matrix: Floats, names: Sequence[str]) -> str:
     few = len(names) <= _MAX_NUMBERED
     side = 3.9 if few else 4.6
     font_size = 9 if few else 7
-    with style():
-        figure = new_figure(side, side)
-        axes = figure.add_subplot()
-        draw = _draw_numbers if few else _draw_squares
-        draw(axes, matrix, full)
-        ticks = np.arange(len(names))
-        labels = [truncate(label, _NAME_LENGTH) for label in names]
-        axes.set_xticks(ticks, labels, rotation=90, fontsize=font_size)
-        axes.set_yticks(ticks, labels, fontsize=font_size)
-        axes.set_xlim(-0.5, len(names) - 0.5)
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.set_aspect("equal")
-        axes.tick_params(length=0)
-        axes.spines[:].set(visible=True, color=EDGE, linewidth=0.8)
-        return to_svg(figure, f"correlations-{name}")
+    figure = new_figure(side, side)
+    axes = figure.add_subplot()
+    draw = _draw_numbers if few else _draw_squares
+    draw(axes, matrix, full)
+    ticks = np.arange(len(names))
+    labels = [truncate(label, _NAME_LENGTH) for label in names]
+    axes.set_xticks(ticks, labels, rotation=90, fontsize=font_size)
+    axes.set_yticks(ticks, labels, fontsize=font_size)
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_aspect("equal")
+    axes.tick_params(length=0)
+    axes.spines[:].set(visible=True, color=EDGE, linewidth=0.8)
+    return to_svg(figure, f"correlations-{name}")
 
 
 def _draw_numbers(axes: Axes, matrix: Floats, full: float) -> None:
@@ -393,17 +412,16 @@ def draw_projection(projection: Projection) -> Picture:
     distinct = np.unique(classes)
     traced = distinct[np.unique(np.linspace(0, len(distinct) - 1, _MAX_TRACED).astype(int))]
     first, second = (100 * share for share in projection.explained)
-    with style():
-        figure = new_figure(5.0, 4.6)
-        axes = figure.add_subplot()
-        axes.plot(before[:, 0], before[:, 1], ".", color=BEFORE, markersize=3, zorder=1)
-        for index, label in enumerate(traced.tolist()):
-            colour = CLASS_COLOURS[index % len(CLASS_COLOURS)]
-            _draw_moves(axes, before[classes == label], after[classes == label], colour)
-        axes.set_xlabel(f"First component ({first:.0f} % of the variance)")
-        axes.set_ylabel(f"Second component ({second:.0f} % of the variance)")
-        axes.tick_params(labelbottom=False, labelleft=False, length=0)
-        svg = to_svg(figure, "projection")
+    figure = new_figure(5.0, 4.6)
+    axes = figure.add_subplot()
+    axes.plot(before[:, 0], before[:, 1], ".", color=BEFORE, markersize=3, zorder=1)
+    for index, label in enumerate(traced.tolist()):
+        colour = CLASS_COLOURS[index % len(CLASS_COLOURS)]
+        _draw_moves(axes, before[classes == label], after[classes == label], colour)
+    axes.set_xlabel(f"First component ({first:.0f} % of the variance)")
+    axes.set_ylabel(f"Second component ({second:.0f} % of the variance)")
+    axes.tick_params(labelbottom=False, labelleft=False, length=0)
+    svg = to_svg(figure, "projection")
     return Picture(svg, _projection_caption(projection, len(traced), len(distinct)))
 
 

@@ -1,4 +1,4 @@
-"""What all figures share: colours, style, and saving as SVG, PNG or PDF."""
+"""Shared by all figures: colours, style, and saving as SVG, PNG or PDF."""
 
 import re
 import warnings
@@ -20,6 +20,7 @@ __all__ = [
     "EDGE",
     "INK",
     "MARKERS",
+    "FigureFile",
     "Picture",
     "add_legend",
     "new_figure",
@@ -84,6 +85,20 @@ class Picture:
     caption: str
 
 
+class FigureFile(bytes):
+    """Contents of an SVG, PNG or PDF file. Notebooks display SVG and PNG files as pictures."""
+
+    def __repr__(self) -> str:
+        # The bytes would fill the screen, and may contain original values.
+        return f"<FigureFile {len(self):,} bytes>"
+
+    def _repr_svg_(self) -> str | None:
+        return self.decode() if self.startswith(b"<?xml") else None
+
+    def _repr_png_(self) -> bytes | None:
+        return bytes(self) if self.startswith(b"\x89PNG") else None
+
+
 @contextmanager
 def style() -> Iterator[None]:
     """Apply the common style to the figures drawn in the block."""
@@ -110,11 +125,11 @@ def to_svg(figure: Figure, prefix: str) -> str:
     return _TAG.sub(lambda tag: _ID_OR_REFERENCE.sub(rf"\g<0>{prefix}-", tag[0]), element)
 
 
-def to_bytes(figure: Figure, format: str, **options: Any) -> bytes:
+def to_bytes(figure: Figure, format: str, **options: Any) -> FigureFile:
     """Return the contents of an SVG, PNG or PDF file; the same figure gives the same bytes."""
     buffer = BytesIO()
     figure.savefig(buffer, format=format, dpi=200, metadata=_METADATA[format], **options)
-    return buffer.getvalue()
+    return FigureFile(buffer.getvalue())
 
 
 def add_legend(axes: Axes) -> None:

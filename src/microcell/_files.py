@@ -1,0 +1,90 @@
+"""Files: suffixes of text tables, strict JSON parsing, and translation of system errors."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from microcell.errors import TableError
+
+__all__ = ["TEXT_SUFFIXES", "parse_json", "read_bytes", "unreadable", "unwritable"]
+
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
+"""Suffixes of tables as delimited text."""
+
+
+def parse_json(text: str | bytes, *, allow_nan: bool = False) -> Any:
+    """Parse JSON; raise ValueError if it is invalid, repeats a key, or has a forbidden NaN.
+
+    Programs disagree on which of two equal keys counts.
+
+    Examples
+    --------
+    >>> parse_json('{"k": 5}')
+    {'k': 5}
+    >>> parse_json('{"k": 5, "k": 2}')
+    Traceback (most recent call last):
+    ValueError: A key is repeated.
+    """
+    constant = None if allow_nan else _refuse_constant
+    return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=constant)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
+        raise ValueError("A key is repeated.")
+    return entries
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON.")
+
+
+def read_bytes(path: str | Path, *, limit: int = -1) -> bytes:
+    """Return the content of a file, or its first ``limit`` bytes.
+
+    Raises
+    ------
+    TableError
+        The file does not exist or cannot be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(limit)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: str | Path, error: OSError) -> TableError:
+    """Return the error to raise for a file that the system cannot read.
+
+    Examples
+    --------
+    >>> error = unreadable("people.csv", FileNotFoundError())
+    >>> error.code, str(error)
+    ('table.not_found', "File 'people.csv' does not exist. Check the path.")
+    """
+    code = "table.unreadable"
+    if isinstance(error, FileNotFoundError):
+        code = "table.not_found"
+        message = f"File {str(path)!r} does not exist. Check the path."
+    elif isinstance(error, IsADirectoryError):
+        message = f"{str(path)!r} is a folder, not a file. Pass the path of a file."
+    elif isinstance(error, PermissionError):
+        message = f"No permission to read {str(path)!r}. Change its permissions or copy it."
+    else:
+        message = f"Cannot read {str(path)!r}: {error.strerror or 'unknown reason'}."
+    return TableError(message, code=code, path=str(path))
+
+
+def unwritable(path: str | Path, error: OSError) -> TableError:
+    """Return the error to raise for a file that the system cannot write."""
+    if isinstance(error, FileNotFoundError):
+        message = f"The folder of {str(path)!r} does not exist. Create it first."
+    elif isinstance(error, IsADirectoryError):
+        message = f"{str(path)!r} is a folder, not a file. Choose the name of a file."
+    elif isinstance(error, PermissionError):
+        message = f"No permission to write {str(path)!r}. Choose another folder."
+    else:
+        message = f"Cannot write {str(path)!r}: {error.strerror or 'unknown reason'}."
+    return TableError(message, code="table.unwritable", path=str(path))
