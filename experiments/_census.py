@@ -56,9 +56,9 @@ PCL_PRINTED = (
     Printed(75, None, "0.290", -0.173, 37, 76, 5),
     Printed(100, None, "0.331", -0.168, 16, 107, 5),
 )
-SHAKES: dict[str, dict[str, int]] = {"quick": {"shakes": 60}, "full": {}}
+SHAKES: dict[str, dict[str, int]] = {"quick": {"shakes": 20}, "full": {}}
 EFFORT = {"quick": "fast", "full": "balanced"}
-STEPS = {"quick": 500, "full": 10_000}
+STEPS = {"quick": 200, "full": 10_000}
 NOTES = {"quick": " Short profile: less shaking and less effort than the defaults.", "full": ""}
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import microcell as mc
@@ -148,10 +148,10 @@ def test_known_information_losses(data_folder, name, k, loss):
     schema = mc.Schema(quasi=frame.columns)
     release = mc.anonymize(frame, schema, k=k, method="mdav")
     assert round(100 * release.manifest.information_loss, 4) == loss
-    # The audit sees published values, which are rounded to integers like the data.
-    assert 100 * mc.audit(frame, release.table, schema)["information_loss"] == pytest.approx(
-        loss, rel=1e-3
-    )
+    if name == "tarragona":  # an audit of all these columns takes seconds
+        # It sees published values, which are rounded to integers like the data.
+        audit = mc.audit(frame, release.table, schema)
+        assert 100 * audit["information_loss"] == pytest.approx(loss, rel=1e-3)
 
 
 def test_the_manifest_is_complete_and_contains_no_value():
@@ -492,7 +492,6 @@ def test_a_table_with_lost_rows_or_identifiers_is_never_returned(monkeypatch, lo
         mc.anonymize(people(), SCHEMA, k=5)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     rows=st.lists(
         st.tuples(

@@ -46,6 +46,7 @@ def test_file_formats(format, start):
     assert mc.plot.cells(people(), TWO, k=10, format=format).startswith(start)
 
 
+@pytest.mark.full_search
 def test_each_method_has_a_panel_with_its_distortion_and_cells():
     shown = texts(mc.plot.cells(people(), TWO, k=10, methods=["mdav", "vmdav", "pcl"]))
     assert {"MDAV", "VMDAV", "PCL", "age (standardized)", "income (standardized)"} <= set(shown)

@@ -90,7 +90,7 @@ def test_the_command_anonymize_loads_only_what_it_uses(effort, k, tmp_path):
     arguments = ["microcell", "anonymize", "people.csv", "-s", "schema.toml", "-o", "out.csv"]
     arguments += ["-k", str(k), "--effort", effort, "-q"]
     run = "from microcell.cli import main\ntry: main()\nexcept SystemExit as end: code = end.code"
-    example = ["microcell", "example", "--records", "300", "-q"]
+    example = ["microcell", "example", "--records", "60", "-q"]
     for words in (example, arguments, [*arguments, "--force"]):  # the first run may compile
         code = (
             f"import sys; sys.argv = {words}\n{run}\n"

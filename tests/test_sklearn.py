@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
@@ -157,7 +157,6 @@ def test_very_small_and_very_large_numbers(scale):
 # --------------------------------------------------------------------------------------- known rows
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     small_tables(st.sampled_from([-1.0, 0.0, -0.0, 0.1, 3.0])),
     st.integers(2, 4),
@@ -174,7 +173,6 @@ def test_fitted_table_keeps_its_cell_sizes_in_any_row_order(X, k, random):
     assert min(shuffled.values()) >= k
 
 
-@settings(max_examples=60, deadline=None)
 @given(small_tables(st.sampled_from([0.0, 1.0, 2.0])), st.data())
 def test_ith_of_equal_rows_gets_the_cell_of_the_ith_in_fit(X, data):
     fitted = Microaggregator(k=3).fit(X)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.errors import DataError
@@ -99,7 +99,6 @@ def tables(draw):
     return y, z, classes
 
 
-@settings(max_examples=300)
 @given(tables())
 def test_measures_match_a_plain_computation(release):
     y, z, classes = release

@@ -4,7 +4,7 @@ import datetime
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -230,7 +230,6 @@ def both(rows):
     )
 
 
-@settings(max_examples=60)
 @given(ROWS.filter(len), st.randoms(use_true_random=False))
 def test_the_order_of_rows_and_columns_does_not_matter(rows, random):
     original, released = both(rows)
@@ -249,7 +248,6 @@ def test_the_order_of_rows_and_columns_does_not_matter(rows, random):
     )
 
 
-@settings(max_examples=60)
 @given(ROWS.filter(len))
 def test_an_unchanged_table_has_no_loss(rows):
     original, _ = both(rows)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.errors import DataError
@@ -158,7 +158,6 @@ def test_a_coarser_release_is_easier_to_distinguish():
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
 def test_any_release_gives_a_share(seed, n):
     rng = np.random.default_rng(seed)

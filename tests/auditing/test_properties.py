@@ -8,7 +8,7 @@ from math import exp, log, log2
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import microcell as mc
@@ -178,7 +178,6 @@ def plain_disclosure(classes, column, *, ordered):
     }
 
 
-@settings(max_examples=150, deadline=None)
 @given(pairs())
 def test_anonymity_and_disclosure_match_plain_loops(pair):
     actual, classes = pair.audit(), plain_classes(pair.after)
@@ -202,7 +201,6 @@ def test_anonymity_and_disclosure_match_plain_loops(pair):
 # -------------------------------------------------------------------------------------- invariances
 
 
-@settings(max_examples=50, deadline=None)
 @given(pairs(), st.randoms(use_true_random=False))
 def test_row_order_does_not_matter(pair, random):
     rows = list(range(len(pair.after["age"])))
@@ -212,7 +210,6 @@ def test_row_order_does_not_matter(pair, random):
     )
 
 
-@settings(max_examples=50, deadline=None)
 @given(pairs(), st.randoms(use_true_random=False))
 def test_column_order_does_not_matter(pair, random):
     names = random.sample(sorted(pair.before), len(pair.before))
@@ -227,7 +224,6 @@ def test_column_order_does_not_matter(pair, random):
     assert_same(Pair(before, after, schema).audit(), pair.audit())
 
 
-@settings(max_examples=50, deadline=None)
 @given(pairs())
 def test_the_sign_of_a_quasi_identifier_does_not_matter(pair):
     before, after = (
@@ -237,7 +233,6 @@ def test_the_sign_of_a_quasi_identifier_does_not_matter(pair):
     assert_same(Pair(before, after).audit(), pair.audit())
 
 
-@settings(max_examples=50, deadline=None)
 @given(pairs(blank="no"))
 def test_the_sign_of_a_confidential_number_does_not_matter(pair):
     """Missing values always come first, so with them the distance may change."""
@@ -248,7 +243,6 @@ def test_the_sign_of_a_confidential_number_does_not_matter(pair):
     assert_same(Pair(before, after).audit(), pair.audit())
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     pairs(blank="no"),
     st.sampled_from(["nowhere seen", None]),
@@ -263,7 +257,6 @@ def test_a_category_published_under_an_unseen_name_or_as_missing(pair, name, job
     assert_same(renamed.audit(), pair.audit(), only=OF_RELEASE)
 
 
-@settings(max_examples=25, deadline=None)
 @given(pairs(blank="no"), st.data())
 def test_index_labels_do_not_matter(pair, data):
     n = len(pair.after["age"])
@@ -275,7 +268,6 @@ def test_index_labels_do_not_matter(pair, data):
 # ------------------------------------------------------------------------------------------- bounds
 
 
-@settings(max_examples=100, deadline=None)
 @given(pairs())
 def test_bounds(pair):
     actual, n = pair.audit(), len(pair.after["age"])
@@ -301,7 +293,6 @@ def test_bounds(pair):
     )
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(2, 4), st.integers(0, 2**32 - 1), st.sampled_from(["mdav", "auto"]))
 def test_a_release_links_at_most_one_record_in_k(k, seed, method):
     rng = np.random.default_rng(seed)
@@ -312,7 +303,6 @@ def test_a_release_links_at_most_one_record_in_k(k, seed, method):
     assert actual["linkage"] <= actual["classes"] / actual["records"] + 1e-12 <= 1 / k + 1e-9
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(1, 24), st.integers(0, 2**32 - 1))
 def test_an_unchanged_table(n, seed):
     rng = np.random.default_rng(seed)
@@ -324,7 +314,6 @@ def test_an_unchanged_table(n, seed):
     assert actual["values_changed"] == 0
 
 
-@settings(max_examples=50, deadline=None)
 @given(pairs())
 def test_identical_quasi_identifiers(pair):
     n = len(pair.after["age"])

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from microcell.errors import DataError, SchemaError
@@ -148,7 +148,6 @@ def as_table(columns):
     )
 
 
-@settings(max_examples=300)
 @given(releases())
 def test_measures_match_a_plain_computation(release):
     before, after, weights = release

@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell import encoding, tables
@@ -117,7 +117,6 @@ def test_sides_describe_the_boxes():
     }
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 12), st.integers(0, 10**6))
 def test_every_point_is_in_exactly_one_box(splits, seed):
     """A random tree; boxes as ranges and sets, read by themselves."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -36,13 +36,11 @@ def searches(draw, values):
     return tuple(draw(arrays(np.float64, (rows, m), elements=values)) for rows in (n, q))
 
 
-@settings(max_examples=150, deadline=None)
 @given(searches(st.sampled_from([-1.0, 0.0, 1.0, 2.0])))
 def test_lowest_of_the_nearest_rows_where_many_tie(search):
     np.testing.assert_array_equal(nearest_rows(*search), nearest_oracle(*search))
 
 
-@settings(max_examples=150, deadline=None)
 @given(searches(st.floats(-1e100, 1e100)))
 def test_nearest_rows_of_any_numbers(search):
     np.testing.assert_array_equal(nearest_rows(*search), nearest_oracle(*search))
@@ -81,7 +79,6 @@ def test_records_are_in_their_cells_again_and_new_ones_in_that_of_the_nearest(m)
     assert (cells.kind, cells.holds_records) == ("lookup", True)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.integers(1, 3).flatmap(lambda m: arrays(np.float64, (24, m), elements=st.integers(0, 2))),
     st.integers(1, 5),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -43,7 +43,6 @@ def diagrams(draw):
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(diagrams())
 def test_cell_is_the_first_of_least_distance_and_cost(diagram):
     X, centroids, costs = diagram
@@ -52,7 +51,6 @@ def test_cell_is_the_first_of_least_distance_and_cost(diagram):
     np.testing.assert_array_equal(labels, oracle(X, centroids, costs))
 
 
-@settings(max_examples=60, deadline=None)
 @given(diagrams(), st.integers(-1000, 1000))
 def test_adding_a_constant_to_all_costs_does_not_matter(diagram, constant):
     X, centroids, costs = diagram
@@ -61,7 +59,6 @@ def test_adding_a_constant_to_all_costs_does_not_matter(diagram, constant):
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(diagrams())
 def test_points_are_assigned_one_by_one(diagram):
     X, centroids, costs = diagram

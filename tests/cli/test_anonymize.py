@@ -11,6 +11,8 @@ import pytest
 
 import microcell as mc
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 BASE = ("anonymize", "people.csv", "-s", "schema.toml")
 KEYS = ("sex", "age", "bmi", "latitude", "longitude", "postal_code")
 

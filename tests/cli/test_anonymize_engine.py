@@ -11,6 +11,8 @@ from microcell.dask.cluster import LocalEngine
 from microcell.schema import schema_to_toml
 from tests.dask.running import SCHEMA, people, pq, read_release, write_files
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 BASE = (
     "anonymize",
     "in/*.parquet",

@@ -7,6 +7,8 @@ import pytest
 
 import microcell as mc
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 BASE = ("audit", "people.csv", "out.csv", "-s", "schema.toml")
 
 

@@ -15,6 +15,8 @@ from microcell.errors import OptionError
 from microcell.methods.increments import STRATEGIES
 from tests.raising import raises
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 DOCS = Path(__file__).parent.parent.parent / "docs" / "increments.md"
 PLAN = ("increment", "plan", "--collection", "10h", "--whole", "2h")
 

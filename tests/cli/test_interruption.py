@@ -10,6 +10,8 @@ import microcell as mc
 from microcell import api, tables
 from microcell._atomic import AtomicFiles
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 BASE = (
     "anonymize",
     "people.csv",

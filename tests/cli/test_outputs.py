@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 ANONYMIZE = ("anonymize", "people.csv", "-s", "schema.toml", "-k", 5, "--method", "mdav")
 AUDIT = ("audit", "people.csv", "out.csv", "-s", "schema.toml")
 DESIGN = ("survey", "design", "people.csv", "-s", "schema.toml", "-k", 3, "--method", "mdav")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -186,7 +186,6 @@ def test_no_worse_than_one_cell_and_no_better_than_the_optimum(name):
         )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     points=arrays(
         np.float64,

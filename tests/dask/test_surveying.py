@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell import encoding, tables
@@ -76,7 +76,6 @@ numbers = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.one_of(st.none(), numbers), min_size=1, max_size=30),
     st.sets(st.integers(1, 29), max_size=4),
@@ -90,7 +89,6 @@ def test_floats_of_all_sizes(values, cuts):
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=30), st.integers(1, 29))
 def test_integers_of_all_sizes(values, cut):
     compare(
@@ -104,7 +102,6 @@ def test_a_mean_midway_between_two_round_numbers():
     compare(pa.table({"x": [0, 0, -1, 55]}), Schema(quasi=["x"]), [1])
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from("abcdefg"), min_size=2, max_size=60), st.integers(1, 59))
 def test_categories(values, cut):
     cuts = [cut] if cut < len(values) else []

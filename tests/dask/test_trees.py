@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.dask.macrocells import Routing, grow_tree, make_macrocells, make_routing
@@ -83,7 +83,6 @@ def test_routing_in_parts_equals_routing_at_once():
     assert np.array_equal(whole, np.concatenate(parts))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=6), min_size=1, max_size=6),
     st.integers(2, 20),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import microcell as mc
@@ -112,7 +112,6 @@ def test_order_of_a_batch_does_not_matter(strategy, inertial):
     strategy=st.sampled_from(list(STRATEGIES)),
     inertial=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
 def test_k_holds_after_every_batch(k, m, sizes, values, seed, strategy, inertial):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, values + 1, size=(rng.integers(k, 4 * k), m)).astype(float)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import microcell as mc
@@ -160,7 +160,6 @@ def end_by_hand(nu, records, arrivals, curve):
     collection=st.floats(1.0, 50_000.0),
     allowed=st.floats(0.05, 1.2),
 )
-@settings(max_examples=60, deadline=None)
 def test_search_against_a_grid(name, power, overhead, whole, collection, allowed):
     times = (
         collection * np.sort(np.random.default_rng(7).beta(2, 3, size=500))

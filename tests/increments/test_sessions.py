@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import microcell as mc
@@ -17,6 +17,8 @@ from microcell.errors import DataError, GuaranteeError, TooFewRecordsError
 from microcell.methods import add_batch
 from microcell.methods.increments import STRATEGIES
 from tests.raising import raises
+
+pytestmark = pytest.mark.usefixtures("blank_figures")
 
 SCHEMA = mc.Schema(quasi=["a", "b", "c"], keep=["id"])
 VARIANTS = [(strategy, inertial) for strategy in STRATEGIES for inertial in (False, True)]
@@ -150,7 +152,6 @@ def test_order_does_not_matter_for_the_first_cells_of_a_stratum():
     assert results[0] == results[1] == results[2]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_k_holds_after_every_step(data):
     k = data.draw(st.integers(2, 5))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.kernels.diagram import clip_diagram, hulls
@@ -69,7 +69,6 @@ def test_random_cells_follow_the_rule(count, spread):
     check(rng.random((count, 2)), rng.random(count) * spread, np.array([-0.2, 0.1, 1.1, 0.9]))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(-2, 6), st.integers(-2, 6), st.integers(-3, 3)),

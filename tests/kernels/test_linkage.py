@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.kernels.arrays import distinct_rows
@@ -48,7 +48,6 @@ def link(originals, after, how):
 
 
 @every_search
-@settings(max_examples=100, deadline=None)
 @given(tables())
 def test_linkage_matches_a_plain_loop(few_pairs, table):
     with searching(few_pairs):
@@ -56,7 +55,6 @@ def test_linkage_matches_a_plain_loop(few_pairs, table):
     np.testing.assert_allclose(result, link(*table, link_plainly), rtol=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
 @given(tables(), st.randoms(use_true_random=False))
 def test_order_of_rows_and_columns_does_not_matter(table, random):
     originals, after = table

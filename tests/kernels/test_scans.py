@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.kernels.scans import BLOCK, lay_out, make_scratch
@@ -40,7 +40,6 @@ def test_draws_are_the_upper_bits_of_splitmix(seed):
     assert calling.pick(state, np.int64(7)) == int(calling.draw(before) * 7)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 9), st.lists(st.integers(0, 6), max_size=30))
 def test_the_heap_keeps_the_smallest_by_distance_and_row(capacity, offered):
     distances, rows = np.full(capacity, -1.0), np.full(capacity, -1)

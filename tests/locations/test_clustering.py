@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import microcell as mc
@@ -168,7 +168,6 @@ def test_fewer_devices_than_k_raise():
 
 
 @given(st.integers(0, 10_000), st.integers(2, 9), st.integers(2, 60))
-@settings(max_examples=30, deadline=None)
 def test_any_places_form_cells_of_at_least_k(seed, k, n):
     rng = np.random.default_rng(seed)
     places = rng.uniform([-90, -180], [90, 180], size=(max(k, n), 2)).round(
@@ -225,7 +224,6 @@ def test_a_single_cell_has_no_neighbour():
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 12), st.integers(0, 99))
-@settings(deadline=None)
 def test_merging_leaves_no_small_cell_and_loses_no_device(sizes, k, seed):
     places = np.random.default_rng(seed).uniform([-80, -180], [80, 180], size=(len(sizes), 2))
     actual = merge_small(by_hand(places), np.array(sizes), k)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.cells import PowerCells
@@ -303,7 +303,6 @@ def test_polygons_depend_only_on_sites_and_costs():
     assert cell_polygons(one) == cell_polygons(other)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     latitude=st.floats(-90, 90),
     longitude=st.floats(-180, 180),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.errors import DataError, MicrocellError, OptionError, TooFewRecordsError
@@ -152,7 +152,6 @@ def test_invalid_arguments_are_rejected_without_showing_values(points, k, error)
     assert "6371" not in str(caught.value)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     count=st.integers(2, 60),
     k=st.integers(2, 60),

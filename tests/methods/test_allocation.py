@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
@@ -66,7 +66,6 @@ def test_no_allocation_has_a_smaller_sum(n, count, m, spare, seed):
     assert check(X, centres, places) == pytest.approx(least_sum(X, centres, places), rel=1e-10)
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_tiny_inputs_with_ties_against_all_allocations(data):
     n, count = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))

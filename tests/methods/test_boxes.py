@@ -7,7 +7,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell import encoding, tables
@@ -135,7 +135,6 @@ def test_every_cut_is_nearly_optimal_and_no_cut_is_left(uneven):
         assert best_gain(X, chances, own, splits, may) == 0
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.integers(30, 200),
     st.integers(2, 5),

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.errors import DataError, GuaranteeError, OptionError, TooFewRecordsError
@@ -115,7 +115,6 @@ def survey(n, m, seed=0):
     st.integers(2, 5),
     st.integers(1, 9),
 )
-@settings(max_examples=120, deadline=None)
 def test_labels_match_the_plain_implementation(seed, n, m, k, tenths):
     """Coordinates of few whole numbers and eighths for chances: ties abound, and sums are exact."""
     rng = np.random.default_rng(seed)
@@ -158,7 +157,6 @@ def test_candidates_that_fit_no_cell_merge_cells(seed):
     st.sampled_from([0.5, 0.1, 1e-3, 1e-8]),
     st.sampled_from([0.002, 0.1, 0.5]),
 )
-@settings(max_examples=80, deadline=None)
 def test_every_cell_meets_its_limit_or_an_error_is_raised(seed, n, k, limit, least):
     rng = np.random.default_rng(seed)
     X, q = rng.normal(size=(n, 2)).round(1), rng.uniform(least, 1, n)
@@ -233,7 +231,6 @@ def test_after_refinement_no_single_exchange_helps(seed, k, limit):
 
 
 @given(st.lists(st.floats(0.001, 1.0), min_size=2, max_size=12), st.integers(2, 6))
-@settings(max_examples=60, deadline=None)
 def test_odds_exclude_the_candidate(participation, k):
     q, n = np.array(participation), len(participation)
     blocks, odds = empty_blocks(1, 1, 15), make_odds(1, 15, k)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
@@ -92,7 +92,6 @@ def assert_minimal(X, sites, costs, labels):
     assert (own <= sums.min(axis=1) + 1e-9 * (1 + np.abs(own))).all()
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(2, 80),

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import microcell as mc
@@ -212,7 +212,6 @@ def test_invalid_rules_are_rejected():
         mc.refine(X, labels, 4, traits=traits, allowed=lambda t: t.sum() < 0)
 
 
-@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), k=st.integers(2, 6), values=st.integers(1, 20))
 def test_refining_any_partition_is_safe(seed, k, values):
     rng = np.random.default_rng(seed)

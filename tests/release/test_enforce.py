@@ -6,7 +6,7 @@ from math import exp, log, log2
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import microcell as mc
@@ -169,7 +169,6 @@ def merge(task, limits):
 
 
 @given(tasks(), REQUIREMENTS)
-@settings(max_examples=150, deadline=None)
 def test_merging_matches_the_reference_implementation(task, limits):
     weights = (
         np.ones(len(task["labels"]), dtype=int) if task["weights"] is None else task["weights"]
@@ -298,7 +297,6 @@ RELEASE_LIMITS = {
         lambda names: st.fixed_dictionaries({name: RELEASE_LIMITS[name] for name in sorted(names)})
     ),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_release_meets_its_requirements_or_is_rejected(seed, n, strata, weight, method, limits):
     columns, schema = people(n, seed), schema_of(strata=strata, weight=weight)
     if strata and min(Counter(columns["region"]).values()) < 2:

@@ -32,7 +32,10 @@ from tests.release.publishing import (
     publish_dataset,
 )
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of POSIX")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of POSIX"),
+    pytest.mark.usefixtures("blank_figures"),
+]
 
 RENAMES = range(len(FILES))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import tomlkit
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell.errors import MicrocellError, OptionError, SchemaError, TableError
@@ -66,7 +66,6 @@ def schemas(draw):
 
 
 @given(schemas())
-@settings(max_examples=200)
 def test_schema_round_trip(schema):
     assert schema_from_toml(schema_to_toml(schema)) == schema
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import microcell as mc
@@ -212,7 +212,6 @@ def test_merging_all_cells(cells):
     assert result.manifest.cells.count == 1
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=K, max_size=40), st.sampled_from(["suppress", "merge"]))
 def test_release_is_k_anonymous_and_drops_only_short_cells(numbers, below):
     cells = make_line()
@@ -231,7 +230,6 @@ def test_release_is_k_anonymous_and_drops_only_short_cells(numbers, below):
     assert len(np.unique(kept)) == len(kept)
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.integers(0, 6), min_size=1, max_size=12), st.integers(2, 5), st.integers(0, 10**6)
 )

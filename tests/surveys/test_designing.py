@@ -6,7 +6,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import microcell as mc
@@ -142,7 +142,6 @@ def test_macrocells_meet_the_limit(monkeypatch):
         assert max(failure_of(each[labels == cell], 4) for cell in range(len(cells))) <= 1e-3
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     rows=st.integers(30, 120),
     values=st.integers(1, 12),

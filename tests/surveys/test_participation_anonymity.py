@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import poisson_binom
 
@@ -138,7 +138,6 @@ def test_underflowing_terms_do_not_matter():
 
 
 @given(st.lists(probabilities, min_size=1, max_size=14), st.integers(2, 6), st.floats(1e-6, 0.9))
-@settings(max_examples=150, deadline=None)
 def test_uneven_participation_agrees_with_the_reference(participation, k, failure):
     result = effective_anonymity(k, participation, failure)
     expected = oracles.least_enough(participation, k, failure)
@@ -160,7 +159,6 @@ def test_uneven_participation_agrees_with_the_reference(participation, k, failur
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=12), st.integers(2, 5))
-@settings(max_examples=60, deadline=None)
 def test_failures_by_enumeration(participation, k):
     total, each = 0.0, np.zeros(len(participation))
     for taking in product([0, 1], repeat=len(participation)):
@@ -185,7 +183,6 @@ def test_cell_failures_agree_with_scipy():
 
 
 @given(st.floats(1e-4, 1.0), st.integers(2, 40), st.floats(1e-12, 0.9))
-@settings(deadline=None)
 def test_steady_sizes_stay_within_the_limit(participation, k, failure):
     n = steady_size(k, participation, failure)
     smallest = effective_anonymity(k, participation, failure)
@@ -201,7 +198,6 @@ def test_steady_sizes_stay_within_the_limit(participation, k, failure):
     st.integers(2, 5),
     st.floats(0.001, 1.0),
 )
-@settings(deadline=None)
 def test_one_more_candidate_never_harms_a_steady_cell(participation, k, more):
     before = effective_anonymity(k, participation, 1e-290)
     if before.steady and before.size == len(participation):

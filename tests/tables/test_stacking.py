@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from microcell import tables
@@ -58,7 +58,6 @@ def test_rows_are_concatenated_in_the_frame_type_of_the_first(kind, case):
     assert listed(stacked) == {name: expected[0][name] + expected[1][name] for name in ("id", "v")}
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     parts=st.lists(
         st.lists(
