@@ -14,6 +14,7 @@ from microcell._atomic import AtomicFiles, check_target
 from microcell._display import count, short_repr
 from microcell.cells import Cells, load_cells
 from microcell.errors import DataError, OptionError
+from microcell.measures import people
 from microcell.model import Audit, Integers, Partition, Schema, Table
 from microcell.model.manifest import (
     BlocksSection,
@@ -77,7 +78,8 @@ def anonymize(
     schema
         The role of each column: a :class:`Schema` or the path of a schema file.
     k
-        Minimum number of records in a cell, at least 2.
+        Minimum number of people in a cell, at least 2: of distinct persons if the schema names a
+        person column, otherwise of records.
     method
         "auto" or the name of a method (``microcell methods`` lists them). Options of the method
         are passed as further keyword arguments.
@@ -152,7 +154,9 @@ def anonymize(
     key = order.read_order_key(order_key)
     request = partitioning.Request(k, method, seed, options, float(dependence))
     prepared = prepare.prepare(source, schema, k=k, missing=missing, publish_cells=bool(kind))
-    demands = enforce.resolve_limits(limits, prepared.table, prepared.schema, prepared.strata)
+    demands = enforce.resolve_limits(
+        limits, prepared.table, prepared.schema, prepared.strata, prepared.persons
+    )
     grouping = partitioning.make_grouping(prepared, request, kind, blocks)
     merged = enforce.enforce(
         demands,
@@ -171,6 +175,7 @@ def anonymize(
         n_rows=prepared.table.rows,
         limits=limits,
         blocks=final_blocks,
+        persons=prepared.persons,
     )
     check_audited_limits(prepared, merged.published, demands.checked)
     manifest = manifests.build_manifest(
@@ -188,6 +193,8 @@ def anonymize(
         ),
         dependence=_describe_dependence(prepared, final, request.dependence),
         dominance=_describe_dominance(prepared, final),
+        person=manifests.describe_persons(prepared.schema, prepared.persons),
+        rows_are_people=prepared.schema.rows_are_people or None,
         blocks=final_blocks,
         information_loss=measure_information_loss(
             prepared.table, merged.published, prepared.schema
@@ -303,8 +310,8 @@ def audit(
     pairs = None
     contradictions = None
     if statement is not None:
-        contradictions = _find_contradictions(statement, before, after, resolved)
         pairs = _match_rows(before, after, resolved, statement) if key is None else None
+        contradictions = _find_contradictions(statement, before, after, resolved, pairs)
         if pairs is not None and not _has_order(before, after, resolved, pairs, statement):
             # The file is the published one, so not its values but the manifest was edited.
             pairs = None
@@ -542,6 +549,7 @@ def _make_release(
         row_order=order.row_order(prepared.table, manifest),
         original=prepared.original,
         class_sizes=class_sizes,
+        persons=prepared.persons,
         sources=() if path is None else (path,),
         cells=_with_representatives(grouping.cells, published, grouping.partition, prepared.schema),
     )
@@ -562,12 +570,16 @@ def _with_representatives(
 
 
 def _find_contradictions(
-    manifest: Manifest, before: Table, after: Table, schema: Schema
+    manifest: Manifest, before: Table, after: Table, schema: Schema, pairs: Integers | None
 ) -> tuple[str, ...]:
-    contradictions = manifests.find_contradictions(manifest, before, after, schema)
+    persons = None
+    if schema.person and pairs is not None:
+        codes = people.person_codes(prepare.take_rows(before, np.unique(pairs)), schema)
+        persons = None if codes is None else codes[np.searchsorted(np.unique(pairs), pairs)]
+    contradictions = manifests.find_contradictions(manifest, before, after, schema, persons)
     if not set(schema.keys) <= set(after.columns):
         return contradictions
-    unkept = enforce.missed_manifest_limits(after, schema, manifest.limits)
+    unkept = enforce.missed_manifest_limits(after, schema, manifest.limits, persons)
     missed = (f"A limit in the manifest is not met: {item}" for item in unkept)
     return (*contradictions, *missed)
 

@@ -42,6 +42,7 @@ CODES: Mapping[str, str] = {
     "schema.duplicate_role": "A column has more than one role.",
     "schema.wrong_kind": "A column cannot be used as the kind that the schema declares.",
     "schema.no_quasi_identifier": "The schema declares no quasi-identifier.",
+    "schema.person_required": "People have several rows, and the schema names no person column.",
     "schema.category_order": "The order of an ordinal column is missing or incomplete.",
     "schema.bad_file": "A schema or run file is not valid TOML or has an unknown or invalid key.",
     # Tables and files.

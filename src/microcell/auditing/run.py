@@ -11,6 +11,7 @@ from microcell.errors import OptionError, SchemaError
 from microcell.measures.checks import RoleProblems
 from microcell.measures.evaluate import evaluate
 from microcell.measures.evidence import Evidence
+from microcell.measures.people import person_codes
 from microcell.measures.registry import measures
 from microcell.measures.risk import check_population
 from microcell.measures.utility import ColumnLoss
@@ -20,6 +21,11 @@ from microcell.model.formulas import count_formulas, describe_formulas
 __all__ = ["audit", "identifying_notes", "repetition_notes"]
 
 _MIN_VALUES = 10
+_UNMATCHED_PERSONS = (
+    "The rows of the release could not be matched with the original, so the persons in a class "
+    "could not be counted: k and the other figures on persons are the worst that is possible. Pass "
+    "the manifest of the release (--manifest)."
+)
 _NEARLY_ALL = 0.9
 """A column with this many values may identify people if this share of them is distinct."""
 
@@ -94,11 +100,14 @@ def audit(
     check_population(population, released.rows)
     alignment = align(original, released, schema, pairs=pairs, key=key)
     rows = alignment.pairs if released.rows and not brief else None
+    persons = person_codes(original, schema)
+    unmatched = persons is not None and alignment.pairs is None
     evidence = Evidence(
         original,
         released,
         schema,
         pairs=rows,
+        persons=None if persons is None or unmatched else persons[alignment.pairs],
         values_changed=alignment.changed,
         population=population,
         target=None if rows is None else target,
@@ -111,8 +120,10 @@ def audit(
         rows_original=original.rows,
         rows_released=released.rows,
         measures=results,
-        class_sizes=evidence.class_sizes,
+        class_sizes=evidence.class_people,
+        person=tuple(schema.person),
         notes=(
+            *((_UNMATCHED_PERSONS,) if unmatched and released.rows else ()),
             *(contradictions or ()),
             *alignment.notes,
             *_role_notes(evidence.role_problems),
@@ -141,6 +152,15 @@ def _check_columns(original: Table, released: Table, schema: Schema) -> None:
                 columns=absent,
                 table=which,
             )
+    absent = [name for name in schema.person if name not in original.columns]
+    if absent:
+        raise SchemaError(
+            f"The original table has no column {', '.join(map(repr, absent))}, which the schema "
+            "names as the person. Pass the complete table, or correct the schema.",
+            code="schema.unknown_column",
+            columns=absent,
+            table="original",
+        )
     if schema.weight is not None and schema.weight not in original.columns:
         raise SchemaError(
             f"The original table has no column {schema.weight!r}, which the schema names as the "
@@ -197,6 +217,9 @@ def _identifying_note(name: str, risk: str) -> str:
 
 def repetition_notes(original: Table, schema: Schema) -> Iterator[str]:
     """Report repeated identifiers: the k records of a class may be about fewer than k people."""
+    if schema.person:
+        yield from _spelling_notes(original, schema)
+        return
     repeated = []
     for name in schema.identifiers:
         if name not in original.columns:
@@ -206,11 +229,33 @@ def repetition_notes(original: Table, schema: Schema) -> Iterator[str]:
         distinct = len(np.unique(present))
         if distinct < len(present):
             repeated.append(f"{name!r} ({distinct:,} distinct values in {len(present):,} records)")
-    if repeated:
+    if repeated and schema.rows_are_people:
+        yield (
+            "The schema states that every row is about another person (rows_are_people), although "
+            f"values repeat in {', '.join(repeated)}."
+        )
+    elif repeated:
         yield (
             "Some people may have several records, and k counts records, not people: values repeat "
             f"in {', '.join(repeated)}."
         )
+
+
+def _spelling_notes(original: Table, schema: Schema) -> Iterator[str]:
+    """Report person columns whose values differ in case or white space only."""
+    for name in schema.person:
+        values = original.columns.get(name)
+        if values is None or values.storage != "text":
+            continue
+        used = np.unique(values.data[~values.missing])
+        spellings = [values.categories[code] for code in used.tolist()]
+        persons = len({" ".join(text.split()).casefold() for text in spellings})
+        if persons < len(spellings):
+            yield (
+                f"{len(spellings) - persons:,} of {len(spellings):,} values of the person column "
+                f"{name!r} differ from another one in upper and lower case or white space only: "
+                "they count as different persons. Unify their spelling if they are the same person."
+            )
 
 
 def _formula_notes(released: Table) -> Iterator[str]:

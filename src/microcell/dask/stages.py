@@ -49,6 +49,7 @@ from microcell.dask.tasks import (
 )
 from microcell.errors import GuaranteeError, OptionError, SchemaError, TooFewRecordsError
 from microcell.kinds import kind_of
+from microcell.measures import people
 from microcell.model import Schema
 from microcell.release import prepare
 from microcell.release.order import read_order_key
@@ -317,7 +318,7 @@ def summarize_dataset(engine: Engine, dataset: Dataset, request: Request) -> tup
     task = partial(summarize, save_job(job, "summarize"), min(1.0, size / total))
     summary = combine(engine.run("summarizing columns", task, dataset.parts))
     _check_count(summary.rows, job.k)
-    prepare.check_strata(np.array([*summary.strata.values()]), job.schema, job.k)
+    people.check_strata(np.array([*summary.strata.values()]), job.schema, job.k)
     keys = sorted(
         summary.strata, key=lambda key: tuple((name is not None, name or "") for name in key)
     )

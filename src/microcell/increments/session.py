@@ -11,6 +11,7 @@ import numpy as np
 from microcell import auditing, encoding, methods, progress, tables
 from microcell._display import count, record_repr, short_repr
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TooFewRecordsError
+from microcell.measures import people
 from microcell.methods.increments import add_batch, check_strategy, order_by_coordinates
 from microcell.model import Encoding, Floats, Integers, Partition, Schema, Table
 from microcell.model.manifest import BatchSection, MethodSection
@@ -700,7 +701,7 @@ def build_release(
     key = order.read_order_key(order_key if finished is None else finished.order_key)
     table, schema, k = state.table, state.schema, state.request.k
     strata = auditing.class_labels(table, schema.strata)
-    prepare.check_strata(np.bincount(strata), schema, k, _STRATA_ADVICE)
+    people.check_strata(np.bincount(strata), schema, k, _STRATA_ADVICE)
     progress.report("encoding")
     encoded = encoding.encode(table, schema)
     prepared = prepare.Prepared(state.original, table, schema, encoded, strata, state.kept)

@@ -15,7 +15,10 @@ __all__ = [
     "SHORT",
     "Running",
     "assign",
+    "People",
     "grow_cells",
+    "grow_cells_of_persons",
+    "make_people",
     "make_running",
     "mdav_rounds",
     "weight_scale",
@@ -233,22 +236,136 @@ def _grow(
     scratch: Scratch,
 ) -> int:
     """Form a cell of the record and its nearest; return the farthest, or why there is no cell."""
+    nearest, farthest = _nearest_in_order(points, row, target, scratch)
+    probabilities = np.empty(len(nearest) + 1)
+    probabilities[0] = running.weights[row]
+    for i in range(len(nearest)):
+        probabilities[i + 1] = running.weights[nearest[i]]
+    size = least_enough(probabilities, k, limit)
+    if size < 0:
+        return SHORT if points.left[0] > len(nearest) + 1 else EXHAUSTED
+    assign(points, row, label, labels, running)
+    for i in range(size - 1):
+        assign(points, nearest[i], label, labels, running)
+    return farthest if farthest >= 0 else row
+
+
+@inner_kernel
+def _nearest_in_order(
+    points: Points, row: int, target: Floats, scratch: Scratch
+) -> tuple[Integers, int]:
+    """Return as many of the records nearest to a record as the scratch holds, and the farthest."""
     count = min(scratch.rows.shape[1], points.left[0] - 1)
     take_out(points, row)
     farthest = scan(points, target, scratch, count)
+    put_back(points, row, target)
     nearest, distances = scratch.rows[0, :count], scratch.distances[0, :count]
     by_row = np.argsort(nearest)
-    order = by_row[np.argsort(distances[by_row], kind="mergesort")]
-    probabilities = np.empty(count + 1)
-    probabilities[0] = running.weights[row]
-    for i in range(count):
-        probabilities[i + 1] = running.weights[nearest[order[i]]]
-    size = least_enough(probabilities, k, limit)
-    short = points.left[0] > count
-    put_back(points, row, target)
-    if size < 0:
-        return SHORT if short else EXHAUSTED
+    return nearest[by_row[np.argsort(distances[by_row], kind="mergesort")]], farthest
+
+
+class People(NamedTuple):
+    """The person of each record, and how many of each person's records remain."""
+
+    persons: Integers
+    left: Integers
+    """(P,): remaining records of each person."""
+    remaining: Integers
+    """(1,): number of persons with a remaining record."""
+    seen: Integers
+    """(P,): scratch. The last count in which the person was seen."""
+    turn: Integers
+    """(1,): scratch. Number of counts so far."""
+
+
+def make_people(persons: Integers) -> People:
+    """Return the persons of the records, all of which remain."""
+    left = np.bincount(persons).astype(np.int64)
+    remaining = np.array([int((left > 0).sum())])
+    return People(persons, left, remaining, np.zeros_like(left), np.zeros(1, dtype=np.int64))
+
+
+@kernel
+def grow_cells_of_persons(
+    points: Points,
+    people: People,
+    k: int,
+    rounds: int,
+    progress: Integers,
+    labels: Integers,
+    running: Running,
+    scratch: Scratch,
+) -> int:
+    """Make up to ``rounds`` cells of k distinct persons each (OUT: all arrays).
+
+    Like :func:`grow_cells`: a cell takes the records nearest to its reference, in order, until
+    they are about k persons. The last cell takes all remaining records, as soon as another cell
+    would leave fewer than k persons. With one record per person these are the cells of MDAV.
+    """
+    m = points.blocks.shape[1]
+    mean, target = np.empty(m), np.empty(m)
+    for _ in range(rounds):
+        if points.left[0] == 0:
+            return EXHAUSTED
+        row = progress[1]
+        if row == FIRST:
+            _read_mean(points, running, mean)
+            row = scan(points, mean, scratch, ZERO)
+        read_point(points, row, target)
+        nearest, farthest = _nearest_in_order(points, row, target, scratch)
+        size, persons_left = _count_until(people, row, nearest, k)
+        if size < 0 and points.left[0] > len(nearest) + 1:
+            return SHORT
+        label = progress[0]
+        progress[0] += 1
+        if size < 0 or persons_left < k:
+            while points.left[0] > 0:
+                _assign_person(points, people, points.rows[0], label, labels, running)
+            return EXHAUSTED
+        _assign_person(points, people, row, label, labels, running)
+        for i in range(size - 1):
+            _assign_person(points, people, nearest[i], label, labels, running)
+        if progress[1] != FIRST:
+            progress[1] = FIRST
+        elif farthest < 0 or points.places[farthest] < 0:
+            progress[1] = scan(points, target, scratch, ZERO)
+        else:
+            progress[1] = farthest
+    return 0
+
+
+@inner_kernel
+def _count_until(people: People, row: int, nearest: Integers, k: int) -> tuple[int, int]:
+    """Return how many records it takes to have k persons, and the persons that are left then.
+
+    The size is -1 if the nearest records are about fewer than k persons.
+    """
+    people.turn[0] += 1
+    distinct, size, position = 0, -1, 0
+    while size < 0 and position <= len(nearest):
+        person = people.persons[row if position == 0 else nearest[position - 1]]
+        if people.seen[person] != people.turn[0]:
+            people.seen[person] = people.turn[0]
+            distinct += 1
+        position += 1
+        if distinct == k:
+            size = position
+    gone = 0
+    for i in range(size):
+        person = people.persons[row if i == 0 else nearest[i - 1]]
+        people.left[person] -= 1
+        gone += people.left[person] == 0
+    for i in range(size):
+        people.left[people.persons[row if i == 0 else nearest[i - 1]]] += 1
+    return size, people.remaining[0] - gone
+
+
+@inner_kernel
+def _assign_person(
+    points: Points, people: People, row: int, label: int, labels: Integers, running: Running
+) -> None:
+    person = people.persons[row]
+    people.left[person] -= 1
+    if people.left[person] == 0:
+        people.remaining[0] -= 1
     assign(points, row, label, labels, running)
-    for i in range(size - 1):
-        assign(points, nearest[order[i]], label, labels, running)
-    return farthest if farthest >= 0 else row

@@ -5,7 +5,7 @@ import numpy as np
 from microcell.kernels._jit import kernel
 from microcell.kernels.arrays import Floats, Integers
 
-__all__ = ["best_cuts"]
+__all__ = ["best_cuts", "best_cuts_of_persons"]
 
 
 @kernel
@@ -31,4 +31,38 @@ def best_cuts(x: Floats, weights: Floats, k: int) -> Integers:
             if size >= k and cost[i] + sse < cost[j]:
                 cost[j] = cost[i] + sse
                 begin[j] = i
+    return begin
+
+
+@kernel
+def best_cuts_of_persons(x: Floats, weights: Floats, persons: Integers, k: int) -> Integers:
+    """Return the same as :func:`best_cuts` for cells of at least k distinct persons.
+
+    A last cell that can be divided into two cells of k persons is never better than the two, so it
+    is extended to the left only until it can.
+    """
+    n = len(x)
+    cost = np.full(n + 1, np.inf)
+    begin = np.zeros(n + 1, dtype=np.int64)
+    cost[0] = 0.0
+    seen = np.zeros((2, persons.max() + 1), dtype=np.int64)
+    for j in range(k, n + 1):
+        mean, total, sse = 0.0, 0.0, 0.0
+        first, second = 0, 0  # persons in the shortest cell that ends here, and to its left
+        for i in range(j - 1, -1, -1):
+            total += weights[i]
+            difference = x[i] - mean
+            mean += difference * weights[i] / total
+            sse += weights[i] * difference * (x[i] - mean)
+            if first < k:
+                first += seen[0, persons[i]] != j
+                seen[0, persons[i]] = j
+            else:
+                second += seen[1, persons[i]] != j
+                seen[1, persons[i]] = j
+            if first == k and cost[i] + sse < cost[j]:
+                cost[j] = cost[i] + sse
+                begin[j] = i
+            if second == k:
+                break
     return begin

@@ -12,6 +12,7 @@ from microcell.kernels.arrays import Distinct, distinct_rows
 from microcell.kernels.linkage import count_links
 from microcell.kernels.trees import MOST_TREE_DIMENSIONS
 from microcell.kinds.pairs import ColumnPoints, read_categories
+from microcell.measures.classes import count_distinct
 from microcell.measures.pairs import ColumnPairs
 from microcell.model import Floats, Integers
 from microcell.progress import report
@@ -184,6 +185,16 @@ class _Attack:
     numbers: Floats
     rows: Integers
     codes: Integers
+    persons: Integers | None
+    """Person of each published row; None if every row is a person."""
+    weights: Floats
+    """Weight of each record to link: records of one person add up to 1."""
+
+    def people_at(self, distinct: Distinct) -> Integers:
+        """Return the number of people at each place where classes are published."""
+        if self.persons is None:
+            return np.bincount(distinct.place, weights=self.sizes).astype(np.int64)
+        return count_distinct(distinct.place[self.classes], self.persons)
 
 
 LinkBySubsets = Callable[[Sequence[Subset], int], list[Estimate]]
@@ -193,7 +204,12 @@ limits the records that are linked.
 
 
 def link_records(
-    points: LinkagePoints, classes: Integers, *, seed: int = 0, max_records: int = MAX_RECORDS
+    points: LinkagePoints,
+    classes: Integers,
+    *,
+    persons: Integers | None = None,
+    seed: int = 0,
+    max_records: int = MAX_RECORDS,
 ) -> Links:
     """Estimate how many records an attacker re-identifies, and how close values remain.
 
@@ -212,6 +228,9 @@ def link_records(
     ----------
     classes
         The class of each row; rows of a class have the same published point.
+    persons
+        The person of each row. A link is then a guess among the people of a class, and the shares
+        are averages over people, who count once however many rows they have.
 
     Examples
     --------
@@ -223,7 +242,7 @@ def link_records(
     """
     if not points.records:
         return Links()
-    attack = _prepare_attack(points, classes, seed=seed, max_records=max_records)
+    attack = _prepare_attack(points, classes, persons, seed=seed, max_records=max_records)
     link = _caching_link(attack)
     names = points.names
     report("linking records")
@@ -241,7 +260,12 @@ def link_records(
 
 
 def _prepare_attack(
-    points: LinkagePoints, classes: Integers, *, seed: int, max_records: int
+    points: LinkagePoints,
+    classes: Integers,
+    persons: Integers | None,
+    *,
+    seed: int,
+    max_records: int,
 ) -> _Attack:
     _, first, class_of, sizes = np.unique(
         classes, return_index=True, return_inverse=True, return_counts=True
@@ -258,6 +282,8 @@ def _prepare_attack(
         numbers=np.column_stack([_class_numbers(column, first) for column in points.columns]),
         rows=rows,
         codes=np.column_stack(codes),
+        persons=persons,
+        weights=np.ones(len(rows)) if persons is None else 1 / np.bincount(persons)[persons[rows]],
     )
 
 
@@ -319,10 +345,11 @@ def _link_by_subset(
     links = count_links(
         attack.points.before(rows, subset),
         attack.points.after(attack.first[distinct.first], subset),
-        np.bincount(distinct.place, weights=attack.sizes).astype(np.int64),
+        attack.people_at(distinct),
         distinct.place[attack.classes[rows]],
     )
-    share = float(links.expected[queries.place].mean())
+    weights = attack.weights[: len(queries.place)]
+    share = float(np.average(links.expected[queries.place], weights=weights))
     return Estimate(share, len(queries.place), attack.points.records)
 
 

@@ -29,7 +29,7 @@ def check_roles(released: Table, schema: Schema) -> RoleProblems:
     """Compare the columns of a release with the roles in the schema."""
     names, roles = set(released.names), {name for name, _ in schema.roles()}
     return RoleProblems(
-        surplus=tuple(name for name in (*schema.identifiers, *schema.drop) if name in names),
+        surplus=tuple(name for name in schema.removed if name in names),
         missing=tuple(name for name in schema.unchanged if name not in names),
         unexpected=tuple(name for name in released.names if name not in roles),
     )

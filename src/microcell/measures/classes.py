@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from microcell.errors import SchemaError
 from microcell.model import Integers, Table, Values
 
-__all__ = ["class_labels", "class_sizes", "combine", "number_values"]
+__all__ = ["class_labels", "class_sizes", "combine", "count_distinct", "fewest_people", "number_values"]
 
 _DENSE = 4
 """Codes below this multiple of the number of rows are renumbered by an array, not a sort."""
@@ -84,6 +84,33 @@ def combine(labels: Integers, codes: Integers) -> Integers:
     """
     span = int(codes.max(initial=0)) + 1
     return _renumber(labels * span + codes)
+
+
+def count_distinct(labels: Integers, codes: Integers) -> Integers:
+    """Return the number of distinct codes in each group of rows; groups are numbered from 0.
+
+    Examples
+    --------
+    >>> count_distinct(np.array([0, 0, 0, 1]), np.array([5, 5, 7, 7]))
+    array([2, 1])
+    """
+    span = int(codes.max(initial=0)) + 1
+    groups = np.unique(labels * span + codes) // span
+    return np.bincount(groups, minlength=int(labels.max(initial=-1)) + 1).astype(np.int64)
+
+
+def fewest_people(class_sizes: Integers, rows_per_person: Integers) -> Integers:
+    """Return the fewest people that the records of each class can be about.
+
+    A class of s records has at least as many people as the fewest whose rows add up to s.
+
+    Examples
+    --------
+    >>> fewest_people(np.array([3, 4, 6]), np.array([1, 3, 2]))
+    array([1, 2, 3])
+    """
+    most = np.cumsum(np.sort(rows_per_person)[::-1])
+    return np.minimum(np.searchsorted(most, class_sizes) + 1, len(most)).astype(np.int64)
 
 
 def _label_rows(

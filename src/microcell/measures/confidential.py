@@ -11,7 +11,7 @@ import numpy as np
 from microcell.errors import DataError
 from microcell.kinds import kind_of
 from microcell.kinds.losses import Loss, standardize
-from microcell.measures.classes import combine, number_values
+from microcell.measures.classes import combine, count_distinct, number_values
 from microcell.model import Column, Floats, Integers, Mask, Schema, Table, Values
 
 __all__ = [
@@ -36,12 +36,15 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class ClassCounts:
-    """How often each value occurs in each class.
+    """How many people have each value in each class.
 
     The pairs of a class and a value that occur are sorted by class and then by value: ``classes``,
     ``codes`` and ``counts`` have one entry per pair. ``sizes`` has one entry per class and
     ``totals`` one per value of the table, in order; all are positive. ``ordered`` is True if the
     order of the values matters.
+
+    Every record is a person unless persons were given. A person with several rows counts once for
+    each of their values in a class, so the counts of a class may add up to more than its size.
     """
 
     classes: Integers
@@ -52,9 +55,14 @@ class ClassCounts:
     ordered: bool
 
     @cached_property
-    def records(self) -> int:
-        """Number of records."""
-        return int(self.sizes.sum())
+    def total(self) -> int:
+        """Sum of the totals: the number of records, or of distinct values of all persons."""
+        return int(self.totals.sum())
+
+    @cached_property
+    def masses(self) -> Integers:
+        """Sum of the counts of each class."""
+        return np.add.reduceat(self.counts, self.starts)
 
     @cached_property
     def distinct(self) -> Integers:
@@ -69,12 +77,23 @@ class ClassCounts:
     @cached_property
     def shares(self) -> Floats:
         """Share of each value in its class."""
-        return self.counts / self.sizes[self.classes]
+        return self.counts / self.masses[self.classes]
+
+    @cached_property
+    def shared(self) -> Mask:
+        """Mask of the classes in which one value is common to everyone."""
+        out: Mask = np.maximum.reduceat(self.counts, self.starts) == self.sizes
+        return out
+
+    @cached_property
+    def diversity(self) -> Integers:
+        """Number of distinct values in each class; 1 if one of them is common to everyone."""
+        return np.where(self.shared, 1, self.distinct)
 
     @cached_property
     def log_ratios(self) -> Floats:
         """Log2 of the ratio between a value's share in the class and its share in the table."""
-        return np.log2(self.shares * (self.records / self.totals[self.codes]))
+        return np.log2(self.shares * (self.total / self.totals[self.codes]))
 
     @cached_property
     def divergences(self) -> Floats:
@@ -87,7 +106,9 @@ class ClassCounts:
         return sums.astype(np.float64)
 
 
-def count_values(classes: Integers, codes: Integers, *, ordered: bool) -> ClassCounts:
+def count_values(
+    classes: Integers, codes: Integers, *, ordered: bool, persons: Integers | None = None
+) -> ClassCounts:
     """Count values by class.
 
     Parameters
@@ -99,6 +120,8 @@ def count_values(classes: Integers, codes: Integers, *, ordered: bool) -> ClassC
     ordered
         True for numbers, dates and ordinal columns: a value is one step from the next that occurs.
         Otherwise any two values differ by 1.
+    persons
+        The person of each row; None if every row is a person.
 
     Examples
     --------
@@ -107,10 +130,18 @@ def count_values(classes: Integers, codes: Integers, *, ordered: bool) -> ClassC
     (array([2, 1]), array([1, 1, 2]))
     """
     classes = combine(np.zeros(len(classes), dtype=np.int64), classes)
-    sizes = np.bincount(classes).astype(np.int64)
-    totals = np.bincount(codes).astype(np.int64)
-    keys, counts = np.unique(classes * len(totals) + codes, return_counts=True)
-    class_of, code_of = np.divmod(keys, max(1, len(totals)))
+    n_codes = int(codes.max(initial=-1)) + 1
+    pairs = classes * max(1, n_codes) + codes
+    if persons is None:
+        sizes = np.bincount(classes).astype(np.int64)
+        totals = np.bincount(codes).astype(np.int64)
+        keys, counts = np.unique(pairs, return_counts=True)
+    else:
+        sizes = count_distinct(classes, persons)
+        totals = count_distinct(codes, persons)
+        keys, numbers = np.unique(pairs, return_inverse=True)
+        counts = count_distinct(numbers.reshape(-1), persons)
+    class_of, code_of = np.divmod(keys, max(1, n_codes))
     return ClassCounts(class_of, code_of, counts.astype(np.int64), sizes, totals, ordered)
 
 
@@ -148,11 +179,15 @@ def sort_by_order(column: Column, values: Values) -> Values:
 
 @dataclass(frozen=True, eq=False)
 class ConfidentialColumn:
-    """A published confidential column and the class of each record (numbered without gaps)."""
+    """A published confidential column and the class of each record (numbered without gaps).
+
+    ``persons`` holds the person of each record; None if every record is a person.
+    """
 
     column: Column
     values: Values
     classes: Integers
+    persons: Integers | None = None
 
     @property
     def name(self) -> str:
@@ -166,15 +201,15 @@ class ConfidentialColumn:
 
     @cached_property
     def counts(self) -> ClassCounts:
-        """How often each value occurs in each class."""
+        """How many people have each value in each class."""
         codes = number_values(sort_by_order(self.column, self.values))
-        return count_values(self.classes, codes, ordered=is_ordered(self.column))
+        ordered = is_ordered(self.column)
+        return count_values(self.classes, codes, ordered=ordered, persons=self.persons)
 
     @cached_property
     def homogeneous_sizes(self) -> Integers:
-        """Sizes of the classes in which all records share one value."""
-        alone: Mask = self.counts.distinct == 1
-        return self.counts.sizes[alone]
+        """Sizes of the classes in which everyone shares one value."""
+        return self.counts.sizes[self.counts.shared]
 
     @property
     def prediction_loss(self) -> Loss:
@@ -226,12 +261,12 @@ class ConfidentialColumn:
 
 
 def confidential_columns(
-    released: Table, schema: Schema, classes: Integers
+    released: Table, schema: Schema, classes: Integers, persons: Integers | None = None
 ) -> tuple[ConfidentialColumn, ...]:
     """Return the published confidential columns; none for a release without records."""
     numbered = combine(np.zeros(len(classes), dtype=np.int64), classes)
     return tuple(
-        ConfidentialColumn(column, released.columns[column.name], numbered)
+        ConfidentialColumn(column, released.columns[column.name], numbered, persons)
         for column in schema.confidential
         if column.name in released.columns and released.rows
     )

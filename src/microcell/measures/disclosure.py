@@ -15,7 +15,7 @@ import numpy as np
 
 from microcell.measures.confidential import ClassCounts, ConfidentialColumn, tidy
 from microcell.measures.registry import measure
-from microcell.model import Floats, Integers, Mask
+from microcell.model import Floats, Integers
 
 if TYPE_CHECKING:
     from microcell.measures.evidence import Evidence
@@ -36,11 +36,12 @@ _RECURSIVE_C = 3.0
     per_class="worst",
     exact=True,
     meaning="Fewest distinct confidential values in any class. If it is 1, at least one class "
-    "reveals the confidential value of everyone in it.",
+    "reveals a confidential value of everyone in it. Where people have several records, a class "
+    "in which everyone has the same value among others counts as 1.",
     headline="Fewest distinct confidential values in any class; 1 reveals the value.",
 )
 def l_diversity(counts: ClassCounts) -> Integers:
-    return counts.distinct
+    return counts.diversity
 
 
 @measure(
@@ -56,7 +57,7 @@ def l_diversity(counts: ClassCounts) -> Integers:
     "l-diversity, under its other name in the literature.",
 )
 def p_sensitivity(counts: ClassCounts) -> Integers:
-    return counts.distinct
+    return counts.diversity
 
 
 @measure(
@@ -84,7 +85,7 @@ def recursive_diversity(counts: ClassCounts, c: float) -> Integers:
     most = int(counts.counts.max())
     keys = counts.classes * (most + 1) + (most - counts.counts)
     descending = most - np.sort(keys) % (most + 1)
-    remaining = np.cumsum(counts.sizes)[counts.classes] - np.cumsum(descending) + descending
+    remaining = np.cumsum(counts.masses)[counts.classes] - np.cumsum(descending) + descending
     holds = c * remaining > descending[counts.starts][counts.classes]
     levels = np.bincount(counts.classes[holds], minlength=len(counts.sizes))
     return np.maximum(1, levels).astype(np.int64)
@@ -148,7 +149,7 @@ def t_closeness(counts: ClassCounts) -> Floats:
 
 def _nominal_distances(counts: ClassCounts) -> Floats:
     """Return sum |p_c - p| / 2 for each class, which equals the sum of the positive p_c - p."""
-    excess = counts.shares - counts.totals[counts.codes] / counts.records
+    excess = counts.shares - counts.totals[counts.codes] / counts.total
     return counts.sum_by_class(np.maximum(excess, 0))
 
 
@@ -164,19 +165,19 @@ def _ordered_distances(counts: ClassCounts) -> Floats:
         return np.zeros(len(counts.sizes))
     cumulative = np.cumsum(counts.totals)
     sums = np.concatenate(([0], np.cumsum(cumulative)))
-    level = _cumulative_counts(counts) * counts.records / counts.sizes[counts.classes]
+    level = _cumulative_counts(counts) * counts.total / counts.masses[counts.classes]
     first = counts.codes
     end = _next_codes(counts)
     middle = np.clip(np.searchsorted(cumulative, level), first, end)
     below = level * (middle - first) - (sums[middle] - sums[first])
     above = (sums[end] - sums[middle]) - level * (end - middle)
     before = sums[counts.codes[counts.starts]]
-    return (counts.sum_by_class(below + above) + before) / (counts.records * last)
+    return (counts.sum_by_class(below + above) + before) / (counts.total * last)
 
 
 def _cumulative_counts(counts: ClassCounts) -> Integers:
-    """Return the number of records of the class with the value of the pair or a lower one."""
-    preceding = np.cumsum(counts.sizes) - counts.sizes
+    """Return how many of the class have the value of the pair or a lower one."""
+    preceding = np.cumsum(counts.masses) - counts.masses
     return np.cumsum(counts.counts) - preceding[counts.classes]
 
 
@@ -248,25 +249,25 @@ def disclosed_bits(column: ConfidentialColumn) -> float:
     scope="confidential",
     per_class="sum",
     exact=True,
-    meaning="Number of classes in which all records share one confidential value.",
+    meaning="Number of classes in which everyone shares one confidential value.",
 )
 def homogeneous_classes(counts: ClassCounts) -> Integers:
-    alone: Mask = counts.distinct == 1
-    return alone.astype(np.int64)
+    return counts.shared.astype(np.int64)
 
 
 @measure(
     "homogeneous_records",
-    label="Records in homogeneous classes",
+    label="People in homogeneous classes",
     unit="records",
+    counts_people=True,
     section="disclosure",
     scope="confidential",
     per_class="sum",
     exact=True,
-    meaning="Number of records whose confidential value is revealed by their class, because all "
-    "records of the class share it.",
-    headline="Number of records whose class alone reveals their confidential value.",
+    meaning="Number of people whose confidential value is revealed by their class, because everyone "
+    "in the class shares it (of records, unless the schema names a person column).",
+    headline="Number of people whose class alone reveals their confidential value.",
 )
 def homogeneous_records(counts: ClassCounts) -> Integers:
-    sizes: Integers = np.where(counts.distinct == 1, counts.sizes, 0)
+    sizes: Integers = np.where(counts.shared, counts.sizes, 0)
     return sizes

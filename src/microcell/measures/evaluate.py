@@ -46,12 +46,17 @@ def evaluate(evidence: Evidence, definitions: Iterable[Definition]) -> dict[str,
         [
             *(overall[name] for name in ordered if name in overall),
             *(result for name in ordered for result in by_column.get(name, ())),
-        ]
+        ],
+        persons=bool(evidence.schema.person),
     )
 
 
-def evaluate_sizes(sizes: Integers, rows_original: int) -> dict[str, Measure]:
+def evaluate_sizes(
+    sizes: Integers, rows_original: int, people: Integers | None = None
+) -> dict[str, Measure]:
     """Compute the measures that need class sizes only.
+
+    ``people`` are the numbers of distinct persons in the classes; None if every record is a person.
 
     Examples
     --------
@@ -61,25 +66,26 @@ def evaluate_sizes(sizes: Integers, rows_original: int) -> dict[str, Measure]:
     (2, 0.375, 1)
     """
     definitions = [definition for definition in measures().values() if definition.sizes_only]
-    results = _table_results(definitions, ClassSizes(sizes, rows_original))
-    return as_measures([*results.values()])
+    results = _table_results(definitions, ClassSizes(sizes, rows_original, people=people))
+    return as_measures([*results.values()], persons=people is not None)
 
 
-def as_measures(results: Sequence[Result]) -> dict[str, Measure]:
-    """Build a :class:`Measure` from each value, by name."""
-    built = [_as_measure(result) for result in results]
+def as_measures(results: Sequence[Result], *, persons: bool = False) -> dict[str, Measure]:
+    """Build a :class:`Measure` from each value, by name; with ``persons``, people are persons."""
+    built = [_as_measure(result, persons) for result in results]
     return {item.name: item for item in built}
 
 
-def _as_measure(result: Result) -> Measure:
+def _as_measure(result: Result, persons: bool) -> Measure:
     definition, value, column, detail = result
+    unit = "persons" if persons and definition.counts_people else definition.unit
     if not isinstance(value, Value):
         value = Value(value, detail)
     sentences = (definition.meaning, column and f"For {column} only.", value.detail)
     return Measure(
         name=f"{definition.name}.{column}" if column else definition.name,
         value=value.value,
-        unit=value.unit or definition.unit,
+        unit=value.unit or unit,
         lower_is_better=definition.lower_is_better,
         meaning=" ".join(filter(None, sentences)),
         interval=value.interval,
@@ -113,8 +119,8 @@ def _table_value(definition: Definition, evidence: ClassSizes | Evidence) -> flo
     value: float | Value | None
     if definition.per_class is None:
         value = definition.compute(evidence)
-    elif len(evidence.class_sizes):
-        value = summarize(definition, definition.compute(evidence.class_sizes))
+    elif len(evidence.class_people):
+        value = summarize(definition, definition.compute(evidence.class_people))
     else:
         value = definition.if_empty
     return value

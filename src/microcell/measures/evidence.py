@@ -8,7 +8,12 @@ import numpy as np
 
 from microcell.measures.attacks import Links, link_records, read_linkage_points
 from microcell.measures.checks import RoleProblems, check_roles
-from microcell.measures.classes import class_labels
+from microcell.measures.classes import (
+    class_labels,
+    class_sizes,
+    count_distinct,
+    fewest_people,
+)
 from microcell.measures.confidential import ConfidentialColumn, confidential_columns
 from microcell.measures.learning import LearningScores, learn_task
 from microcell.measures.pairs import ColumnPairs
@@ -28,11 +33,21 @@ __all__ = ["ClassSizes", "Evidence"]
 
 @dataclass(frozen=True, eq=False)
 class ClassSizes:
-    """Class sizes only, for a release about which nothing else is known."""
+    """Class sizes only, for a release about which nothing else is known.
+
+    ``class_people`` are the numbers of people in the classes, if they differ from the numbers of
+    records.
+    """
 
     class_sizes: Integers
     rows_original: int
     population: int | None = None
+    people: Integers | None = None
+
+    @property
+    def class_people(self) -> Integers:
+        """Number of people in each class."""
+        return self.class_sizes if self.people is None else self.people
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +68,8 @@ class Evidence:
         Column to be predicted from the others.
     contradictions
         False statements of the manifest; None without a manifest.
+    persons
+        Person of each published row; None if every row is a person, or if the rows are not matched.
     """
 
     original: Table
@@ -63,6 +80,7 @@ class Evidence:
     population: int | None = None
     target: str | None = None
     contradictions: Sequence[str] | None = None
+    persons: Integers | None = None
 
     @property
     def rows_original(self) -> int:
@@ -85,9 +103,18 @@ class Evidence:
         return np.bincount(self.classes).astype(np.int64)
 
     @cached_property
+    def class_people(self) -> Integers:
+        """Number of people in each class; the fewest possible if rows are not matched."""
+        if not self.schema.person:
+            return self.class_sizes
+        if self.persons is not None:
+            return count_distinct(self.classes, self.persons)
+        return fewest_people(self.class_sizes, class_sizes(self.original, self.schema.person))
+
+    @cached_property
     def confidential(self) -> tuple[ConfidentialColumn, ...]:
         """The published confidential columns; none for a release without records."""
-        return confidential_columns(self.released, self.schema, self.classes)
+        return confidential_columns(self.released, self.schema, self.classes, self.persons)
 
     @cached_property
     def columns(self) -> ColumnPairs:
@@ -125,7 +152,7 @@ class Evidence:
     @cached_property
     def links(self) -> Links:
         """Results of the record linkage attacks."""
-        return link_records(read_linkage_points(self.columns), self.classes)
+        return link_records(read_linkage_points(self.columns), self.classes, persons=self.persons)
 
     @cached_property
     def learning(self) -> LearningScores:

@@ -76,6 +76,7 @@ class Definition:
     must_be_zero: bool = False
     exact: bool = False
     sizes_only: bool = False
+    counts_people: bool = False
     headline: str | None = None
     detail: Callable[[Any], str] | None = None
 
@@ -109,6 +110,7 @@ def measure(
     must_be_zero: bool = False,
     exact: bool = False,
     sizes_only: bool = False,
+    counts_people: bool = False,
     headline: str | None = None,
     detail: Callable[[Any], str] | None = None,
 ) -> Callable[[Function], Function]:
@@ -149,6 +151,8 @@ def measure(
     sizes_only
         Computed from the class sizes and the number of original records alone, so that an audit
         that never holds the whole tables can measure it too.
+    counts_people
+        Counts people, so that its unit is "persons" if the schema names a person column.
     headline
         A short line; measures that have one open the report.
     detail
@@ -176,6 +180,7 @@ def measure(
             must_be_zero=must_be_zero,
             exact=exact,
             sizes_only=sizes_only,
+            counts_people=counts_people,
             headline=headline,
             detail=detail,
         )

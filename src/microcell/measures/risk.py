@@ -1,10 +1,11 @@
 """Re-identification risk from class sizes.
 
-With classes of n_c records, n records in total: a prosecutor knows that a person is in the release
-and picks a record of the person's class, correctly with probability 1 / n_c. A marketer does so for
-everyone and is right for classes / n of the records. A journalist only knows that the person is in
+With classes of n_c people, n in total: a prosecutor knows that a person is in the release
+and picks one of the person's class, correctly with probability 1 / n_c. A marketer does so for
+everyone and is right for classes / n of them. A journalist only knows that the person is in
 a population of N, of which the release is a proportional sample: classes of n_c N / n people are
-expected there, so the risk is n / (N n_c) (El Emam and Dankar 2008).
+expected there, so the risk is n / (N n_c) (El Emam and Dankar 2008). Every record is a person unless the schema
+names a person column; a person with records in several classes then counts once in each.
 """
 
 from typing import Protocol
@@ -24,6 +25,10 @@ class HasClassSizes(Protocol):
     @property
     def class_sizes(self) -> Integers:
         """Number of records in each class, all positive."""
+
+    @property
+    def class_people(self) -> Integers:
+        """Number of people in each class, all positive."""
 
     @property
     def rows_original(self) -> int:
@@ -64,13 +69,14 @@ def check_population(population: object, records: int) -> None:
     if_empty=0,
     exact=True,
     sizes_only=True,
-    meaning="Smallest number of published records that share the same quasi-identifiers. Anyone "
-    "looking for a person finds at least this many matching records and cannot tell which is "
-    "theirs. A missing value counts as a value.",
-    headline="Every combination of quasi-identifiers is shared by at least this many records.",
+    counts_people=True,
+    meaning="Smallest number of people who share the same published quasi-identifiers (of records, "
+    "unless the schema names a person column). Anyone looking for a person finds at least this "
+    "many and cannot tell which is theirs. A missing value counts as a value.",
+    headline="Every combination of quasi-identifiers is shared by at least this many people.",
 )
-def k(class_sizes: Integers) -> Integers:
-    return class_sizes
+def k(class_people: Integers) -> Integers:
+    return class_people
 
 
 @measure(
@@ -117,16 +123,16 @@ def records_dropped(evidence: HasClassSizes) -> float:
 
 @measure(
     "records_below_2k",
-    label="Records in small classes",
+    label="People in small classes",
     unit="share",
     section="anonymity",
     exact=True,
     sizes_only=True,
-    meaning="Share of records in classes smaller than 2k, where k is the smallest class size. "
-    "These records are the least protected.",
+    meaning="Share of people in classes smaller than 2k, where k is the smallest class size. "
+    "They are the least protected.",
 )
 def records_below_2k(evidence: HasClassSizes) -> float | None:
-    sizes = evidence.class_sizes
+    sizes = evidence.class_people
     if not len(sizes):
         return None
     return int(sizes[sizes < 2 * sizes.min()].sum()) / int(sizes.sum())
@@ -144,8 +150,8 @@ def records_below_2k(evidence: HasClassSizes) -> float | None:
     "someone who knows that the person is in the release (prosecutor risk).",
     headline="Probability of guessing a person's record in the smallest class.",
 )
-def prosecutor_worst(class_sizes: Integers) -> Floats:
-    return 1 / class_sizes
+def prosecutor_worst(class_people: Integers) -> Floats:
+    return 1 / class_people
 
 
 @measure(
@@ -156,11 +162,11 @@ def prosecutor_worst(class_sizes: Integers) -> Floats:
     exact=True,
     sizes_only=True,
     meaning="Probability of picking a person's record at random from their class, averaged over "
-    "all records: the number of classes divided by the number of records.",
-    headline="Probability of guessing a person's record, averaged over all records.",
+    "everyone: the number of classes divided by the number of people.",
+    headline="Probability of guessing a person's record, averaged over everyone.",
 )
 def prosecutor_average(evidence: HasClassSizes) -> float | None:
-    sizes = evidence.class_sizes
+    sizes = evidence.class_people
     return len(sizes) / int(sizes.sum()) if len(sizes) else None
 
 
@@ -171,8 +177,8 @@ def prosecutor_average(evidence: HasClassSizes) -> float | None:
     section="anonymity",
     exact=True,
     sizes_only=True,
-    meaning="Expected share of records matched to the right person by someone who tries to "
-    "re-identify all of them (marketer risk).",
+    meaning="Expected share of people matched correctly by someone who tries to re-identify all of "
+    "them (marketer risk).",
 )
 def marketer(evidence: HasClassSizes) -> float | None:
     return prosecutor_average(evidence)
@@ -190,7 +196,7 @@ def marketer(evidence: HasClassSizes) -> float | None:
     headline="Probability of tracing a record of the smallest class in the population.",
 )
 def journalist_worst(evidence: HasClassSizes) -> Value | None:
-    sizes, population = evidence.class_sizes, evidence.population
+    sizes, population = evidence.class_people, evidence.population
     if not len(sizes) or population is None:
         return None
     risk = int(sizes.sum()) / (population * int(sizes.min()))
@@ -208,9 +214,9 @@ def journalist_worst(evidence: HasClassSizes) -> Value | None:
     "sampled from, averaged over all records.",
 )
 def journalist_average(evidence: HasClassSizes) -> Value | None:
-    if not len(evidence.class_sizes) or evidence.population is None:
+    if not len(evidence.class_people) or evidence.population is None:
         return None
-    risk = len(evidence.class_sizes) / evidence.population
+    risk = len(evidence.class_people) / evidence.population
     return Value(risk, _sampling_assumption(evidence.population))
 
 

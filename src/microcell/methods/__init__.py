@@ -18,6 +18,7 @@ from microcell.kernels.groups import Rule
 from microcell.methods.auto import Choice, check_effort, choose_method, run_choice
 from microcell.methods.dependence import check_dependence, extend
 from microcell.methods.increments import add_batch, check_strategy
+from microcell.methods.persons import as_persons, collapse
 from microcell.methods.quantization import (
     MOST_POWER_CELLS,
     Quantization,
@@ -64,6 +65,8 @@ def partition(
     *,
     method: str = "auto",
     weights: ArrayLike | None = None,
+    persons: ArrayLike | None = None,
+    together: bool = False,
     seed: int = 0,
     refine: bool = False,
     **options: Any,
@@ -75,11 +78,15 @@ def partition(
     X
         Points, one per row, used without further scaling.
     k
-        Minimum number of records per cell.
+        Minimum number of people per cell: of distinct persons with ``persons``, otherwise of rows.
     method
         "auto" or a registered method (``microcell methods`` lists them).
     weights
         One positive number per row, for weighted means.
+    persons
+        Who each row is about, if a person may have several rows: one value per row.
+    together
+        Put all rows of a person into one cell.
     seed
         Random seed. The same seed gives the same labels, whatever the number of threads, unless
         the time was limited.
@@ -98,7 +105,16 @@ def partition(
     array([2, 3])
     """
     return partition_within(
-        None, X, k, method=method, weights=weights, seed=seed, refine=refine, **options
+        None,
+        X,
+        k,
+        method=method,
+        weights=weights,
+        persons=persons,
+        together=together,
+        seed=seed,
+        refine=refine,
+        **options,
     )
 
 
@@ -109,6 +125,8 @@ def partition_within(
     *,
     method: str = "auto",
     weights: ArrayLike | None = None,
+    persons: ArrayLike | None = None,
+    together: bool = False,
     seed: int = 0,
     refine: bool = False,
     **options: Any,
@@ -121,16 +139,22 @@ def partition_within(
     check_method(method, {**options, "refine": refine})
     points = as_points(X)
     each = as_weights(weights, len(points))
-    parts = _split(strata, len(points))
-    smallest = min(map(len, parts))
-    if smallest < k:
-        raise TooFewRecordsError(
-            f"{count(smallest, 'record')} cannot form a cell of k = {k}. Lower k or add records; "
-            "nothing was released.",
-            code="guarantee.too_few_records",
-            k=int(k),
-            records=smallest,
+    who = as_persons(persons, len(points))
+    if together and who is not None:
+        whole = collapse(points, each, who, strata)
+        found = partition_within(
+            whole.strata,
+            whole.points,
+            k,
+            method=method,
+            weights=whole.weights,
+            seed=seed,
+            refine=refine,
+            **options,
         )
+        return replace(found, labels=found.labels[who], persons=who)
+    parts = _split(strata, len(points))
+    _check_enough(parts, int(k), who)
     labels = np.empty(len(points), dtype=np.int64)
     n_cells = most = 0
     reported = Choice(method, REQUESTED)
@@ -140,12 +164,29 @@ def partition_within(
         if refine and choice.method != "univariate":  # which is optimal already
             choice = replace(choice, rounds=ROUNDS)
         part_weights = None if each is None else each[rows]
-        part_labels, used = run_choice(part, int(k), choice, part_weights, seed)
+        part_persons = None if who is None else who[rows]
+        part_labels, used = run_choice(part, int(k), choice, part_weights, seed, part_persons)
         labels[rows] = n_cells + part_labels
         n_cells += int(part_labels.max()) + 1
         if len(rows) > most:
             reported, most = used, len(rows)
-    return Partition(labels, int(k), method=reported.method, reason=reported.reason)
+    return Partition(
+        labels, int(k), method=reported.method, reason=reported.reason, persons=who
+    )
+
+
+def _check_enough(parts: list[Integers], k: int, persons: Integers | None) -> None:
+    people = [len(rows) if persons is None else len(np.unique(persons[rows])) for rows in parts]
+    if min(people) < k:
+        noun = "record" if persons is None else "person"
+        raise TooFewRecordsError(
+            f"{count(min(people), noun)} cannot form a cell of k = {k}. Lower k or add {noun}s; "
+            "nothing was released.",
+            code="guarantee.too_few_records",
+            k=k,
+            records=min(people),
+            unit=f"{noun}s",
+        )
 
 
 def _split(strata: Integers | None, n: int) -> list[Integers]:

@@ -11,6 +11,7 @@ from microcell import progress
 from microcell.errors import DataError, OptionError
 from microcell.kernels.arrays import sum_of_squares
 from microcell.methods.anneal import LARGE, default_steps, steps_within
+from microcell.methods.persons import merge_short_cells, person_rule
 from microcell.methods.registry import REQUESTED, select
 from microcell.methods.search import ROUNDS, refine_labels
 from microcell.model import Floats, Integers
@@ -203,17 +204,25 @@ def choose_method(
 
 
 def run_choice(
-    points: Floats, k: int, choice: Choice, weights: Floats | None, seed: int
+    points: Floats,
+    k: int,
+    choice: Choice,
+    weights: Floats | None,
+    seed: int,
+    persons: Integers | None = None,
 ) -> tuple[Integers, Choice]:
-    """Run the choice and its rival; return the better labels and the choice that produced them."""
+    """Run the choice and its rival; return the better labels and the choice that produced them.
+
+    With ``persons`` every cell has k distinct persons.
+    """
     deadline, rival = monotonic() + choice.seconds, choice.rival
     if rival is None:
-        return _run(points, k, choice, weights, seed, deadline), choice
-    rival_labels = _try(points, k, rival, weights, seed, deadline)
+        return _run(points, k, choice, weights, seed, deadline, persons), choice
+    rival_labels = _try(points, k, rival, weights, seed, deadline, persons)
     if "seconds" in choice.options:  # the time that the rival left
         seconds = max(0.0, deadline - monotonic())
         choice = replace(choice, options={**choice.options, "seconds": seconds})
-    labels = _run(points, k, choice, weights, seed, deadline)
+    labels = _run(points, k, choice, weights, seed, deadline, persons)
     if rival_labels is None:
         return labels, choice
     each = np.ones(len(points)) if weights is None else weights
@@ -224,11 +233,17 @@ def run_choice(
 
 
 def _try(
-    points: Floats, k: int, choice: Choice, weights: Floats | None, seed: int, deadline: float
+    points: Floats,
+    k: int,
+    choice: Choice,
+    weights: Floats | None,
+    seed: int,
+    deadline: float,
+    persons: Integers | None,
 ) -> Integers | None:
     """Run the choice; return None after Ctrl-C, or if the method does not support the points."""
     try:
-        return _run(points, k, choice, weights, seed, deadline)
+        return _run(points, k, choice, weights, seed, deadline, persons)
     except KeyboardInterrupt:
         progress.report("interrupted: continuing with another search")
     except DataError:  # the points are too far apart or too close together
@@ -237,11 +252,31 @@ def _try(
 
 
 def _run(
-    points: Floats, k: int, choice: Choice, weights: Floats | None, seed: int, deadline: float
+    points: Floats,
+    k: int,
+    choice: Choice,
+    weights: Floats | None,
+    seed: int,
+    deadline: float,
+    persons: Integers | None,
 ) -> Integers:
-    labels = select(choice.method).function(points, k, weights=weights, seed=seed, **choice.options)
-    if choice.rounds:
+    method = select(choice.method)
+    settings = {"weights": weights, "seed": seed, **choice.options}
+    if persons is not None and method.counts_persons:
+        settings["persons"] = persons
+    labels, rounds = method.function(points, k, **settings), choice.rounds
+    if persons is not None and not method.counts_persons:
+        labels = merge_short_cells(points, labels, k, persons, weights)
+        rounds = max(rounds, ROUNDS)
+    if rounds:
         labels = refine_labels(
-            points, labels, k, weights=weights, seed=seed, rounds=choice.rounds, deadline=deadline
+            points,
+            labels,
+            k,
+            weights=weights,
+            seed=seed,
+            rounds=rounds,
+            deadline=deadline,
+            rule=None if persons is None else person_rule(persons, k),
         )
     return labels

@@ -11,12 +11,20 @@ from microcell.errors import OptionError
 from microcell.kernels._jit import thread_count
 from microcell.kernels.arrays import squared_distances
 from microcell.kernels.bisect import bisect_rows
-from microcell.kernels.mdav import make_running, mdav_rounds, weight_scale
+from microcell.kernels.mdav import (
+    EXHAUSTED,
+    FIRST,
+    grow_cells_of_persons,
+    make_people,
+    make_running,
+    mdav_rounds,
+    weight_scale,
+)
 from microcell.kernels.scans import lay_out, make_scratch
 from microcell.methods.registry import partitioner
 from microcell.model import Floats, Integers
 
-__all__ = ["Pace", "Turn", "mdav"]
+__all__ = ["Pace", "Turn", "mdav", "starts_with_persons"]
 
 _SECONDS = 0.25
 """Target duration of a kernel call, so that progress is shown and Ctrl-C works."""
@@ -80,7 +88,13 @@ class Pace:
     source="Domingo-Ferrer and Torra 2005",
 )
 def mdav(
-    X: Floats, k: int, *, weights: Floats | None, seed: int, macrocells: int | None = None
+    X: Floats,
+    k: int,
+    *,
+    weights: Floats | None,
+    seed: int,
+    persons: Integers | None = None,
+    macrocells: int | None = None,
 ) -> Integers:
     """Return labels by MDAV-generic (Domingo-Ferrer and Torra 2005).
 
@@ -89,11 +103,14 @@ def mdav(
     cell if at least 2k records remain, and the others form the last cell. ``weights`` apply to the
     mean. Time O(n^2 m / k), memory twice the matrix.
 
+    With ``persons`` a cell takes the nearest records until they are about k persons.
+
     ``macrocells`` first splits the table into macrocells of at most this many records and makes
     cells within each: for large tables, at slightly more distortion.
     """
+    each = np.ones(len(X)) if weights is None else weights
     if macrocells is None:
-        return _run_mdav(X, k, np.ones(len(X)) if weights is None else weights)
+        return _run_mdav(X, k, each, persons)
     if (
         isinstance(macrocells, bool)
         or not isinstance(macrocells, (int, np.integer))
@@ -107,17 +124,38 @@ def mdav(
     rows = np.arange(len(X))
     labels = np.empty(len(X), dtype=np.int64)
     done = 0
-    for first, last in pairwise(bisect_rows(X, rows, k, int(macrocells))):
+    starts = bisect_rows(X, rows, k, int(macrocells))
+    if persons is not None:
+        starts = starts_with_persons(starts, persons[rows], k)
+    for first, last in pairwise(starts):
         part = rows[first:last]
         labels[part] = done + _run_mdav(
-            X[part], k, np.ones(len(part)) if weights is None else weights[part]
+            X[part], k, each[part], None if persons is None else persons[part]
         )
         done = int(labels[part].max()) + 1
         progress.report("grouping records in macrocells", int(last), len(X))
     return labels
 
 
-def _run_mdav(X: Floats, k: int, weights: Floats) -> Integers:
+def starts_with_persons(starts: Integers, persons: Integers, k: int) -> Integers:
+    """Join runs of records with the next one until each is about at least k persons.
+
+    Examples
+    --------
+    >>> starts_with_persons(np.array([0, 2, 4, 6]), np.array([0, 1, 2, 2, 0, 1]), 2)
+    array([0, 2, 6])
+    """
+    kept = [0]
+    for end in starts[1:].tolist():
+        if len(np.unique(persons[kept[-1] : end])) >= k:
+            kept.append(end)
+    kept[max(1, len(kept) - 1) :] = [len(persons)]
+    return np.array(kept)
+
+
+def _run_mdav(X: Floats, k: int, weights: Floats, persons: Integers | None) -> Integers:
+    if persons is not None:
+        return _run_mdav_of_persons(X, k, weights, np.unique(persons, return_inverse=True)[1])
     n = len(X)
     labels = np.zeros(n, dtype=np.int64)
     if n < 3 * k:  # the common case when large cells are split
@@ -131,6 +169,25 @@ def _run_mdav(X: Floats, k: int, weights: Floats) -> Integers:
         label = mdav_rounds(points, k, turn.rounds, label, labels, running, scratch[turn.threads])
         progress.report("grouping records", n - int(points.left[0]), n)
     return _finish(X, k, np.sort(points.rows[: points.left[0]]), label, labels, weights)
+
+
+def _run_mdav_of_persons(X: Floats, k: int, weights: Floats, persons: Integers) -> Integers:
+    points, people, running = lay_out(X), make_people(persons), make_running(X, weights)
+    labels = np.zeros(len(X), dtype=np.int64)
+    state = np.array([0, FIRST])
+    most_threads = thread_count()
+    pace, reach, stopped = Pace(most_threads), min(len(X), 3 * k), 0
+    while stopped != EXHAUSTED:
+        scratch = {threads: make_scratch(reach, threads) for threads in (1, most_threads)}
+        stopped = 0
+        while stopped == 0:
+            turn = pace.next()
+            stopped = grow_cells_of_persons(
+                points, people, k, turn.rounds, state, labels, running, scratch[turn.threads]
+            )
+            progress.report("grouping records", len(X) - int(points.left[0]), len(X))
+        reach = min(len(X), 2 * reach)
+    return labels
 
 
 def _finish(

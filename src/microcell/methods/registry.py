@@ -2,7 +2,8 @@
 
 A method is a function ``(X, k, *, weights, seed, **options) -> labels`` decorated with
 ``@partitioner(...)``; nothing else needs to know about it. Its options are its further keyword-only
-parameters.
+parameters. A method that makes cells of k distinct persons by itself also takes ``persons``; the
+cells of other methods are merged and refined until they have k persons.
 """
 
 import inspect
@@ -22,6 +23,9 @@ REQUESTED = "requested"
 
 _SETTINGS = ("method", "seed", "missing", "require", "dependence", "blocks", "cells")
 """Keywords of ``anonymize`` that are not options of a method, to suggest for misspelt ones."""
+
+_COMMON = ("weights", "seed", "persons")
+"""Keyword-only parameters of a method that are not its options."""
 
 Partitioner = Callable[..., Integers]
 
@@ -49,8 +53,13 @@ class Method:
         return {
             item.name: item.default
             for item in parameters
-            if item.kind is inspect.Parameter.KEYWORD_ONLY and item.name not in ("weights", "seed")
+            if item.kind is inspect.Parameter.KEYWORD_ONLY and item.name not in _COMMON
         }
+
+    @property
+    def counts_persons(self) -> bool:
+        """Whether the method makes cells of k distinct persons by itself."""
+        return "persons" in inspect.signature(self.function).parameters
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raise OptionError for an option that the method does not accept."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from microcell.errors import OptionError
-from microcell.kernels.univariate import best_cuts
+from microcell.kernels.univariate import best_cuts, best_cuts_of_persons
 from microcell.methods.registry import partitioner
 from microcell.model import Floats, Integers
 
@@ -18,12 +18,19 @@ __all__ = ["univariate"]
     source="Hansen and Mukherjee 2003",
     dimensions="1",
 )
-def univariate(X: Floats, k: int, *, weights: Floats | None, seed: int) -> Integers:
+def univariate(
+    X: Floats,
+    k: int,
+    *,
+    weights: Floats | None,
+    seed: int,
+    persons: Integers | None = None,
+) -> Integers:
     """Return labels of least distortion in one dimension (Hansen and Mukherjee 2003).
 
     Cells are numbered from the left. The best cells are runs of k to 2k-1 consecutive sorted
-    values, found by dynamic programming. With ``weights`` the result is the best of all partitions
-    into runs. Time O(n log n + n k), memory O(n).
+    values, found by dynamic programming. With ``weights`` or ``persons`` the result is the best of
+    all partitions into runs. Time O(n log n + n k), memory O(n).
     """
     if X.shape[1] > 1:
         raise OptionError(
@@ -35,7 +42,11 @@ def univariate(X: Floats, k: int, *, weights: Floats | None, seed: int) -> Integ
     n = len(X)
     x = X[:, 0] if X.shape[1] else np.zeros(n)
     order = np.argsort(x, kind="stable")
-    begin = best_cuts(x[order], np.ones(n) if weights is None else weights[order], k)
+    each = np.ones(n) if weights is None else weights[order]
+    if persons is None:
+        begin = best_cuts(x[order], each, k)
+    else:
+        begin = best_cuts_of_persons(x[order], each, persons[order], k)
     labels = np.empty(n, dtype=np.int64)
     labels[order] = np.cumsum(_first_of_cells(begin, n)) - 1
     return labels

@@ -160,7 +160,8 @@ class Audit:
     measures
         Measures by name.
     class_sizes
-        Number of records in each equivalence class of the published table.
+        Number of people in each equivalence class of the published table: of distinct persons if
+        the schema names a person column, otherwise of records.
     notes
         What could not be measured, and why.
     warning
@@ -172,7 +173,9 @@ class Audit:
     linkage_by_known
         Share of records re-identified by an outsider who knows 1, 2, ... columns.
     homogeneous
-        For each confidential column, the sizes of the classes in which all records share one value.
+        For each confidential column, the sizes of the classes in which everyone shares one value.
+    person
+        The columns that tell people apart; none if every record counts as a person.
 
     Examples
     --------
@@ -197,6 +200,12 @@ class Audit:
     linkage_by_known: Floats | None = None
     homogeneous: Mapping[str, Integers] = field(default_factory=dict)
     warning: str = ""
+    person: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """What class sizes count: "person" or "record"."""
+        return "person" if self.person else "record"
 
     def __getitem__(self, name: str) -> float:
         """Return the value of a measure; raise OptionError if the audit does not have it."""

@@ -32,6 +32,7 @@ __all__ = [
     "Manifest",
     "MethodSection",
     "ParticipationSection",
+    "PersonSection",
     "RecordsSection",
     "RequirementsSection",
     "Section",
@@ -155,6 +156,17 @@ class CellsSection(Section):
     )
 
 
+class PersonSection(Section):
+    """The persons that k counts, if a person may have several rows."""
+
+    columns: tuple[str, ...] = Field(description="Columns that tell persons apart.")
+    cells: Literal["rows", "together"] = Field(
+        description="Whether the rows of a person may lie in different cells, or share one."
+    )
+    count: int = Field(description="Number of persons in the release.")
+    most_rows: int = Field(description="Largest number of rows of one person.")
+
+
 class DominanceSection(Section):
     """Dominance rule for sampling weights, as applied to the representatives of cells."""
 
@@ -217,7 +229,10 @@ class ManifestFile(Section):
     manifest_version: Literal[1] = Field(default=1, description="Version of the manifest format.")
     microcell: str = Field(description="Version of microcell that produced the file.")
     created: str = Field(description="Date and time of creation, in UTC.")
-    k: int = Field(description="Guaranteed k; with blocks, k over all columns combined.")
+    k: int = Field(
+        description="Guaranteed k; with blocks, k over all columns combined. It counts persons if "
+        "there is a section `person`, otherwise records."
+    )
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -320,6 +335,13 @@ class Manifest(ManifestFile):
     )
     dominance: DominanceSection | None = Field(
         default=None, description="Dominance rule for sampling weights, if there are any."
+    )
+    person: PersonSection | None = Field(
+        default=None, description="The persons that k counts; without it, k counts records."
+    )
+    rows_are_people: bool | None = Field(
+        default=None,
+        description="True if the schema states that every row is about another person.",
     )
     blocks: BlocksSection | None = Field(
         default=None, description="Blocks of quasi-identifiers, if partitioned independently."

@@ -58,7 +58,7 @@ def _check_matrix(matrix: Floats) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Partition:
-    """A partition in which every cell has at least k records; record i is in cell ``labels[i]``.
+    """A partition in which every cell has at least k people; record i is in cell ``labels[i]``.
 
     Construction fails otherwise, so holding a Partition is proof of the guarantee.
 
@@ -70,8 +70,12 @@ class Partition:
         Minimum cell size.
     method, reason
         Method that produced the partition, and why it was chosen.
+    persons
+        Person of each record (a number); None if every record is a person.
     sizes
         Number of records in each cell; read-only.
+    people
+        Number of distinct persons in each cell; read-only.
 
     Examples
     --------
@@ -86,16 +90,20 @@ class Partition:
     k: int
     method: str = "given"
     reason: str = ""
+    persons: Integers | None = None
     sizes: Integers = field(init=False)
+    people: Integers = field(init=False)
 
     def __post_init__(self) -> None:
         labels = np.asarray(self.labels)
+        persons = self.persons
         if (
             labels.ndim != 1
             or labels.size == 0
             or labels.dtype.kind not in "iu"
             or labels.min() < 0
             or self.k < 1
+            or (persons is not None and len(persons) != len(labels))
         ):
             raise GuaranteeError(
                 "Labels must be a one-dimensional array of cell numbers 0, 1, 2, ..., "
@@ -104,21 +112,21 @@ class Partition:
             )
         labels = labels.astype(np.int64)
         sizes = np.bincount(labels).astype(np.int64)
-        n_small = int((sizes < self.k).sum())
+        people = sizes if persons is None else _count_persons(labels, persons)
+        n_small = int((people < self.k).sum())
         if n_small:
             raise GuaranteeError(
-                f"{n_small} of {count(len(sizes), 'cell')} {'has' if n_small == 1 else 'have'} "
-                f"fewer than k = {self.k} records; the smallest has {sizes.min()}. Nothing can be "
-                "published from this partition.",
+                f"{n_small} of {count(len(people), 'cell')} {'has' if n_small == 1 else 'have'} "
+                f"fewer than k = {self.k} {'records' if persons is None else 'persons'}; the "
+                f"smallest has {people.min()}. Nothing can be published from this partition.",
                 code="guarantee.failed",
                 k=self.k,
-                smallest=int(sizes.min()),
+                smallest=int(people.min()),
                 cells=n_small,
             )
-        labels.flags.writeable = False
-        sizes.flags.writeable = False
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "sizes", sizes)
+        for name, values in (("labels", labels), ("sizes", sizes), ("people", people)):
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
 
     def __len__(self) -> int:
         """Return the number of cells."""
@@ -135,8 +143,9 @@ class Partition:
 
     def _repr_html_(self) -> str:
         smallest, largest = int(self.sizes.min()), int(self.sizes.max())
+        noun = "record" if self.persons is None else "person"
         return html_card(
-            f"Every cell has at least {count(self.k, 'record')}",
+            f"Every cell has at least {count(self.k, noun)}",
             {
                 "Records": f"{len(self.labels):,}",
                 "Cells": f"{len(self):,} of {number_range(smallest, largest)} records",
@@ -145,3 +154,10 @@ class Partition:
             },
             next_steps={"partition.labels": "the cell of each record"},
         )
+
+
+def _count_persons(labels: Integers, persons: Integers) -> Integers:
+    """Return the number of distinct persons in each cell; 0 for an empty one."""
+    span = int(persons.max()) + 1
+    cells = np.unique(labels * span + persons) // span
+    return np.bincount(cells, minlength=int(labels.max()) + 1).astype(np.int64)

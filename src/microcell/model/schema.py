@@ -25,6 +25,10 @@ class Schema:
     ----------
     identifiers
         Columns that identify a person directly. They are removed.
+    person
+        The column, or several that together tell people apart, of the unit that k protects, if it
+        has several rows: a patient, a household, a company. A cell then needs k distinct persons.
+        The columns are removed. Without them every row counts as a person.
     quasi
         Quasi-identifiers: columns that an outsider may know. Names or :class:`Column` records.
         Cells are formed on them.
@@ -44,6 +48,12 @@ class Schema:
         Dominance rule (n, p) for sampling weights: when a cell's representative is computed, its n
         largest weights are capped so that together they have at most the share p of the total.
         ``(1, 1.0)`` caps nothing. Without a weight column the rule has no effect.
+    person_cells
+        With ``person``: "rows" lets the rows of a person lie in different cells; "together" puts
+        all rows of a person into one cell, for tables whose quasi-identifiers hardly vary within
+        a person.
+    rows_are_people
+        True states that every row is about another person although no identifier is unique.
 
     Examples
     --------
@@ -65,11 +75,14 @@ class Schema:
     drop: Sequence[str] = ()
     rest: Literal["error", "keep", "drop"] = "error"
     dominance: tuple[int, float] = DOMINANCE
+    person: str | Sequence[str] = ()
+    person_cells: Literal["rows", "together"] = "rows"
+    rows_are_people: bool = False
 
     __repr__ = record_repr
 
     def __post_init__(self) -> None:
-        for role in ("identifiers", "quasi", "confidential", "strata", "keep", "drop"):
+        for role in ("identifiers", "person", "quasi", "confidential", "strata", "keep", "drop"):
             object.__setattr__(self, role, _as_names(role, getattr(self, role)))
         for role in ("quasi", "confidential"):
             columns = tuple(
@@ -90,6 +103,7 @@ class Schema:
                 field="rest",
             )
         object.__setattr__(self, "dominance", as_dominance(self.dominance))
+        self._check_persons()
         self._check_overlap()
 
     def _repr_html_(self) -> str:
@@ -105,6 +119,7 @@ class Schema:
     def roles(self) -> list[tuple[str, str]]:
         """Return (column of the table, role) pairs, role by role."""
         pairs = [(name, "identifiers") for name in self.identifiers]
+        pairs += [(name, "person") for name in self.person]
         pairs += [(part, "quasi") for column in self.quasi for part in column.parts]
         pairs += [(column.name, "confidential") for column in self.confidential]
         for role in ("strata", "keep", "drop"):
@@ -120,10 +135,43 @@ class Schema:
         return (*parts, *self.strata)
 
     @property
+    def removed(self) -> tuple[str, ...]:
+        """Columns that are not published."""
+        return (*self.identifiers, *self.person, *self.drop)
+
+    @property
     def unchanged(self) -> tuple[str, ...]:
         """Columns that are published unchanged."""
         weight = () if self.weight is None else (self.weight,)
         return (*(column.name for column in self.confidential), *self.strata, *self.keep, *weight)
+
+    def _check_persons(self) -> None:
+        if self.person_cells not in ("rows", "together"):
+            raise SchemaError(
+                f"person_cells must be 'rows' or 'together', not {self.person_cells!r}.",
+                code="schema.invalid",
+                field="person_cells",
+            )
+        if not isinstance(self.rows_are_people, bool):
+            raise SchemaError(
+                "rows_are_people must be true or false.",
+                code="schema.invalid",
+                field="rows_are_people",
+            )
+        if self.person and self.rows_are_people:
+            raise SchemaError(
+                "The schema names a person column and also states rows_are_people. Remove one of "
+                "the two.",
+                code="schema.invalid",
+                field="rows_are_people",
+            )
+        if self.person_cells == "together" and not self.person:
+            raise SchemaError(
+                "person_cells = 'together' needs a person column. Name the column that tells "
+                "people apart as person.",
+                code="schema.invalid",
+                field="person_cells",
+            )
 
     def _check_overlap(self) -> None:
         role_of: dict[str, str] = {}

@@ -22,6 +22,7 @@ from microcell import progress
 from microcell.errors import OptionError, RequirementError
 from microcell.kernels._jit import thread_count
 from microcell.kernels.merging import Layout, find_cheapest, lay_out_cells
+from microcell.measures import people
 from microcell.measures.classes import class_labels, number_values
 from microcell.measures.confidential import (
     ClassCounts,
@@ -107,6 +108,7 @@ class Requirements:
     limits: Mapping[str, float]
     enforced: tuple[_Limit, ...]
     strata: Integers
+    persons: Integers | None = None
 
     @property
     def checked(self) -> dict[str, float]:
@@ -183,7 +185,11 @@ def check_function(limits: Mapping[str, float], function: str | None) -> None:
 
 
 def resolve_limits(
-    limits: Mapping[str, float], table: Table, schema: Schema, strata: Integers
+    limits: Mapping[str, float],
+    table: Table,
+    schema: Schema,
+    strata: Integers,
+    persons: Integers | None = None,
 ) -> Requirements:
     """Resolve limits for a table and check that they can be met.
 
@@ -215,7 +221,7 @@ def resolve_limits(
         resolved += [
             _Limit(name, definition, limit, columns[column]) for column in _columns_of(name, schema)
         ]
-    requirements = Requirements(limits, tuple(resolved), strata)
+    requirements = Requirements(limits, tuple(resolved), strata, persons)
     _check_possible(requirements)
     return requirements
 
@@ -270,7 +276,7 @@ def _check_possible(requirements: Requirements) -> None:
     monotone = [
         item for item in requirements.enforced if item.definition.name != "delta_disclosure"
     ]
-    missed = list(_missed_by(monotone, requirements.strata))
+    missed = list(_missed_by(monotone, requirements.strata, requirements.persons))
     if missed:
         problems = [
             f"{item.name} cannot be met: it is {value:.6g}{item.where} even if {whole}, required "
@@ -283,7 +289,7 @@ def _check_possible(requirements: Requirements) -> None:
 
 def _check_met(requirements: Requirements, labels: Integers) -> None:
     """Raise RequirementError for limits that are still missed after all possible merging."""
-    missed = list(_missed_by(requirements.enforced, labels))
+    missed = list(_missed_by(requirements.enforced, labels, requirements.persons))
     if missed:
         problems = [
             f"{item.name} is {value:.6g}{item.where} after merging as many cells as possible, "
@@ -304,9 +310,11 @@ def _requirement_error(message: str, missed: list[tuple[_Limit, float]]) -> Requ
     )
 
 
-def _missed_by(limits: Collection[_Limit], labels: Integers) -> Iterator[tuple[_Limit, float]]:
+def _missed_by(
+    limits: Collection[_Limit], labels: Integers, persons: Integers | None
+) -> Iterator[tuple[_Limit, float]]:
     """Yield the limits that cells miss, and the value reached."""
-    sizes, counts = _count(limits, labels)
+    sizes, counts = _count(limits, labels, persons)
     for item in limits:
         reached = summarize(item.definition, item.by_cell(sizes, counts))
         if item.missed(np.array([reached]))[0]:
@@ -315,7 +323,7 @@ def _missed_by(limits: Collection[_Limit], labels: Integers) -> Iterator[tuple[_
 
 def _failing_cells(requirements: Requirements, labels: Integers, alone: Mask) -> Mask:
     """Return the cells to merge; for limits on sums, only as many of the smallest as needed."""
-    sizes, counts = _count(requirements.enforced, labels)
+    sizes, counts = _count(requirements.enforced, labels, requirements.persons)
     failing = np.zeros(len(sizes), dtype=np.bool_)
     for item in requirements.enforced:
         values = item.by_cell(sizes, counts)
@@ -329,19 +337,24 @@ def _failing_cells(requirements: Requirements, labels: Integers, alone: Mask) ->
     return failing
 
 
-def _count(limits: Collection[_Limit], labels: Integers) -> tuple[Integers, dict[str, ClassCounts]]:
-    """Return the size of each cell, and the counts of the confidential values in it."""
+def _count(
+    limits: Collection[_Limit], labels: Integers, persons: Integers | None
+) -> tuple[Integers, dict[str, ClassCounts]]:
+    """Return the people of each cell, and how many of them have each confidential value."""
     columns = {column.name: column for item in limits if (column := item.column) is not None}
-    sizes = np.bincount(labels).astype(np.int64)
+    sizes = people.count_people(labels, persons)
     counts = {
-        name: count_values(labels, column.codes, ordered=column.ordered)
+        name: count_values(labels, column.codes, ordered=column.ordered, persons=persons)
         for name, column in columns.items()
     }
     return sizes, counts
 
 
 def missed_limits(
-    published: Table, schema: Schema, limits: Mapping[str, float]
+    published: Table,
+    schema: Schema,
+    limits: Mapping[str, float],
+    persons: Integers | None = None,
 ) -> tuple[Check, ...]:
     """Return the enforced limits that a published table misses, measured on its own classes."""
     enforced = {name: limit for name, limit in limits.items() if _is_enforced(name)}
@@ -349,7 +362,8 @@ def missed_limits(
         return ()
     needed = {column for name in enforced for column in _columns_of(name, schema)}
     confidential = tuple(column for column in schema.confidential if column.name in needed)
-    evidence = Evidence(published, published, replace(schema, confidential=confidential))
+    measured = replace(schema, confidential=confidential)
+    evidence = Evidence(published, published, measured, persons=persons)
     definitions = {(item := _definition(name)).name: item for name in enforced}
     results = evaluate(evidence, definitions.values())
     checks = (Check(results[name], limit) for name, limit in enforced.items())
@@ -357,13 +371,16 @@ def missed_limits(
 
 
 def missed_manifest_limits(
-    published: Table, schema: Schema, limits: Mapping[str, Any]
+    published: Table,
+    schema: Schema,
+    limits: Mapping[str, Any],
+    persons: Integers | None = None,
 ) -> tuple[Check, ...]:
     """Return the enforced limits of a manifest that a published table misses.
 
-    Limits that cannot be interpreted are ignored.
+    Limits that cannot be interpreted are ignored, as are all if the persons are not known.
     """
-    if not published.rows:
+    if not published.rows or (schema.person and persons is None):
         return ()
     columns = tuple(column for column in schema.confidential if column.name in published.columns)
     present = replace(schema, confidential=columns)
@@ -372,7 +389,7 @@ def missed_manifest_limits(
         for name, limit in limits.items()
         if type(limit) in (int, float) and _is_measured(name, present)
     }
-    return missed_limits(published, present, readable)
+    return missed_limits(published, present, readable, persons)
 
 
 def _is_measured(name: str, schema: Schema) -> bool:
@@ -447,7 +464,7 @@ def enforce(
     for _ in range(len(partition)):
         rounds += merged.rounds
         published = publish(merged.partition)
-        missed = missed_limits(published, schema, requirements.limits)
+        missed = missed_limits(published, schema, requirements.limits, requirements.persons)
         if not missed:
             return Enforced(merged.partition, rounds, published)
         classes = class_labels(published, schema.keys)
@@ -505,7 +522,7 @@ def merge_cells(
         return Merged(partition)
     suffix = ", then merged to meet requirements"
     reason = partition.reason.removesuffix(suffix) + suffix
-    return Merged(Partition(labels, partition.k, method=partition.method, reason=reason), rounds)
+    return Merged(replace(partition, labels=labels, reason=reason), rounds)
 
 
 def _initial_cells(

@@ -11,7 +11,8 @@ import numpy as np
 from microcell import __version__, auditing, methods, tables
 from microcell._atomic import find_partial_files
 from microcell.errors import TableError
-from microcell.model import Audit, Encoded, Partition, Schema, Table
+from microcell.measures import people
+from microcell.model import Audit, Encoded, Integers, Partition, Schema, Table
 from microcell.model.manifest import (
     CellsSection,
     ColumnSection,
@@ -20,6 +21,7 @@ from microcell.model.manifest import (
     FileSection,
     Manifest,
     MethodSection,
+    PersonSection,
     RecordsSection,
     RequirementsSection,
     TableSection,
@@ -34,6 +36,7 @@ __all__ = [
     "describe_dominance",
     "describe_file",
     "describe_method",
+    "describe_persons",
     "describe_records",
     "describe_requirements",
     "describe_table",
@@ -292,10 +295,31 @@ def describe_dominance(schema: Schema, n_capped: int) -> DominanceSection | None
     return DominanceSection(n=n, p=p, cells_capped=n_capped)
 
 
+def describe_persons(schema: Schema, persons: Integers | None) -> PersonSection | None:
+    """Count the persons and their rows; None if every record is a person."""
+    if persons is None:
+        return None
+    rows = np.bincount(persons)
+    return PersonSection(
+        columns=tuple(schema.person),
+        cells=schema.person_cells,
+        count=len(rows),
+        most_rows=int(rows.max()),
+    )
+
+
 def find_contradictions(
-    manifest: Manifest, original: Table, released: Table, schema: Schema
+    manifest: Manifest,
+    original: Table,
+    released: Table,
+    schema: Schema,
+    persons: Integers | None = None,
 ) -> tuple[str, ...]:
-    """Return the statements of the manifest that are false for these tables, as sentences."""
+    """Return the statements of the manifest that are false for these tables, as sentences.
+
+    ``persons`` holds the person of each released row, if it is known.
+    """
+    counted_by = () if manifest.person is None else manifest.person.columns
     quasi = {name for name, column in manifest.columns.items() if column.role == "quasi"}
     statements = {
         "The original table is not the one the release was produced from (digests differ).": (
@@ -311,7 +335,10 @@ def find_contradictions(
             manifest.records.read != original.rows
         ),
         "The release has a class smaller than the k in the manifest.": (
-            _has_smaller_class(manifest.k, released, schema)
+            _has_smaller_class(manifest.k, released, schema, persons)
+        ),
+        "The manifest and the schema name different person columns.": (
+            set(counted_by) != set(schema.person)
         ),
         "Quasi-identifiers in the manifest have another role in the schema.": (
             not quasi <= set(schema.keys)
@@ -341,10 +368,13 @@ def was_read_differently(
     return audit.measures["values_changed"].value > 0 or original.rows != n_read
 
 
-def _has_smaller_class(k: int, released: Table, schema: Schema) -> bool:
+def _has_smaller_class(
+    k: int, released: Table, schema: Schema, persons: Integers | None
+) -> bool:
     if not released.rows or not set(schema.keys) <= set(released.columns):
         return False
-    return int(auditing.class_sizes(released, schema.keys).min()) < k
+    classes = auditing.class_labels(released, schema.keys)
+    return int(people.count_people(classes, persons).min()) < k
 
 
 def has_digest(section: TableSection, table: Table) -> bool:

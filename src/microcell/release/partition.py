@@ -12,6 +12,7 @@ from microcell.cells import Cells, PowerCells, ball_cells, lookup_cells
 from microcell.errors import OptionError
 from microcell.kernels.arrays import total_sum_of_squares
 from microcell.kinds import kind_of
+from microcell.measures import people
 from microcell.model import Floats, Integers, Partition, Table
 from microcell.release import aggregate
 from microcell.release.prepare import Prepared
@@ -111,6 +112,8 @@ def partition_records(
         request.k,
         method=request.method,
         weights=prepared.encoded.weights,
+        persons=prepared.persons,
+        together=prepared.schema.person_cells == "together",
         seed=request.seed,
         **request.options,
     )
@@ -121,11 +124,9 @@ def partition_blocks(prepared: Prepared, request: Request, blocks: Any) -> Group
     positions = resolve.as_blocks(blocks, prepared.schema.quasi)
     parts = tuple(Block(block, partition_records(prepared, request, block)) for block in positions)
     rows = np.stack([block.partition.labels for block in parts], axis=1)
-    _, labels, sizes = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
-    first = parts[0].partition
-    joint = Partition(
-        labels.reshape(-1), int(sizes.min()), method=first.method, reason=first.reason
-    )
+    labels = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    smallest = int(people.count_people(labels, prepared.persons).min())
+    joint = replace(parts[0].partition, labels=labels, k=smallest)
     return Grouping(joint, blocks=parts)
 
 
@@ -152,7 +153,7 @@ def fit_cells(prepared: Prepared, request: Request, kind: str) -> Grouping:
         partition = grouping.partition
         cells, labels = methods.blur_sites(cells, points, partition.labels, finest)
         cells = methods.unpin(cells, points, labels.copy())
-        grouping = replace(grouping, partition=_relabel(partition, labels))
+        grouping = replace(grouping, partition=replace(partition, labels=labels))
     else:  # the centroids are not used to assign records
         blurred = methods.blur_centroids(cells.centroids, points, finest)
         cells = replace(cells, centroids=blurred)
@@ -171,10 +172,6 @@ def _published_precision(prepared: Prepared) -> Floats:
                 step * 2.0**column.exponent / column.scale * np.sqrt(column.weight)
             )
     return finest
-
-
-def _relabel(partition: Partition, labels: Integers) -> Partition:
-    return Partition(labels, partition.k, method=partition.method, reason=partition.reason)
 
 
 def _check_cells_fit(prepared: Prepared, request: Request, kind: str) -> None:
@@ -220,7 +217,7 @@ def _as_function(partition: Partition, points: Floats, kind: str) -> Grouping:
         cells = fit(points, partition.labels, partition.k)
         labels = cells.assign(points)  # equal records share a cell here, unlike in the partition
     reason = f"{partition.reason}, then converted to {kind} cells"
-    return Grouping(Partition(labels, partition.k, method=partition.method, reason=reason), cells)
+    return Grouping(replace(partition, labels=labels, reason=reason), cells)
 
 
 def aggregate_table(prepared: Prepared, grouping: Grouping) -> Table:
@@ -228,7 +225,7 @@ def aggregate_table(prepared: Prepared, grouping: Grouping) -> Table:
     progress.report("aggregating")
     schema = prepared.schema
     published = prepared.table
-    dropped: tuple[str, ...] = (*schema.identifiers, *schema.drop)
+    dropped: tuple[str, ...] = schema.removed
     for block in grouping.parts(prepared):
         part = replace(schema, quasi=tuple(schema.quasi[position] for position in block.columns))
         labels = block.partition.labels

@@ -10,7 +10,8 @@ import numpy as np
 
 from microcell import auditing, encoding, progress, tables
 from microcell._display import count
-from microcell.errors import OptionError, SchemaError, TooFewRecordsError
+from microcell.errors import OptionError, SchemaError
+from microcell.measures import people
 from microcell.model import Encoded, Floats, Integers, Schema, Table
 from microcell.schema import files, resolve
 
@@ -20,7 +21,6 @@ __all__ = [
     "check_confidential",
     "check_dominance",
     "check_handling",
-    "check_strata",
     "prepare",
     "released_rows",
     "take_rows",
@@ -28,12 +28,6 @@ __all__ = [
 ]
 
 MISSING = ("error", "drop", "impute")
-
-_STRATA_ADVICE = (
-    "Merge strata, lower k, or declare the column a quasi-identifier so that cells can span its "
-    "values."
-)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prepared:
@@ -51,6 +45,8 @@ class Prepared:
         The quasi-identifiers of the records to release, as points.
     strata
         Stratum of each record to release.
+    persons
+        Person of each record to release; None if every record counts as a person.
     rows
         Row of the original table that each record to release comes from.
     """
@@ -61,6 +57,7 @@ class Prepared:
     encoded: Encoded
     strata: Integers
     rows: Integers
+    persons: Integers | None = None
 
     @property
     def dimensions(self) -> tuple[slice, ...]:
@@ -135,22 +132,35 @@ def prepare(
 
     Raises
     ------
+    SchemaError
+        People seem to have several rows, and the schema names no person column.
     TooFewRecordsError
-        Fewer than k records, in the table or in a stratum.
+        Fewer than k people, in the table or in a stratum.
     """
     progress.report("reading")
     original = tables.read(source)
-    _check_enough(original, k)
+    people.check_enough(original.rows, replace(as_schema(schema), person=()), k)
     resolved = resolve.resolve(as_schema(schema), original)
+    people.check_people(original, resolved)
     rows = released_rows(original, resolved, missing)
     table = take_rows(original, rows)
-    _check_enough(table, k)
     check_dominance(resolved, k)
     strata = auditing.class_labels(table, resolved.strata)
-    check_strata(np.bincount(strata), resolved, k)
+    persons = people.person_codes(table, resolved)
+    check_group_sizes(resolved, strata, persons, k)
     progress.report("encoding")
     encoded = encoding.encode(table, resolved, rounded=publish_cells)
-    return Prepared(original, table, resolved, encoded, strata, rows)
+    return Prepared(original, table, resolved, encoded, strata, rows, persons)
+
+
+def check_group_sizes(
+    schema: Schema, strata: Integers, persons: Integers | None, k: int
+) -> None:
+    """Raise an error if the table or a stratum has fewer than k people."""
+    everyone = np.zeros_like(strata)
+    people.check_enough(int(people.count_people(everyone, persons).sum()), schema, k)
+    people.check_strata(people.count_people(strata, persons), schema, k)
+    people.check_together(schema, persons, strata)
 
 
 def as_schema(schema: Any) -> Schema:
@@ -186,9 +196,13 @@ def check_dominance(schema: Schema, k: int) -> None:
 
 
 def released_rows(table: Table, schema: Schema, missing: str) -> Integers:
-    """Return the rows to release: all, or with ``missing="drop"`` only the complete ones."""
+    """Return the rows to release: all, or with ``missing="drop"`` only the complete ones.
+
+    Complete rows have all quasi-identifiers and say who they are about.
+    """
     if missing == "drop":
-        return np.flatnonzero(~encoding.missing_rows(table, schema))
+        incomplete = encoding.missing_rows(table, schema)
+        return np.flatnonzero(~(incomplete | people.incomplete_persons(table, schema)))
     if missing == "error":
         encoding.check_missing(table, schema)
     return np.arange(table.rows)
@@ -197,29 +211,3 @@ def released_rows(table: Table, schema: Schema, missing: str) -> Integers:
 def take_rows(table: Table, rows: Integers) -> Table:
     """Return the table restricted to ``rows``; the table itself if that is all of them."""
     return table if len(rows) == table.rows else tables.take(table, rows)
-
-
-def _check_enough(table: Table, k: int) -> None:
-    if table.rows < k:
-        raise TooFewRecordsError(
-            f"The table has {count(table.rows, 'record')}, fewer than k = {k}. Lower k or add "
-            "records; nothing was released.",
-            code="guarantee.too_few_records",
-            k=k,
-            records=table.rows,
-        )
-
-
-def check_strata(sizes: Integers, schema: Schema, k: int, advice: str = _STRATA_ADVICE) -> None:
-    """Raise TooFewRecordsError if a stratum has fewer than k records."""
-    small = sizes[sizes < k]
-    if len(small):
-        raise TooFewRecordsError(
-            f"{len(small)} of {count(len(sizes), 'stratum', 'strata')} (by "
-            f"{', '.join(map(repr, schema.strata))}) {'has' if len(small) == 1 else 'have'} fewer "
-            f"than k = {k} records; the smallest has {small.min()}. {advice} Nothing was released.",
-            code="guarantee.stratum_too_small",
-            k=k,
-            strata=len(small),
-            smallest=int(small.min()),
-        )

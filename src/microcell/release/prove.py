@@ -9,6 +9,7 @@ from microcell import auditing
 from microcell._display import count
 from microcell.auditing.equality import match_rows
 from microcell.errors import GuaranteeError, RequirementError, TableError
+from microcell.measures import people
 from microcell.measures.pairs import ColumnPairs
 from microcell.model import Integers, Schema, Table
 from microcell.model.manifest import BlocksSection
@@ -29,6 +30,7 @@ def prove(
     n_rows: int,
     limits: Mapping[str, float] | None = None,
     blocks: BlocksSection | None = None,
+    persons: Integers | None = None,
 ) -> Integers:
     """Check the columns, the number of records, k and the limits of a table to be published.
 
@@ -46,11 +48,13 @@ def prove(
         Required measures; those that only an audit can measure are ignored.
     blocks
         Blocks of quasi-identifiers, each of which must be k-anonymous.
+    persons
+        Person of each row, if the schema names a person column.
 
     Returns
     -------
     Integers
-        Number of records in each equivalence class.
+        Number of people in each equivalence class.
 
     Raises
     ------
@@ -60,8 +64,12 @@ def prove(
         A limit is not met.
     """
     _check_shape(published, schema, n_rows)
-    sizes = _check_classes(published, schema.keys, k, "")
-    missed = enforce.missed_limits(published, schema, limits or {})
+    if (persons is None) != (not schema.person):
+        raise GuaranteeError(
+            f"The persons of the finished table are not known. {_BUG}", code="guarantee.failed"
+        )
+    sizes = _check_classes(published, schema.keys, k, "", persons)
+    missed = enforce.missed_limits(published, schema, limits or {}, persons)
     if missed:
         raise RequirementError(
             f"The finished table does not meet a requirement: {' '.join(map(str, missed))} "
@@ -73,7 +81,7 @@ def prove(
         parts = {column.name: column.parts for column in schema.quasi}
         for names in blocks.columns:
             keys = (*chain.from_iterable(parts[name] for name in names), *schema.strata)
-            _check_classes(published, keys, blocks.k, " in a block of columns")
+            _check_classes(published, keys, blocks.k, " in a block of columns", persons)
     return sizes
 
 
@@ -95,12 +103,15 @@ def _check_shape(published: Table, schema: Schema, n_rows: int) -> None:
         )
 
 
-def _check_classes(published: Table, keys: tuple[str, ...], k: int, where: str) -> Integers:
-    sizes = auditing.class_sizes(published, keys)
+def _check_classes(
+    published: Table, keys: tuple[str, ...], k: int, where: str, persons: Integers | None
+) -> Integers:
+    sizes = people.count_people(auditing.class_labels(published, keys), persons)
     smallest = int(sizes.min(initial=published.rows))
     if smallest < k:
+        noun = "record" if persons is None else "person"
         raise GuaranteeError(
-            f"The finished table has a class of {count(smallest, 'record')}{where}, fewer than k "
+            f"The finished table has a class of {count(smallest, noun)}{where}, fewer than k "
             f"= {k}. {_BUG}",
             code="guarantee.failed",
             k=k,

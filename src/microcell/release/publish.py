@@ -68,7 +68,10 @@ class Release:
     original
         The table that was released, for the audit in the report. It is not pickled.
     class_sizes
-        Number of records in each equivalence class of the published table.
+        Number of people in each equivalence class of the published table: of distinct persons if
+        the schema names a person column, otherwise of records.
+    persons
+        Person of each row (a number), if the schema names a person column. Keep it secret.
     sources
         Files that the original was read from; publishing never overwrites them.
     cells
@@ -90,6 +93,7 @@ class Release:
     row_order: Integers
     original: Table | None = None
     class_sizes: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    persons: Integers | None = None
     sources: tuple[Path, ...] = ()
     cells: Cells | None = None
 
@@ -103,6 +107,7 @@ class Release:
                 rows_released=self.published.rows,
                 measures={},
                 class_sizes=self.class_sizes,
+                person=tuple(self.schema.person),
             )
         )
         return sentence
@@ -224,7 +229,15 @@ class Release:
         if cells is not None:
             companions[Path(cells)] = _cells_text(self.cells)
         table = self.published if keep_order else tables.take(self.published, self.row_order)
-        proof = self._prove_escaped if escape_formulas else self._prove_file
+        persons = self.persons
+        if persons is not None and not keep_order:
+            persons = persons[self.row_order]
+
+        def proof(written: Table) -> None:
+            self._prove_file(
+                tables.unescape_formulas(written) if escape_formulas else written, persons
+            )
+
         if escape_formulas:
             table = tables.escape_formulas(table)
             manifest = manifest.updated(formulas_escaped=True)
@@ -243,10 +256,7 @@ class Release:
         blocks = self.manifest.blocks
         return self.manifest.k if blocks is None else blocks.k
 
-    def _prove_escaped(self, written: Table) -> None:
-        self._prove_file(tables.unescape_formulas(written))
-
-    def _prove_file(self, written: Table) -> None:
+    def _prove_file(self, written: Table, persons: Integers | None) -> None:
         prove(
             written,
             self.schema,
@@ -254,6 +264,7 @@ class Release:
             n_rows=self.published.rows,
             limits=self.manifest.limits,
             blocks=self.manifest.blocks,
+            persons=persons,
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ __all__ = [
     "measure_rows",
 ]
 
-_SHOWN_UNITS = ("records", "values", "bits")
+_SHOWN_UNITS = ("records", "persons", "values", "bits")
 """Units worth showing next to a value; others repeat the label of the measure."""
 
 
@@ -56,6 +56,13 @@ def guarantee(audit: Audit) -> str:
         return "The published table is empty: there are no records to protect."
     k = _smallest_class(audit)
     several = len(audit.keys) != 1
+    if audit.person:
+        return (
+            f"Every published {'combination' if several else 'value'} of {join_words(audit.keys)} "
+            f"belongs to at least {counted(k, 'different person')} (told apart by "
+            f"{join_words(audit.person)}): the table is {k:,}-anonymous in "
+            f"{'these columns' if several else 'this column'}.{_one_class_warning(audit, several)}"
+        )
     return (
         f"Each of the {audit.rows_released:,} published records shares its "
         f"value{'s' * several} of {join_words(audit.keys)} with at least "
@@ -129,7 +136,12 @@ def _problems(audit: Audit) -> Iterator[str]:
             predicate = problem.singular if item.value == 1 else problem.plural
             yield f"{counted(int(item.value), problem.noun)} {predicate}"
     n_unique = int((audit.class_sizes == 1).sum())
-    if n_unique:
+    if n_unique and audit.person:
+        yield (
+            f"{n_unique:,} of {counted(len(audit.class_sizes), 'class')} "
+            f"{'has' if n_unique == 1 else 'have'} the records of a single person (k = 1)"
+        )
+    elif n_unique:
         combination = "combination" if len(audit.keys) != 1 else "value"
         yield (
             f"{n_unique:,} of {counted(audit.rows_released, 'published record')} "
@@ -141,7 +153,7 @@ def _problems(audit: Audit) -> Iterator[str]:
 def key_facts(audit: Audit) -> tuple[Fact, ...]:
     """Return the facts that readers look for first: class sizes, records, information loss."""
     facts = [
-        Fact("Smallest class", counted(_smallest_class(audit), "record")),
+        Fact("Smallest class", counted(_smallest_class(audit), audit.unit)),
         Fact("Classes", f"{len(audit.class_sizes):,}"),
     ]
     if len(audit.class_sizes):
@@ -160,9 +172,9 @@ def _smallest_class(audit: Audit) -> int:
 def _describe_sizes(audit: Audit) -> str:
     low, high = int(audit.class_sizes.min()), int(audit.class_sizes.max())
     if low == high:
-        return f"{counted(low, 'record')} each"
+        return f"{counted(low, audit.unit)} each"
     median = f"{float(np.median(audit.class_sizes)):,.1f}".removesuffix(".0")
-    return f"{low:,} to {high:,} records, median {median}"
+    return f"{low:,} to {high:,} {audit.unit}s, median {median}"
 
 
 # ------------------------------------------------------------------------------ words and numbers

@@ -38,7 +38,9 @@ __all__ = [
     "schema_to_toml",
 ]
 
-Role = Literal["identifier", "quasi", "confidential", "strata", "keep", "drop", "weight"]
+Role = Literal[
+    "identifier", "person", "quasi", "confidential", "strata", "keep", "drop", "weight"
+]
 _FIELD_OF_ROLE = {"identifier": "identifiers"} | {role: role for role in get_args(Role)[1:]}
 """The field of :class:`Schema` for each role, in the order in which files list them."""
 
@@ -93,6 +95,16 @@ class SchemaFile(_FileModel):
         default=list(DOMINANCE),
         description="Dominance rule `[n, p]`: the n largest sampling weights of a cell count for "
         "at most the share p of the cell's weight in its representative.",
+    )
+    person_cells: Literal["rows", "together"] = Field(
+        default="rows",
+        description="With a person column: whether the rows of a person may lie in different "
+        "cells (`rows`) or share one (`together`).",
+    )
+    rows_are_people: bool = Field(
+        default=False,
+        description="States that every row is about another person although no identifier is "
+        "unique.",
     )
     columns: dict[str, ColumnEntry] = Field(
         default={},
@@ -292,6 +304,9 @@ def schema_to_toml(schema: Schema, *, comments: Mapping[str, str] | None = None)
     document["rest"] = rest.comment("columns that are not listed: error, keep or drop")
     if schema.dominance != DOMINANCE:
         document["dominance"] = list(schema.dominance)
+    for name in ("person_cells", "rows_are_people"):
+        if getattr(schema, name) != getattr(Schema, name):
+            document[name] = getattr(schema, name)
     tables = tomlkit.table(is_super_table=True)
     for column, role in _columns_with_roles(schema):
         table = tomlkit.table()
@@ -517,7 +532,10 @@ def _schema(file: _File, content: Mapping[str, Any]) -> Schema:
         fields: dict[str, Any] = {
             field: [columns.get(name, name) for name in names] for field, names in roles.items()
         }
-        fields |= {"rest": parsed.rest, "dominance": parsed.dominance}
+        fields |= {
+            name: getattr(parsed, name)
+            for name in ("rest", "dominance", "person_cells", "rows_are_people")
+        }
         return Schema(**fields, weight=weights[0] if weights else None)
     except SchemaError as error:
         message = f"{file.source}: {error}"

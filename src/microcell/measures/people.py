@@ -1,0 +1,151 @@
+"""People with several rows: who each row is about, and whether k can protect them.
+
+k protects people. Where a person may have several rows, the schema names the column that tells
+people apart, and everything that k counts is then counted in distinct persons.
+"""
+
+import numpy as np
+
+from microcell._display import count
+from microcell.errors import DataError, SchemaError, TooFewRecordsError
+from microcell.measures.classes import class_labels, count_distinct
+from microcell.model import Integers, Mask, Schema, Table
+
+__all__ = [
+    "check_enough",
+    "check_people",
+    "check_strata",
+    "check_together",
+    "count_people",
+    "incomplete_persons",
+    "person_codes",
+    "unit",
+]
+
+_STRATA_ADVICE = (
+    "Merge strata, lower k, or declare the column a quasi-identifier so that cells can span its "
+    "values."
+)
+
+
+def unit(schema: Schema) -> str:
+    """Return what k counts: "person" if the schema names a person column, otherwise "record"."""
+    return "person" if schema.person else "record"
+
+
+def person_codes(table: Table, schema: Schema) -> Integers | None:
+    """Number the persons of the rows 0, 1, 2, ...; None if every row counts as a person.
+
+    Raises
+    ------
+    DataError
+        A row does not say who it is about.
+    """
+    if not schema.person:
+        return None
+    rows = np.flatnonzero(incomplete_persons(table, schema))
+    if len(rows):
+        raise DataError(
+            f"{count(len(rows), 'row')} {'has' if len(rows) == 1 else 'have'} no value in the "
+            f"person column {', '.join(map(repr, schema.person))}, first row {rows[0] + 1}. Fill "
+            "in who the row is about, or leave such rows out with missing='drop' (--missing drop).",
+            code="data.missing_values",
+            columns=list(schema.person),
+            row=int(rows[0]) + 1,
+            count=len(rows),
+        )
+    return class_labels(table, schema.person)
+
+
+def incomplete_persons(table: Table, schema: Schema) -> Mask:
+    """Return a mask of the rows with a missing value in a person column."""
+    out: Mask = np.zeros(table.rows, dtype=np.bool_)
+    for name in schema.person:
+        out |= table.columns[name].missing
+    return out
+
+
+def count_people(groups: Integers, persons: Integers | None) -> Integers:
+    """Return the number of distinct persons in each group; of rows if every row is a person."""
+    if persons is None:
+        return np.bincount(groups).astype(np.int64)
+    return count_distinct(groups, persons)
+
+
+def check_people(table: Table, schema: Schema) -> None:
+    """Raise SchemaError if people seem to have several rows and the schema does not say so.
+
+    That is the case if an identifier repeats and none is unique per row. Two people may share a
+    name, so a name that repeats next to a unique client number is fine.
+    """
+    if schema.person or schema.rows_are_people:
+        return
+    repeating = {}
+    for name in schema.identifiers:
+        values = table.columns[name]
+        present = values.data[~values.missing]
+        distinct = len(np.unique(present))
+        if distinct == table.rows:
+            return
+        if distinct < len(present):
+            repeating[name] = distinct
+    if repeating:
+        name, distinct = min(repeating.items(), key=lambda item: item[1])
+        raise SchemaError(
+            f"Some people seem to have several rows: {name!r} has {distinct:,} distinct values in "
+            f"{count(table.rows, 'row')}, and no identifier is unique per row. k must count "
+            f"people, so give the column that tells people apart the role person (role = "
+            f'"person" for {name!r}), or state that every row is about another person with '
+            "rows_are_people = true. Nothing was released.",
+            code="schema.person_required",
+            columns=list(repeating),
+            rows=table.rows,
+            distinct=distinct,
+        )
+
+
+def check_enough(n: int, schema: Schema, k: int) -> None:
+    """Raise TooFewRecordsError if there are fewer than k people."""
+    if n < k:
+        noun = unit(schema)
+        raise TooFewRecordsError(
+            f"The table has {count(n, noun)}, fewer than k = {k}. Lower k or add {noun}s; nothing "
+            "was released.",
+            code="guarantee.too_few_records",
+            k=k,
+            records=n,
+            unit=f"{noun}s",
+        )
+
+
+def check_strata(sizes: Integers, schema: Schema, k: int, advice: str = _STRATA_ADVICE) -> None:
+    """Raise TooFewRecordsError if a stratum has fewer than k people."""
+    small = sizes[sizes < k]
+    if len(small):
+        raise TooFewRecordsError(
+            f"{len(small)} of {count(len(sizes), 'stratum', 'strata')} (by "
+            f"{', '.join(map(repr, schema.strata))}) {'has' if len(small) == 1 else 'have'} fewer "
+            f"than k = {k} {unit(schema)}s; the smallest has {small.min()}. {advice} Nothing was "
+            "released.",
+            code="guarantee.stratum_too_small",
+            k=k,
+            strata=len(small),
+            smallest=int(small.min()),
+            unit=f"{unit(schema)}s",
+        )
+
+
+def check_together(schema: Schema, persons: Integers | None, strata: Integers) -> None:
+    """Raise SchemaError if the rows of a person must share a cell but lie in several strata."""
+    if persons is None or schema.person_cells != "together" or not schema.strata:
+        return
+    n_split = int((count_distinct(persons, strata) > 1).sum())
+    if n_split:
+        raise SchemaError(
+            f"{count(n_split, 'person')} {'has' if n_split == 1 else 'have'} rows in several "
+            f"strata (by {', '.join(map(repr, schema.strata))}), so their rows cannot share a "
+            'cell. Use person_cells = "rows", or remove the strata.',
+            code="schema.invalid",
+            field="person_cells",
+            persons=n_split,
+        )
