@@ -48,6 +48,42 @@ def mdav(X, k, mean=None):
     return labels
 
 
+def mdav_of_persons(X, k, persons):
+    """MDAV whose cells take the nearest records until they are about k persons."""
+    labels = np.full(len(X), -1)
+    rows = np.arange(len(X))
+    cell, reference, alternate = 0, None, False
+    while len(rows):
+        if not alternate:
+            reference = farthest(X, rows, X[rows].mean(axis=0))
+        row = farthest(X, rows, X[reference]) if alternate else reference
+        members = []
+        for candidate in nearest_first(X, rows, row):
+            members.append(candidate)
+            if len(set(persons[members])) == k:
+                break
+        rest = rows[~np.isin(rows, members)]
+        if len(set(persons[rest])) < k:
+            labels[rows] = cell
+            break
+        labels[members] = cell
+        rows, cell, alternate = rest, cell + 1, not alternate
+    return labels
+
+
+def best_runs_of_persons(x, k, persons):
+    """Least SSE of runs of sorted values, each about at least k persons, by trying all cuts."""
+    order = np.argsort(x, kind="stable")
+    values, who = x[order], persons[order]
+    best = np.inf
+    for cuts in range(2 ** (len(x) - 1)):
+        ends = [i + 1 for i in range(len(x) - 1) if cuts >> i & 1] + [len(x)]
+        runs = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
+        if all(len(set(who[run])) >= k for run in runs):
+            best = min(best, sum(((values[run] - values[run].mean()) ** 2).sum() for run in runs))
+    return best
+
+
 def vmdav(X, k, gamma):
     labels = np.full(len(X), -1)
     rows = np.arange(len(X))

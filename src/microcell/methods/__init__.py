@@ -18,7 +18,7 @@ from microcell.kernels.groups import Rule
 from microcell.methods.auto import Choice, check_effort, choose_method, run_choice
 from microcell.methods.dependence import check_dependence, extend
 from microcell.methods.increments import add_batch, check_strategy
-from microcell.methods.persons import as_persons, collapse
+from microcell.methods.persons import as_persons, collapse, merge_short_cells
 from microcell.methods.quantization import (
     MOST_POWER_CELLS,
     Quantization,
@@ -47,6 +47,7 @@ __all__ = [
     "check_strategy",
     "distortion",
     "extend",
+    "merge_short_cells",
     "partition",
     "partition_within",
     "pcl",

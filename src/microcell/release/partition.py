@@ -135,30 +135,58 @@ def fit_cells(prepared: Prepared, request: Request, kind: str) -> Grouping:
 
     Power cells start from the method's cells and keep their sizes; that does not increase the
     information loss, unless there are sampling weights, which power cells ignore. Ball and lookup
-    cells may be fewer than the method's cells.
+    cells may be fewer than the method's cells. If the records that a cell is fitted to are about
+    fewer than k persons, it is merged with a neighbour, and the cells are fitted again.
     """
-    points = prepared.encoded.matrix
+    points, persons = prepared.encoded.matrix, prepared.persons
     _check_cells_fit(prepared, request, kind)
     if kind == "power" and request.method == "pcl" and "refine" not in request.options:
         # Without sampling weights: the sites are published, and a weight could make them a record.
         result = methods.pcl(points, request.k, seed=request.seed, **request.options)
-        partition = Partition(result.labels, request.k, method="pcl", reason="requested")
-        grouping = Grouping(partition, result.cells)
+        method, reason = "pcl", "requested"
+        fitted = _blur(prepared, _Fitted(result.labels, result.cells))
     else:
-        grouping = _as_function(partition_records(prepared, request), points, kind)
-    cells = grouping.cells
-    assert cells is not None
+        start = partition_records(prepared, request)
+        method, reason = start.method, f"{start.reason}, then converted to {kind} cells"
+        fitted = _blur(prepared, _as_function(start.labels, points, kind, request.k))
+    # Every turn has fewer cells than the one before.
+    while persons is not None and people.count_people(fitted.labels, persons).min() < request.k:
+        labels = methods.merge_short_cells(points, fitted.labels, request.k, persons, None)
+        fitted = _blur(prepared, _as_function(labels, points, kind, request.k))
+    partition = Partition(fitted.labels, request.k, method, reason, persons)
+    cells = replace(fitted.cells, k=request.k, encoding=prepared.encoded.encoding)
+    return Grouping(partition, cells)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Fitted:
+    """Cells as a function, and the cell of each record that they were fitted to."""
+
+    labels: Integers
+    cells: Cells
+
+
+def _as_function(labels: Integers, points: Floats, kind: str, k: int) -> _Fitted:
+    if kind == "power":
+        result = methods.power_cells(points, labels)
+        return _Fitted(result.labels, result.cells)
+    progress.report("fitting cells")
+    fit = ball_cells if kind == "balls" else lookup_cells
+    cells: Cells = fit(points, labels, k)
+    # Equal records share a cell here, unlike in the partition.
+    return _Fitted(cells.assign(points), cells)
+
+
+def _blur(prepared: Prepared, fitted: _Fitted) -> _Fitted:
+    """Move the sites within the precision of the published means, so that they reveal no more."""
+    points, cells, labels = prepared.encoded.matrix, fitted.cells, fitted.labels
     finest = _published_precision(prepared)
     if isinstance(cells, PowerCells):
-        partition = grouping.partition
-        cells, labels = methods.blur_sites(cells, points, partition.labels, finest)
-        cells = methods.unpin(cells, points, labels.copy())
-        grouping = replace(grouping, partition=replace(partition, labels=labels))
-    else:  # the centroids are not used to assign records
-        blurred = methods.blur_centroids(cells.centroids, points, finest)
-        cells = replace(cells, centroids=blurred)
-    cells = replace(cells, k=request.k, encoding=prepared.encoded.encoding)
-    return replace(grouping, cells=cells)
+        blurred, labels = methods.blur_sites(cells, points, labels, finest)
+        return _Fitted(labels, methods.unpin(blurred, points, labels.copy()))
+    # The centroids are not used to assign records.
+    centroids = methods.blur_centroids(cells.centroids, points, finest)
+    return _Fitted(labels, replace(cells, centroids=centroids))
 
 
 def _published_precision(prepared: Prepared) -> Floats:
@@ -182,6 +210,14 @@ def _check_cells_fit(prepared: Prepared, request: Request, kind: str) -> None:
             code="option.unsupported",
             option="cells",
         )
+    if prepared.schema.person_cells == "together":
+        raise OptionError(
+            "cells is not supported with person_cells = 'together': the function assigns each row "
+            "by itself, so the rows of a person may get different cells. Use person_cells = 'rows'.",
+            code="option.conflict",
+            option="cells",
+            other="person_cells",
+        )
     if "cell" in prepared.schema.keys:
         raise OptionError(
             "A quasi-identifier is named 'cell', which is the column that assign adds. Rename it.",
@@ -204,20 +240,6 @@ def _check_cells_fit(prepared: Prepared, request: Request, kind: str) -> None:
             option="cells",
             method=request.method,
         )
-
-
-def _as_function(partition: Partition, points: Floats, kind: str) -> Grouping:
-    if kind == "power":
-        result = methods.power_cells(points, partition.labels)
-        labels = result.labels
-        cells: Cells = result.cells
-    else:
-        progress.report("fitting cells")
-        fit = ball_cells if kind == "balls" else lookup_cells
-        cells = fit(points, partition.labels, partition.k)
-        labels = cells.assign(points)  # equal records share a cell here, unlike in the partition
-    reason = f"{partition.reason}, then converted to {kind} cells"
-    return Grouping(replace(partition, labels=labels, reason=reason), cells)
 
 
 def aggregate_table(prepared: Prepared, grouping: Grouping) -> Table:
