@@ -306,3 +306,21 @@ def test_read_only_folders_do_not_stop_a_wheel(installed):
         outcome = installed(ONE_KERNEL, nowhere, **native)
         assert outcome["compiled"] > 0
         assert outcome["digest"] == expected
+
+
+LOAD_FIRST = """
+import numpy as np
+from microcell.kernels import mdav, scans
+points = scans.lay_out(np.random.default_rng(0).normal(size=(60, 2)))
+running = mdav.Running(np.ones(60), np.zeros(2), np.zeros(2), np.array([60.0]), np.ones(2))
+labels = np.zeros(60, dtype=np.int64)
+print(mdav.mdav_rounds(points, 3, 2, 0, labels, running, scans.make_scratch(3, 1)))
+"""
+
+
+def test_a_kernel_that_calls_a_parallel_one_can_be_the_first_to_be_loaded():
+    for _ in range(2):  # the first may compile, the second loads what it left in the cache
+        done = subprocess.run(
+            [sys.executable, "-c", LOAD_FIRST], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout) == (0, "4\n")

@@ -29,6 +29,7 @@ from numba.core import config, serialize
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.compiler import CompileResult
 from numba.core.runtime import rtsys
+from numba.np.ufunc import parallel
 
 __all__ = [
     "ABOUT",
@@ -139,7 +140,11 @@ def _prepare(context: Any) -> None:
 
     ``context.refresh()`` would also load the declarations of all functions that numba can compile,
     which takes longer than everything else in a small run. The compiler calls it by itself.
+
+    Code of a kernel that calls a parallel one refers to numba's thread pool, which numba would only
+    start for the parallel kernel itself; without it, loading such code ends the process.
     """
+    parallel._launch_threads()
     rtsys.initialize(context)
 
 

@@ -104,10 +104,9 @@ def check_people(table: Table, schema: Schema) -> None:
         )
 
 
-def check_enough(n: int, schema: Schema, k: int) -> None:
+def check_enough(n: int, k: int, noun: str = "record") -> None:
     """Raise TooFewRecordsError if there are fewer than k people."""
     if n < k:
-        noun = unit(schema)
         raise TooFewRecordsError(
             f"The table has {count(n, noun)}, fewer than k = {k}. Lower k or add {noun}s; nothing "
             "was released.",

@@ -8,7 +8,9 @@ from microcell import progress
 from microcell.errors import OptionError
 from microcell.kernels.arrays import squared_residuals
 from microcell.kernels.covering import cover_once
+from microcell.kernels.rules import Rule, take_rows
 from microcell.methods.mdav import mdav
+from microcell.methods.persons import person_rule
 from microcell.methods.registry import partitioner
 from microcell.methods.search import Budget, Search, compact, cool_down, refine_labels
 from microcell.model import Floats, Integers
@@ -136,14 +138,14 @@ def search_copies(
     pool = Pool(X, each)
     many = int(np.clip(MANY * budget.steps / (EACH * k), 2, MOST))
     cool, apart = COOL, np.geomspace(1, WARMEST, many)
-    copies = _search_in_copies(X, start, k, each, many, seed)
+    copies = _search_in_copies(X, start, k, each, many, seed, best.rule)
     part = budget.part(min(MANY, many * EACH * k / budget.steps), MANY, many)
     _anneal_copies(copies, part, start_temperature(part.steps) * apart, cool, best, pool)
     combines = _combine(best, pool, COMBINING_OF_TIME * budget.left)
     if not combines:
         many = 2
         cool, apart = WHERE_FEW_END, np.ones(many)
-        copies = _search_in_copies(X, start, k, each, many, seed + 1)
+        copies = _search_in_copies(X, start, k, each, many, seed + 1, best.rule)
         part = budget.part(FEW, FEW / (1 - MANY), many)
         _anneal_copies(copies, part, start_temperature(part.steps) * apart, cool, best, pool)
     for turns in range(TURNS, 0, -1):
@@ -186,15 +188,23 @@ def _combine(best: Search, pool: Pool, seconds: float) -> bool:
 
 
 def _search_in_copies(
-    X: Floats, labels: Integers, k: int, weights: Floats, copies: int, seed: int
+    X: Floats,
+    labels: Integers,
+    k: int,
+    weights: Floats,
+    copies: int,
+    seed: int,
+    rule: Rule | None,
 ) -> Search:
     """Return a search over this many copies of the table, each starting at these labels."""
+    rows = np.tile(np.arange(len(X)), copies)
     return Search(
-        np.tile(X, (copies, 1)),
+        X[rows],
         _repeat(labels, copies),
         k,
-        np.tile(weights, copies),
+        weights[rows],
         seed,
+        None if rule is None else take_rows(rule, rows),
         copies=copies,
     )
 
@@ -243,6 +253,7 @@ def anneal(
     *,
     weights: Floats | None,
     seed: int,
+    persons: Integers | None = None,
     steps: float = 10_000.0,
     seconds: float | None = None,
 ) -> Integers:
@@ -252,7 +263,7 @@ def anneal(
     swap with a member of it; occasionally a cell dissolves or a new one is created. Steps that
     raise the SSE are accepted with a probability that falls as the search cools. ``steps`` is the
     number of tries per record. With ``seconds`` the search lasts that long instead, and the result
-    depends on the machine. Ctrl-C ends the search with the best partition so far. A step costs
+    depends on the machine. With ``persons`` every cell keeps k persons. Ctrl-C ends the search with the best partition so far. A step costs
     O(m), independent of n.
     """
     _check_limits(steps, seconds)
@@ -262,10 +273,12 @@ def anneal(
         k,
         weights=weights,
         seed=seed,
+        persons=persons,
         macrocells=max(MACROCELL, 20 * k) if len(X) > LARGE else None,
     )
+    rule = None if persons is None else person_rule(persons, k)
     expected = steps if seconds is None else steps_within(seconds, len(X))
-    search = Search(X, labels, k, weights, seed)
+    search = Search(X, labels, k, weights, seed, rule)
     if search.cells == 1 or search.sse == 0:
         return search.labels
     try:
@@ -285,7 +298,14 @@ def anneal(
         return search.labels
     deadline = np.inf if seconds is None else started + seconds
     return refine_labels(
-        X, search.labels, k, weights=weights, seed=seed, rounds=_ROUNDS, deadline=deadline
+        X,
+        search.labels,
+        k,
+        weights=weights,
+        seed=seed,
+        rounds=_ROUNDS,
+        deadline=deadline,
+        rule=rule,
     )
 
 

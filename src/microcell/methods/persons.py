@@ -46,7 +46,7 @@ def as_persons(persons: ArrayLike | None, n: int) -> Integers | None:
             code="option.invalid",
             option="persons",
         )
-    missing = values != values if values.dtype.kind == "f" else np.equal(values, None)
+    missing = np.isnan(values) if values.dtype.kind == "f" else np.equal(values, None)
     if np.any(missing):
         raise OptionError(
             "persons must say who each row is about, but some values are missing. Fill them in, "

@@ -25,7 +25,8 @@ from microcell.kernels.exchange import (
     find_near_cells,
     find_near_records,
 )
-from microcell.kernels.groups import Rule, empty_blocks, fill_blocks, make_grouping, no_rule
+from microcell.kernels.groups import empty_blocks, fill_blocks, make_grouping
+from microcell.kernels.rules import Rule, no_rule, take_rows
 from microcell.methods.bisect import split_large_cells
 from microcell.model import Floats, Integers
 
@@ -81,7 +82,7 @@ class Search:
     ) -> None:
         self._X = X
         self.copies, self.least = copies, k
-        self._rule = rule
+        self.rule = rule
         self._weights = np.ones(len(X)) if weights is None else weights
         self._rng = np.random.default_rng(seed)
         self._limits = Limits(k, len(X) if rule else 2 * k - 1)
@@ -102,7 +103,7 @@ class Search:
 
     def exchange(self) -> int:
         """Make improving exchanges in each region once; return their number. O(n m k)."""
-        if self._rule:
+        if self.rule:
             return self.anneal(10.0 * self._limits.least, 0.0, 0.0)
         return self._round(min(13_000, max(700, self.cells // 4)), self._exchange)
 
@@ -201,9 +202,7 @@ class Search:
         records = RECORDS_AROUND if self.cells <= MANY_CELLS else RECORDS_AROUND_OF_MANY
         around = max(NEAR_CELLS, -(-records // least))
         find_near_records(cells, near_cells(cells.sums, cells.totals, around), near)
-        rule = (
-            Rule(self._rule.traits[rows], self._rule.allowed) if self._rule else no_rule(len(rows))
-        )
+        rule = take_rows(self.rule, rows) if self.rule else no_rule(len(rows))
         changes, each = 0, int(np.ceil(tries * len(rows) / len(heats)))
         for heat in heats:
             changes += exchange_at_random(cells, near, heat / scale**2, limits, rule, each, state)

@@ -139,7 +139,7 @@ def prepare(
     """
     progress.report("reading")
     original = tables.read(source)
-    people.check_enough(original.rows, replace(as_schema(schema), person=()), k)
+    people.check_enough(original.rows, k)
     resolved = resolve.resolve(as_schema(schema), original)
     people.check_people(original, resolved)
     rows = released_rows(original, resolved, missing)
@@ -158,7 +158,8 @@ def check_group_sizes(
 ) -> None:
     """Raise an error if the table or a stratum has fewer than k people."""
     everyone = np.zeros_like(strata)
-    people.check_enough(int(people.count_people(everyone, persons).sum()), schema, k)
+    n_people = int(people.count_people(everyone, persons).sum())
+    people.check_enough(n_people, k, people.unit(schema))
     people.check_strata(people.count_people(strata, persons), schema, k)
     people.check_together(schema, persons, strata)
 
