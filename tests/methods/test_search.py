@@ -16,14 +16,13 @@ from microcell.kernels.exchange import (
     find_near_records,
 )
 from microcell.kernels.groups import (
-    Rule,
     cost_of_moving,
     cost_of_swapping,
     empty_blocks,
     fill_blocks,
     make_grouping,
-    no_rule,
 )
+from microcell.kernels.rules import no_rule, trait_rule
 from microcell.methods import search as _search
 from tests.raising import raises
 from tests.reference import oracles
@@ -189,7 +188,7 @@ def test_no_exchange_breaks_a_rule(method):
     if method == "refine":
         labels = mc.refine(X, start, 4, traits=sex[:, np.newaxis], allowed=mixed).labels
     else:
-        rule = Rule(sex[:, np.newaxis].copy(), _jit.predicate(mixed))
+        rule = trait_rule(sex[:, np.newaxis].copy(), _jit.predicate(mixed))
         search = _search.Search(X, start, 4, None, 0, rule)
         for _ in range(5):
             assert search.anneal(200, 1.0, 0.1) > 0

@@ -10,16 +10,9 @@ import numpy as np
 from microcell.kernels._jit import ZERO, inlined_kernel, inner_kernel, kernel
 from microcell.kernels.arrays import Floats, Integers, Seeds
 from microcell.kernels.exchange import Limits
-from microcell.kernels.groups import (
-    Grouping,
-    Rule,
-    cost_of_moving,
-    cost_of_swapping,
-    move,
-    satisfies,
-    swap,
-)
+from microcell.kernels.groups import Grouping, cost_of_moving, cost_of_swapping, move, swap
 from microcell.kernels.random import draw, pick
+from microcell.kernels.rules import Room, Rule, debt, debts_of, is_active, is_kin, make_room
 
 __all__ = ["exchange_at_random"]
 
@@ -28,6 +21,14 @@ _RECOUNT = 100
 
 _HOPELESS = 30.0
 """Costs above this many times the heat are rejected without drawing a random number."""
+
+_KINDRED = 0.5
+"""Share of swaps with a record of similar confidential values, where there are limits on them."""
+
+_MOVES = 2.0
+"""Share of tries that move a record under a rule, times the size of the cell that it joins; without
+a rule this is 1. Were it not for the size, large cells would attract more and more records.
+"""
 
 
 @kernel
@@ -48,12 +49,14 @@ def exchange_at_random(
     Returns the number of exchanges made. O(m) per try.
     """
     moves, n, choice = ZERO, len(near), near.shape[1]
-    moved = np.empty((2, 4 * limits.most), dtype=np.int64)
+    moved = np.empty((3, 4 * limits.most), dtype=np.int64)
     recount = _RECOUNT * limits.least
+    room, ruled = make_room(cells, rule), is_active(rule)
+    debts = debts_of(cells, rule, room)
     for step in range(tries):
         x = pick(state, n)
         if step % recount == 0:
-            moves += _recount(cells, near, heat, limits, rule, x, moved, state)
+            moves += _recount(cells, near, heat, limits, rule, x, moved, debts, room, state)
             continue
         if step & 1:
             x = _hotter(heat, x, pick(state, n))
@@ -65,18 +68,82 @@ def exchange_at_random(
         a, b = cells.labels[x], cells.labels[y]
         if a == b:
             continue
+        if ruled:
+            moves += _try_under_rule(cells, heat, limits, rule, x, b, debts, room, state)
+            continue
         slot = pick(state, cells.sizes[b])
         if cells.members[b, slot] != y:
             y = cells.members[b, slot]
             if _accepted(cost_of_swapping(cells, x, y), 0.5 * (heat[x] + heat[y]), state):
-                moves += _swap_if_allowed(cells, rule, x, y)
+                swap(cells, x, y)
+                moves += 1
         elif (
             cells.sizes[a] > limits.least
             and cells.sizes[b] < limits.most
             and _accepted(cost_of_moving(cells, x, b), heat[x], state)
         ):
-            moves += _move_if_allowed(cells, rule, x, b)
+            move(cells, x, b)
+            moves += 1
     return moves
+
+
+@inner_kernel
+def _try_under_rule(
+    cells: Grouping,
+    heat: Floats,
+    limits: Limits,
+    rule: Rule,
+    x: int,
+    b: int,
+    debts: Floats,
+    room: Room,
+    state: Seeds,
+) -> bool:
+    """Try to move x to cell b, or to swap it with a member; debt costs its price (OUT: arrays)."""
+    a, y = cells.labels[x], ZERO - 1
+    if draw(state) * cells.sizes[b] < _MOVES:
+        if cells.sizes[a] <= limits.least or cells.sizes[b] >= limits.most:
+            return False
+        most = _tolerance(heat[x], state) - cost_of_moving(cells, x, b)
+    else:
+        slot = pick(state, cells.sizes[b])
+        if draw(state) < _KINDRED:
+            slot = _next_of_kin(cells, rule, x, b, slot)
+        y = cells.members[b, slot]
+        most = _tolerance(0.5 * (heat[x] + heat[y]), state) - cost_of_swapping(cells, x, y)
+    if y < 0 or not is_kin(rule, x, y):
+        # Without debt, an exchange that costs too much is rejected before its debt is computed.
+        most += rule.price * (debts[a] + debts[b])
+        if most <= 0:
+            return False
+        left, joined = debt(cells, a, rule, x, y, room), debt(cells, b, rule, y, x, room)
+        most -= rule.price * (left + joined)
+        if most > 0:
+            debts[a], debts[b] = left, joined
+    if most <= 0:
+        return False
+    if y < 0:
+        move(cells, x, b)
+    else:
+        swap(cells, x, y)
+    return True
+
+
+@inlined_kernel
+def _tolerance(heat: float, state: Seeds) -> float:
+    """Draw the highest cost to accept: costs of c are accepted with probability exp(-c / heat)."""
+    return -heat * np.log(1.0 - draw(state)) if heat > 0 else 0.0
+
+
+@inlined_kernel
+def _next_of_kin(cells: Grouping, rule: Rule, x: int, b: int, slot: int) -> int:
+    """Return the first slot of b, from this one on, whose record is of the same kin as x."""
+    size = cells.sizes[b]
+    for i in range(size):
+        other = slot + i if slot + i < size else slot + i - size
+        if rule.kin[cells.members[b, other]] == rule.kin[x]:
+            return other
+    return slot
 
 
 @inlined_kernel
@@ -92,26 +159,6 @@ def _accepted(cost: float, heat: float, state: Seeds) -> bool:
     return cost < _HOPELESS * heat and draw(state) < np.exp(-cost / heat)
 
 
-@inlined_kernel
-def _swap_if_allowed(cells: Grouping, rule: Rule, x: int, y: int) -> bool:
-    a, b = cells.labels[x], cells.labels[y]
-    swap(cells, x, y)
-    if rule.traits.shape[1] == 0 or (satisfies(cells, a, rule) and satisfies(cells, b, rule)):
-        return True
-    swap(cells, x, y)
-    return False
-
-
-@inlined_kernel
-def _move_if_allowed(cells: Grouping, rule: Rule, x: int, b: int) -> bool:
-    a = cells.labels[x]
-    move(cells, x, b)
-    if satisfies(cells, a, rule) and satisfies(cells, b, rule):
-        return True
-    move(cells, x, a)
-    return False
-
-
 @inner_kernel
 def _recount(
     cells: Grouping,
@@ -121,6 +168,8 @@ def _recount(
     rule: Rule,
     x: int,
     moved: Integers,
+    debts: Floats,
+    room: Room,
     state: Seeds,
 ) -> bool:
     """Try to dissolve the cell of x, or to create one from x and records near it."""
@@ -129,12 +178,33 @@ def _recount(
         moves, cost = _dissolve(cells, near, limits, cells.labels[x], ZERO, moved)
     else:
         moves, cost = _carve(cells, near, limits, x, kind < 0.75, moved)
-    if _accepted(cost, heat[x], state) and _all_satisfy(cells, rule, moved, moves):
+    settled = cost < np.inf and is_active(rule)
+    if settled:
+        for i in range(moves):
+            moved[2, i] = cells.labels[moved[0, i]]
+        cost += rule.price * _settle(cells, rule, moved, moves, debts, room)
+    if _accepted(cost, heat[x], state):
         _list_empty(cells, moved, moves)
         return True
     for i in range(moves - 1, -1, -1):
         move(cells, moved[0, i], moved[1, i])
+    if settled:
+        _settle(cells, rule, moved, moves, debts, room)
     return False
+
+
+@inner_kernel
+def _settle(
+    cells: Grouping, rule: Rule, moved: Integers, moves: int, debts: Floats, room: Room
+) -> float:
+    """Update the debts of the cells that records moved from and to; return the total change."""
+    change = 0.0
+    for i in range(moves):
+        for cell in (moved[1, i], moved[2, i]):
+            owed = debt(cells, cell, rule, -1, -1, room)
+            change += owed - debts[cell]
+            debts[cell] = owed
+    return change
 
 
 @inner_kernel
@@ -146,19 +216,6 @@ def _list_empty(cells: Grouping, moved: Integers, moves: int) -> None:
         if cells.sizes[moved[1, i]] == 0 and (i == 0 or (moved[1, :i] != moved[1, i]).all()):
             cells.empty[0] += 1
             cells.empty[cells.empty[0]] = moved[1, i]
-
-
-@inner_kernel
-def _all_satisfy(cells: Grouping, rule: Rule, moved: Integers, moves: int) -> bool:
-    """Return whether all cells that gained or lost records satisfy the rule."""
-    satisfied = True
-    for i in range(moves):
-        satisfied = (
-            satisfied
-            and satisfies(cells, cells.labels[moved[0, i]], rule)
-            and satisfies(cells, moved[1, i], rule)
-        )
-    return satisfied
 
 
 @inner_kernel

@@ -1,4 +1,4 @@
-"""Cells under search: their members, sums and norms, and rules that every cell must satisfy.
+"""Cells under search: their members, sums and norms.
 
 The worth of a cell is ||S||^2 / W, with the weighted sum S and total weight W of its members. The
 SSE is a constant minus the worth of all cells, so an exchange helps if it raises the worth.
@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from microcell.kernels._jit import ZERO, holds, inlined_kernel, inner_kernel, kernel
+from microcell.kernels._jit import inlined_kernel, inner_kernel, kernel
 from microcell.kernels.arrays import Floats, Integers
 
 __all__ = [
     "Blocks",
     "Grouping",
-    "Rule",
     "add_member",
     "cost_of_moving",
     "cost_of_swapping",
@@ -22,10 +21,8 @@ __all__ = [
     "fill_blocks",
     "make_grouping",
     "move",
-    "no_rule",
     "remove_member",
     "renew_cell",
-    "satisfies",
     "swap",
     "worth",
 ]
@@ -268,31 +265,3 @@ def renew_cell(blocks: Blocks, cell: int) -> None:
 def worth(blocks: Blocks, cell: int) -> float:
     """Return ||S||^2 / W of a cell."""
     return blocks.norms[cell] / blocks.totals[cell]  # type: ignore[no-any-return]
-
-
-class Rule(NamedTuple):
-    """A condition on cells: ``allowed`` applied to the members' rows of ``traits``."""
-
-    traits: Floats
-    """(n, t): traits of each record; no columns if there is no rule."""
-    allowed: int
-    """Address returned by :func:`microcell.kernels._jit.predicate`; not used without traits."""
-
-
-def no_rule(rows: int) -> Rule:
-    """Return the rule that all cells satisfy."""
-    return Rule(np.empty((rows, 0)), ZERO)
-
-
-@inner_kernel
-def satisfies(cells: Grouping, cell: int, rule: Rule) -> bool:
-    """Return whether the cell is empty or satisfies the rule."""
-    size, columns = cells.sizes[cell], rule.traits.shape[1]
-    if columns == 0 or size == 0:
-        return True
-    values = np.empty((size, columns))
-    for i in range(size):
-        row = cells.members[cell, i]
-        for j in range(columns):
-            values[i, j] = rule.traits[row, j]
-    return holds(rule.allowed, values.ctypes.data, size, columns) != 0  # type: ignore[no-any-return]

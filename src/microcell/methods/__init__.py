@@ -14,7 +14,7 @@ from microcell._validation import as_points, as_reals, as_weights, check_k, vary
 from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels._jit import predicate
 from microcell.kernels.arrays import sum_of_squares, total_sum_of_squares
-from microcell.kernels.groups import Rule
+from microcell.kernels.rules import Rule, trait_rule
 from microcell.methods.auto import Choice, check_effort, choose_method, run_choice
 from microcell.methods.dependence import check_dependence, extend
 from microcell.methods.increments import add_batch, check_strategy
@@ -222,7 +222,7 @@ def _as_rule(
             option="traits",
         )
     try:
-        rule = Rule(values, predicate(allowed))
+        rule = trait_rule(values, predicate(allowed))
     except Exception as error:
         raise OptionError(
             f"numba cannot compile the function allowed ({type(error).__name__}). Use only NumPy "

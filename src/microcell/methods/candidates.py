@@ -22,9 +22,10 @@ from microcell.kernels._jit import thread_count
 from microcell.kernels.arrays import Seeds, centroids, squared_distances, sum_of_squares
 from microcell.kernels.bisect import bisect_rows
 from microcell.kernels.exchange import Limits
-from microcell.kernels.groups import empty_blocks, fill_blocks, no_rule
+from microcell.kernels.groups import empty_blocks, fill_blocks
 from microcell.kernels.mdav import EXHAUSTED, FIRST, SHORT, grow_cells, make_running
 from microcell.kernels.participation import count, failures_of_cells, steady_size
+from microcell.kernels.rules import no_rule
 from microcell.kernels.scans import lay_out, make_scratch
 from microcell.kernels.within import exchange_within_limit
 from microcell.methods.mdav import Pace, mdav

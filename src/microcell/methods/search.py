@@ -25,7 +25,8 @@ from microcell.kernels.exchange import (
     find_near_cells,
     find_near_records,
 )
-from microcell.kernels.groups import Rule, empty_blocks, fill_blocks, make_grouping, no_rule
+from microcell.kernels.groups import empty_blocks, fill_blocks, make_grouping
+from microcell.kernels.rules import Rule, no_rule, take_rows
 from microcell.methods.bisect import split_large_cells
 from microcell.model import Floats, Integers
 
@@ -201,9 +202,7 @@ class Search:
         records = RECORDS_AROUND if self.cells <= MANY_CELLS else RECORDS_AROUND_OF_MANY
         around = max(NEAR_CELLS, -(-records // least))
         find_near_records(cells, near_cells(cells.sums, cells.totals, around), near)
-        rule = (
-            Rule(self._rule.traits[rows], self._rule.allowed) if self._rule else no_rule(len(rows))
-        )
+        rule = take_rows(self._rule, rows) if self._rule else no_rule(len(rows))
         changes, each = 0, int(np.ceil(tries * len(rows) / len(heats)))
         for heat in heats:
             changes += exchange_at_random(cells, near, heat / scale**2, limits, rule, each, state)

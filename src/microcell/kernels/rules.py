@@ -1,0 +1,423 @@
+"""Rules that cells under search must satisfy, and by how much a cell breaks them (its debt).
+
+A rule has up to three parts, each of which may be missing: a minimum number of distinct persons,
+limits on confidential columns (:data:`DISTINCT` and the others), and a predicate of the members'
+traits. The debt of a cell is 0 if it satisfies the rule. It is computed from the values of the
+cell's members, in O(size) for columns of few values, and O(size log size) otherwise.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from microcell.kernels._jit import ZERO, holds, inlined_kernel, inner_kernel, kernel
+from microcell.kernels.arrays import Floats, Integers
+from microcell.kernels.groups import Grouping
+
+__all__ = [
+    "CLOSENESS",
+    "DISCLOSURE",
+    "DISTINCT",
+    "DIVERGENCE",
+    "ENTROPY",
+    "KINDS",
+    "RECURSIVE",
+    "Room",
+    "Rule",
+    "Values",
+    "cell_debts",
+    "debt",
+    "debts_of",
+    "is_active",
+    "is_kin",
+    "make_room",
+    "make_rule",
+    "no_rule",
+    "take_rows",
+    "trait_rule",
+]
+
+DISTINCT, ENTROPY, RECURSIVE, CLOSENESS, DIVERGENCE, DISCLOSURE = range(6)
+"""Limits on a confidential column: at least so many distinct values, effective values (exponential
+of the entropy) and recursive diversity; at most so much t-closeness, Kullback-Leibler divergence
+and delta-disclosure.
+"""
+
+KINDS = 6
+
+RECURSIVE_C = 3.0
+"""The constant c of recursive (c, l)-diversity."""
+
+_FEW_VALUES = 64
+"""Columns of at most this many values are counted in a histogram; others are sorted."""
+
+_VETO = 1e30
+"""Default price of debt, so high that debt never rises."""
+
+
+class Rule(NamedTuple):
+    """Conditions on cells, with the data of each record that they concern."""
+
+    traits: Floats
+    """(n, t): traits of each record; no columns if there is no predicate."""
+    allowed: int
+    """Address returned by :func:`microcell.kernels._jit.predicate`; not used without traits."""
+    persons: Integers
+    """(n,): person of each record; empty if every record is a person."""
+    least: int
+    """Minimum number of distinct persons per cell; not used without persons."""
+    keys: Integers
+    """(q, n): code of each record's value in each confidential column; with persons, the code times
+    ``people`` plus the person, so that each person counts once per value."""
+    people: int
+    """Number of persons; 0 if every record counts."""
+    kin: Integers
+    """(n,): records of one number have the same or similar confidential values."""
+    limits: Floats
+    """(q, KINDS): limits on each confidential column; 0 (at least) or infinity (at most): none."""
+    ordered: Integers
+    """(q,): 1 if the order of the column's values matters."""
+    starts: Integers
+    """(q + 1,): first value of each column in ``totals``."""
+    totals: Floats
+    """(V,): how often each value of each column occurs in the table."""
+    cumulative: Floats
+    """(V,): how often the value or a lower one of the same column occurs."""
+    sums: Floats
+    """(V + q,): prefix sums of ``cumulative`` by column, from 0; those of column c start at
+    ``starts[c] + c``."""
+    price: float
+    """SSE that one unit of debt is worth."""
+
+
+class Values(NamedTuple):
+    """A confidential column: codes 0, 1, 2, ... by record, whether ordered, and its limits.
+
+    ``totals`` is how often each value occurs, if the records are part of a larger table.
+    """
+
+    codes: Integers
+    ordered: bool
+    limits: Floats
+    totals: Floats | None = None
+
+
+class Room(NamedTuple):
+    """Working memory for the values of one cell."""
+
+    keys: Integers
+    values: Integers
+    counts: Integers
+    histogram: Integers
+
+
+def no_rule(rows: int) -> Rule:
+    """Return the rule that all cells satisfy."""
+    return make_rule(rows)
+
+
+def trait_rule(traits: Floats, allowed: int) -> Rule:
+    """Return the rule that the predicate at this address holds for the members' traits."""
+    return make_rule(len(traits))._replace(traits=traits, allowed=allowed)
+
+
+def make_rule(
+    rows: int,
+    columns: Sequence[Values] = (),
+    *,
+    persons: Integers | None = None,
+    least: int = 0,
+    kin: Integers | None = None,
+) -> Rule:
+    """Return the rule that limits confidential columns and requires ``least`` distinct persons.
+
+    ``persons`` are numbered from 0. With persons, a person counts once per value and cell, and
+    once per value in the table.
+    """
+    people = 0 if persons is None else int(persons.max(initial=-1)) + 1
+    keys = np.empty((len(columns), rows), dtype=np.int64)
+    totals = []
+    for c, column in enumerate(columns):
+        keys[c] = column.codes if persons is None else column.codes * people + persons
+        counted = keys[c] if persons is None else np.unique(keys[c]) // max(people, 1)
+        totals.append(np.bincount(counted).astype(np.float64))
+        if column.totals is not None:
+            totals[c] = np.asarray(column.totals, dtype=np.float64)
+    cumulative = [np.cumsum(part) for part in totals]
+    return Rule(
+        np.empty((rows, 0)),
+        ZERO,
+        np.zeros(0, dtype=np.int64) if persons is None else persons.astype(np.int64),
+        np.int64(0 if persons is None else least),  # type: ignore[arg-type]
+        keys,
+        np.int64(people),  # type: ignore[arg-type]
+        np.zeros(rows, dtype=np.int64) if kin is None else kin.astype(np.int64),
+        np.array([column.limits for column in columns], dtype=np.float64).reshape(-1, KINDS),
+        np.array([column.ordered for column in columns], dtype=np.int64),
+        np.cumsum([0, *map(len, totals)]).astype(np.int64),
+        np.concatenate([np.zeros(0), *totals]),
+        np.concatenate([np.zeros(0), *cumulative]),
+        np.concatenate([np.zeros(0), *(np.append(0.0, np.cumsum(part)) for part in cumulative)]),
+        _VETO,
+    )
+
+
+def take_rows(rule: Rule, rows: Integers) -> Rule:
+    """Return the rule for some of the records; the distribution of the table stays the same."""
+    return rule._replace(
+        traits=rule.traits[rows],
+        persons=rule.persons[rows] if len(rule.persons) else rule.persons,
+        keys=np.ascontiguousarray(rule.keys[:, rows]),
+        kin=rule.kin[rows],
+    )
+
+
+@kernel
+def cell_debts(cells: Grouping, rule: Rule) -> Floats:
+    """Return the debt of each cell; 0 for cells that satisfy the rule. O(n log n)."""
+    return debts_of(cells, rule, make_room(cells, rule))
+
+
+@inner_kernel
+def is_active(rule: Rule) -> bool:
+    """Return whether there is a condition at all."""
+    return rule.traits.shape[1] > 0 or rule.least > 0 or len(rule.keys) > 0
+
+
+@inlined_kernel
+def is_kin(rule: Rule, x: int, y: int) -> bool:
+    """Return whether exchanging x and y certainly leaves every debt as it is."""
+    if rule.traits.shape[1] > 0 or len(rule.persons) > 0:
+        return False
+    same = True
+    for c in range(len(rule.keys)):
+        same = same and rule.keys[c, x] == rule.keys[c, y]
+    return same
+
+
+@inner_kernel
+def make_room(cells: Grouping, rule: Rule) -> Room:
+    """Allocate working memory for any cell."""
+    size = cells.members.shape[1] + 1 if is_active(rule) else 1
+    return Room(
+        np.empty(size, dtype=np.int64),
+        np.empty(max(size, _FEW_VALUES), dtype=np.int64),
+        np.empty(max(size, _FEW_VALUES), dtype=np.int64),
+        np.zeros(_FEW_VALUES, dtype=np.int64),
+    )
+
+
+@inner_kernel
+def debts_of(cells: Grouping, rule: Rule, room: Room) -> Floats:
+    """Return the debt of each cell."""
+    debts = np.zeros(len(cells.sizes))
+    if is_active(rule):
+        for cell in range(len(debts)):
+            debts[cell] = debt(cells, cell, rule, -1, -1, room)
+    return debts
+
+
+@inner_kernel
+def debt(cells: Grouping, cell: int, rule: Rule, leaves: int, joins: int, room: Room) -> float:
+    """Return the debt of a cell after one record leaves and one joins (-1: none).
+
+    An empty cell has none.
+    """
+    size = _gather(cells, cell, leaves, joins, room)
+    if size == 0:
+        return 0.0
+    owed = 0.0
+    if rule.traits.shape[1] > 0:
+        owed += _trait_debt(rule, size, room)
+    for c in range(len(rule.keys)):
+        if rule.people == 0 and rule.starts[c + 1] - rule.starts[c] <= _FEW_VALUES:
+            runs, total = _count(rule, c, size, room)
+        else:
+            runs, total = _sort(rule, c, size, room)
+        owed += _column_debt(rule, c, runs, total, room)
+    if rule.least > 0:
+        owed += max(0, rule.least - _count_persons(rule, size, room))
+    return owed
+
+
+@inlined_kernel
+def _gather(cells: Grouping, cell: int, leaves: int, joins: int, room: Room) -> int:
+    """List the members of the cell after the exchange (OUT: ``room.keys``); return their number."""
+    size = ZERO
+    for i in range(cells.sizes[cell]):
+        row = cells.members[cell, i]
+        if row != leaves:
+            room.keys[size] = row
+            size += 1
+    if joins >= 0:
+        room.keys[size] = joins
+        size += 1
+    return size
+
+
+@inner_kernel
+def _trait_debt(rule: Rule, size: int, room: Room) -> float:
+    columns = rule.traits.shape[1]
+    values = np.empty((size, columns))
+    for i in range(size):
+        for j in range(columns):
+            values[i, j] = rule.traits[room.keys[i], j]
+    return 0.0 if holds(rule.allowed, values.ctypes.data, size, columns) != 0 else 1.0
+
+
+@inner_kernel
+def _count_persons(rule: Rule, size: int, room: Room) -> int:
+    """Count the distinct persons among the members."""
+    for i in range(size):
+        room.values[i] = rule.persons[room.keys[i]]
+    _sort_numbers(room.values, size)
+    persons = 1
+    for i in range(1, size):
+        persons += room.values[i] != room.values[i - 1]
+    return persons
+
+
+@inlined_kernel
+def _count(rule: Rule, c: int, size: int, room: Room) -> tuple[int, int]:
+    """Count each value of column c that occurs (OUT: ``room.values``, ``room.counts``)."""
+    codes, runs = rule.keys[c], ZERO
+    for i in range(size):
+        room.histogram[codes[room.keys[i]]] += 1
+    for code in range(rule.starts[c + 1] - rule.starts[c]):
+        if room.histogram[code] > 0:
+            room.values[runs], room.counts[runs] = code, room.histogram[code]
+            room.histogram[code] = 0
+            runs += 1
+    return runs, size
+
+
+@inner_kernel
+def _sort(rule: Rule, c: int, size: int, room: Room) -> tuple[int, int]:
+    """Do the same as :func:`_count` by sorting; with persons, each counts once per value."""
+    for i in range(size):
+        room.values[i] = rule.keys[c, room.keys[i]]
+    _sort_numbers(room.values, size)
+    runs, total, last = ZERO, ZERO, np.int64(-1)
+    for i in range(size):
+        key = room.values[i]
+        if rule.people > 0 and key == last:
+            continue
+        last = key
+        value = key // rule.people if rule.people > 0 else key
+        if runs > 0 and room.values[runs - 1] == value:
+            room.counts[runs - 1] += 1
+        else:
+            room.values[runs], room.counts[runs] = value, 1
+            runs += 1
+        total += 1
+    return runs, total
+
+
+@inner_kernel
+def _sort_numbers(numbers: Integers, size: int) -> None:
+    """Sort the first ``size`` numbers (OUT) by Shell's method, the fastest for small cells."""
+    gap = 1
+    while gap < size // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, size):
+            number, j = numbers[i], i
+            while j >= gap and numbers[j - gap] > number:
+                numbers[j] = numbers[j - gap]
+                j -= gap
+            numbers[j] = number
+        gap //= 3
+
+
+@inner_kernel
+def _column_debt(rule: Rule, c: int, runs: int, total: int, room: Room) -> float:
+    """Return by how much the counted values miss the limits on the column.
+
+    Missing diversity is counted in values; what exceeds a distance is multiplied by the records, so
+    that joining two cells with the same distribution leaves the debt as it is.
+    """
+    limits, owed = rule.limits[c], max(0.0, rule.limits[c, DISTINCT] - runs)
+    if limits[ENTROPY] > 0:
+        entropy = 0.0
+        for i in range(runs):
+            share = room.counts[i] / total
+            entropy -= share * np.log(share)
+        owed += max(0.0, limits[ENTROPY] - np.exp(entropy))
+    if limits[CLOSENESS] < np.inf:
+        distance = (
+            _ordered_distance(rule, c, runs, total, room)
+            if rule.ordered[c]
+            else _nominal_distance(rule, c, runs, total, room)
+        )
+        owed += total * max(0.0, distance - limits[CLOSENESS])
+    if limits[DIVERGENCE] < np.inf or limits[DISCLOSURE] < np.inf:
+        divergence, disclosure = _log_ratios(rule, c, runs, total, room)
+        owed += total * max(0.0, divergence - limits[DIVERGENCE])
+        owed += total * max(0.0, disclosure - limits[DISCLOSURE])
+    if limits[RECURSIVE] > 0:
+        owed += max(0.0, limits[RECURSIVE] - _recursive_diversity(runs, total, room))
+    return owed  # type: ignore[no-any-return]
+
+
+@inlined_kernel
+def _nominal_distance(rule: Rule, c: int, runs: int, total: int, room: Room) -> float:
+    """Return sum |p_c - p| / 2, the sum of the positive p_c - p."""
+    distance, first = 0.0, rule.starts[c]
+    records = rule.cumulative[rule.starts[c + 1] - 1]
+    for i in range(runs):
+        distance += max(0.0, room.counts[i] / total - rule.totals[first + room.values[i]] / records)
+    return distance
+
+
+@inner_kernel
+def _ordered_distance(rule: Rule, c: int, runs: int, total: int, room: Room) -> float:
+    """Return sum |F_c - F| / (v - 1), F the cumulative shares of the v values.
+
+    F_c is constant from one value of the cell to the next, so F crosses it once in between.
+    """
+    first, values = rule.starts[c], rule.starts[c + 1] - rule.starts[c]
+    if values == 1:
+        return 0.0
+    sums = rule.sums[first + c : first + c + values + 1]
+    records = rule.cumulative[first + values - 1]
+    distance, below = sums[room.values[0]], ZERO
+    for i in range(runs):
+        below += room.counts[i]
+        level = below * records / total
+        start = room.values[i]
+        end = room.values[i + 1] if i + 1 < runs else values
+        low, high = start, end
+        while low < high:
+            middle = (low + high) // 2
+            if rule.cumulative[first + middle] < level:
+                low = middle + 1
+            else:
+                high = middle
+        distance += level * (low - start) - (sums[low] - sums[start])
+        distance += (sums[end] - sums[low]) - level * (end - low)
+    return distance / (records * (values - 1))  # type: ignore[no-any-return]
+
+
+@inner_kernel
+def _log_ratios(rule: Rule, c: int, runs: int, total: int, room: Room) -> tuple[float, float]:
+    """Return sum p_c log2(p_c / p) and the largest |log2(p_c / p)|."""
+    first, divergence, largest = rule.starts[c], 0.0, 0.0
+    records = rule.cumulative[rule.starts[c + 1] - 1]
+    for i in range(runs):
+        share = room.counts[i] / total
+        ratio = np.log2(share * (records / rule.totals[first + room.values[i]]))
+        divergence += share * ratio
+        largest = max(largest, abs(ratio))
+    return divergence, largest
+
+
+@inner_kernel
+def _recursive_diversity(runs: int, total: int, room: Room) -> int:
+    """Return the largest l with r_1 < c (r_l + ... + r_m), at least 1; sorts the counts."""
+    _sort_numbers(room.counts, runs)
+    largest, remaining, diversity = room.counts[runs - 1], total, 0
+    for i in range(runs - 1, -1, -1):
+        diversity += RECURSIVE_C * remaining > largest
+        remaining -= room.counts[i]
+    return max(1, diversity)

@@ -1,0 +1,109 @@
+"""The debt of a cell under a rule, against the measures of the audit and plain counting."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from microcell.kernels.annealing import exchange_at_random
+from microcell.kernels.exchange import Limits, find_near_cells, find_near_records
+from microcell.kernels.groups import make_grouping
+from microcell.kernels.rules import KINDS, Values, cell_debts, make_rule, take_rows
+from microcell.measures.confidential import count_values
+from microcell.measures.registry import measures
+
+AT_LEAST = ("l_diversity", "l_entropy", "l_recursive")
+MEASURES = (*AT_LEAST, "t_closeness", "t_kullback", "delta_disclosure")
+
+
+def limits_on(**by_measure):
+    limits = np.array([0.0] * 3 + [np.inf] * 3)
+    for name, limit in by_measure.items():
+        limits[MEASURES.index(name)] = limit
+    return limits
+
+
+def grouping(labels, X=None):
+    n = len(labels)
+    points = np.zeros((n, 1)) if X is None else X
+    return make_grouping(points, np.ones(n), labels, int(labels.max()) + 2, n)
+
+
+def codes_of(values):
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    values=st.sampled_from([1, 2, 5, 70, 200]),
+    ordered=st.booleans(),
+    cells=st.integers(1, 12),
+)
+def test_debts_follow_the_measures(seed, values, ordered, cells):
+    rng = np.random.default_rng(seed)
+    codes = codes_of(rng.integers(0, values, 90))
+    labels = codes_of(rng.integers(0, cells, 90))
+    counts = count_values(labels, codes, ordered=ordered)
+    for name in MEASURES:
+        limit = 1e6 if name in AT_LEAST else -1.0
+        rule = make_rule(90, [Values(codes, ordered, limits_on(**{name: limit}))])
+        debts = cell_debts(grouping(labels), rule)[: len(counts.sizes)]
+        reached = limit - debts if name in AT_LEAST else debts / counts.sizes + limit
+        assert reached == pytest.approx(measures()[name].compute(counts), abs=1e-8)
+    assert len(MEASURES) == KINDS
+
+
+@given(seed=st.integers(0, 10**6))
+def test_persons_count_once(seed):
+    rng = np.random.default_rng(seed)
+    persons, codes = rng.integers(0, 12, 40), codes_of(rng.integers(0, 4, 40))
+    labels = codes_of(rng.integers(0, 5, 40))
+    members = [np.flatnonzero(labels == cell) for cell in range(labels.max() + 1)]
+    alone = cell_debts(grouping(labels), make_rule(40, persons=persons, least=7))
+    missing = [max(0, 7 - len(set(persons[rows]))) for rows in members]
+    assert alone[:-1].tolist() == missing
+    limits = limits_on(t_closeness=-1.0)
+    rule = make_rule(40, [Values(codes, False, limits)], persons=persons, least=2)
+    pairs = sorted({(cell, p, c) for cell, p, c in zip(labels, persons, codes, strict=True)})
+    table = sorted({(p, c) for _, p, c in pairs})
+    whole = np.bincount([c for _, c in table], minlength=4)[: codes.max() + 1] / len(table)
+    debts = cell_debts(grouping(labels), rule)
+    for cell, rows in enumerate(members):
+        own = [c for which, _, c in pairs if which == cell]
+        shares = np.bincount(own, minlength=len(whole)) / len(own)
+        expected = len(own) * (1 + np.abs(shares - whole).sum() / 2)
+        expected += max(0, 2 - len(set(persons[rows])))
+        assert debts[cell] == pytest.approx(expected)
+
+
+@given(seed=st.integers(0, 10**6), price=st.sampled_from([1e30, 0.3]))
+def test_search_keeps_debts_or_pays_for_them(seed, price):
+    """A veto never raises any debt; two columns and persons at once."""
+    rng = np.random.default_rng(seed)
+    n, k = 120, 4
+    X, persons = rng.normal(size=(n, 2)), rng.integers(0, 60, n)
+    columns = [
+        Values(codes_of(rng.integers(0, 3, n)), False, limits_on(l_diversity=2)),
+        Values(np.arange(n), True, limits_on(t_closeness=0.3)),
+    ]
+    whole = make_rule(2 * n, [_twice(c) for c in columns], persons=np.tile(persons, 2), least=k)
+    rule = take_rows(whole, np.arange(n))._replace(price=price)
+    labels = rng.permutation(n) // 12
+    cells = make_grouping(X, np.ones(n), labels, n // k + 1, n)
+    around, near = np.empty((n // k + 1, 9), np.int64), np.empty((n, 20), np.int64)
+    find_near_cells(cells.sums, cells.totals, around)
+    find_near_records(cells, around, near)
+    before = cell_debts(cells, rule).sum()
+    state = np.array([seed], dtype=np.uint64)
+    made = exchange_at_random(cells, near, np.full(n, 0.2), Limits(k, n), rule, 4000, state)
+    assert made > 0
+    after = cell_debts(cells, rule).sum()
+    if price > 1:
+        assert after <= before + 1e-9
+    assert sorted(
+        row for c, size in enumerate(cells.sizes) for row in cells.members[c, :size]
+    ) == list(range(n))
+
+
+def _twice(column):
+    return column._replace(codes=np.tile(column.codes, 2))
