@@ -100,35 +100,32 @@ def _try_under_rule(
     state: Seeds,
 ) -> bool:
     """Try to move x to cell b, or to swap it with a member; debt costs its price (OUT: arrays)."""
-    a, owed = cells.labels[x], debts[cells.labels[x]] + debts[b]
+    a, y = cells.labels[x], ZERO - 1
     if draw(state) * cells.sizes[b] < _MOVES:
         if cells.sizes[a] <= limits.least or cells.sizes[b] >= limits.most:
             return False
-        most = rule.price * owed + _tolerance(heat[x], state) - cost_of_moving(cells, x, b)
-        if most <= 0:
-            return False
-        left, joined = debt(cells, a, rule, x, -1, room), debt(cells, b, rule, -1, x, room)
-        if rule.price * (left + joined) >= most:
-            return False
-        move(cells, x, b)
+        most = _tolerance(heat[x], state) - cost_of_moving(cells, x, b)
     else:
         slot = pick(state, cells.sizes[b])
         if draw(state) < _KINDRED:
             slot = _next_of_kin(cells, rule, x, b, slot)
         y = cells.members[b, slot]
         most = _tolerance(0.5 * (heat[x] + heat[y]), state) - cost_of_swapping(cells, x, y)
-        if is_kin(rule, x, y):
-            if most > 0:
-                swap(cells, x, y)
-            return most > 0
-        most += rule.price * owed
+    if y < 0 or not is_kin(rule, x, y):
+        # Without debt, an exchange that costs too much is rejected before its debt is computed.
+        most += rule.price * (debts[a] + debts[b])
         if most <= 0:
             return False
         left, joined = debt(cells, a, rule, x, y, room), debt(cells, b, rule, y, x, room)
-        if rule.price * (left + joined) >= most:
-            return False
+        most -= rule.price * (left + joined)
+        if most > 0:
+            debts[a], debts[b] = left, joined
+    if most <= 0:
+        return False
+    if y < 0:
+        move(cells, x, b)
+    else:
         swap(cells, x, y)
-    debts[a], debts[b] = left, joined
     return True
 
 

@@ -357,7 +357,7 @@ def _column_debt(rule: Rule, c: int, runs: int, total: int, room: Room) -> float
         owed += total * max(0.0, disclosure - limits[DISCLOSURE])
     if limits[RECURSIVE] > 0:
         owed += max(0.0, limits[RECURSIVE] - _recursive_diversity(runs, total, room))
-    return owed
+    return owed  # type: ignore[no-any-return]
 
 
 @inlined_kernel
