@@ -75,9 +75,7 @@ def test_one_row_per_person_changes_nothing(name):
     points = points_for(name, rng, np.arange(60))
     plain = mc.partition(points, 4, method=name)
     for together in (False, True):
-        cells = mc.partition(
-            points, 4, method=name, persons=rng.permutation(60), together=together
-        )
+        cells = mc.partition(points, 4, method=name, persons=rng.permutation(60), together=together)
         assert cells.sizes.min() >= 4
         loss = mc.distortion(points, plain.labels)
         assert mc.distortion(points, cells.labels) <= 1.15 * loss

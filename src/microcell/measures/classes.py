@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from microcell.errors import SchemaError
 from microcell.model import Integers, Table, Values
 
-__all__ = ["class_labels", "class_sizes", "combine", "count_distinct", "fewest_people", "number_values"]
+__all__ = [
+    "class_labels",
+    "class_sizes",
+    "combine",
+    "count_distinct",
+    "fewest_people",
+    "number_values",
+]
 
 _DENSE = 4
 """Codes below this multiple of the number of rows are renumbered by an array, not a sort."""

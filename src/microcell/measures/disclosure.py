@@ -264,8 +264,8 @@ def homogeneous_classes(counts: ClassCounts) -> Integers:
     scope="confidential",
     per_class="sum",
     exact=True,
-    meaning="Number of people whose confidential value is revealed by their class, because everyone "
-    "in the class shares it (of records, unless the schema names a person column).",
+    meaning="Number of people whose confidential value is revealed by their class, because "
+    "everyone in the class shares it (of records, unless the schema names a person column).",
     headline="Number of people whose class alone reveals their confidential value.",
 )
 def homogeneous_records(counts: ClassCounts) -> Integers:

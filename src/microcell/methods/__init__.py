@@ -171,9 +171,7 @@ def partition_within(
         n_cells += int(part_labels.max()) + 1
         if len(rows) > most:
             reported, most = used, len(rows)
-    return Partition(
-        labels, int(k), method=reported.method, reason=reported.reason, persons=who
-    )
+    return Partition(labels, int(k), method=reported.method, reason=reported.reason, persons=who)
 
 
 def _check_enough(parts: list[Integers], k: int, persons: Integers | None) -> None:

@@ -263,8 +263,8 @@ def anneal(
     swap with a member of it; occasionally a cell dissolves or a new one is created. Steps that
     raise the SSE are accepted with a probability that falls as the search cools. ``steps`` is the
     number of tries per record. With ``seconds`` the search lasts that long instead, and the result
-    depends on the machine. With ``persons`` every cell keeps k persons. Ctrl-C ends the search with the best partition so far. A step costs
-    O(m), independent of n.
+    depends on the machine. With ``persons`` every cell keeps k persons. Ctrl-C ends the search with
+    the best partition so far. A step costs O(m), independent of n.
     """
     _check_limits(steps, seconds)
     started = monotonic()

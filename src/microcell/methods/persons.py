@@ -46,7 +46,7 @@ def as_persons(persons: ArrayLike | None, n: int) -> Integers | None:
             code="option.invalid",
             option="persons",
         )
-    missing = np.isnan(values) if values.dtype.kind == "f" else np.equal(values, None)
+    missing = np.isnan(values) if values.dtype.kind == "f" else values == np.array(None)
     if np.any(missing):
         raise OptionError(
             "persons must say who each row is about, but some values are missing. Fill them in, "
@@ -73,7 +73,7 @@ def collapse(
     partition of the points is as good as one of the rows.
     """
     each = np.ones(len(points)) if weights is None else weights
-    masses = np.bincount(persons, weights=each)
+    masses = np.bincount(persons, weights=each).astype(np.float64)
     means = np.column_stack(
         [np.bincount(persons, weights=each * column) / masses for column in points.T]
     )

@@ -368,9 +368,7 @@ def was_read_differently(
     return audit.measures["values_changed"].value > 0 or original.rows != n_read
 
 
-def _has_smaller_class(
-    k: int, released: Table, schema: Schema, persons: Integers | None
-) -> bool:
+def _has_smaller_class(k: int, released: Table, schema: Schema, persons: Integers | None) -> bool:
     if not released.rows or not set(schema.keys) <= set(released.columns):
         return False
     classes = auditing.class_labels(released, schema.keys)

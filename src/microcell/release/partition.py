@@ -213,7 +213,8 @@ def _check_cells_fit(prepared: Prepared, request: Request, kind: str) -> None:
     if prepared.schema.person_cells == "together":
         raise OptionError(
             "cells is not supported with person_cells = 'together': the function assigns each row "
-            "by itself, so the rows of a person may get different cells. Use person_cells = 'rows'.",
+            "by itself, so the rows of a person may get different cells. Use person_cells = "
+            "'rows'.",
             code="option.conflict",
             option="cells",
             other="person_cells",

@@ -29,6 +29,7 @@ __all__ = [
 
 MISSING = ("error", "drop", "impute")
 
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Prepared:
     """A table ready to be partitioned.
@@ -153,9 +154,7 @@ def prepare(
     return Prepared(original, table, resolved, encoded, strata, rows, persons)
 
 
-def check_group_sizes(
-    schema: Schema, strata: Integers, persons: Integers | None, k: int
-) -> None:
+def check_group_sizes(schema: Schema, strata: Integers, persons: Integers | None, k: int) -> None:
     """Raise an error if the table or a stratum has fewer than k people."""
     everyone = np.zeros_like(strata)
     n_people = int(people.count_people(everyone, persons).sum())

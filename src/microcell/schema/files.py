@@ -38,9 +38,7 @@ __all__ = [
     "schema_to_toml",
 ]
 
-Role = Literal[
-    "identifier", "person", "quasi", "confidential", "strata", "keep", "drop", "weight"
-]
+Role = Literal["identifier", "person", "quasi", "confidential", "strata", "keep", "drop", "weight"]
 _FIELD_OF_ROLE = {"identifier": "identifiers"} | {role: role for role in get_args(Role)[1:]}
 """The field of :class:`Schema` for each role, in the order in which files list them."""
 
