@@ -113,7 +113,7 @@ def audit(
         target=None if rows is None else target,
         contradictions=contradictions,
     )
-    results = evaluate(evidence, measures().values())
+    results = evaluate(evidence, measures().values(), persons=bool(schema.person))
     compared = rows is not None
     return Audit(
         keys=(*(column.name for column in schema.quasi), *schema.strata),

@@ -22,8 +22,13 @@ class Result(NamedTuple):
     detail: str = ""
 
 
-def evaluate(evidence: Evidence, definitions: Iterable[Definition]) -> dict[str, Measure]:
-    """Compute measures by name: overall values first, then per-column values."""
+def evaluate(
+    evidence: Evidence, definitions: Iterable[Definition], *, persons: bool = False
+) -> dict[str, Measure]:
+    """Compute measures by name: overall values first, then per-column values.
+
+    ``persons`` says whether people are counted as distinct persons, not as records.
+    """
     possible = [
         definition
         for definition in definitions
@@ -47,7 +52,7 @@ def evaluate(evidence: Evidence, definitions: Iterable[Definition]) -> dict[str,
             *(overall[name] for name in ordered if name in overall),
             *(result for name in ordered for result in by_column.get(name, ())),
         ],
-        persons=bool(evidence.schema.person),
+        persons=persons,
     )
 
 
