@@ -12,7 +12,17 @@ from microcell.kernels.arrays import Floats, Integers, Seeds
 from microcell.kernels.exchange import Limits
 from microcell.kernels.groups import Grouping, cost_of_moving, cost_of_swapping, move, swap
 from microcell.kernels.random import draw, pick
-from microcell.kernels.rules import Room, Rule, debt, debts_of, is_active, is_kin, make_room
+from microcell.kernels.rules import (
+    Room,
+    Rule,
+    counts_persons_only,
+    debt,
+    debts_of,
+    is_active,
+    is_kin,
+    keeps_persons,
+    make_room,
+)
 
 __all__ = ["exchange_at_random"]
 
@@ -51,7 +61,8 @@ def exchange_at_random(
     moves, n, choice = ZERO, len(near), near.shape[1]
     moved = np.empty((3, 4 * limits.most), dtype=np.int64)
     recount = _RECOUNT * limits.least
-    room, ruled = make_room(cells, rule), is_active(rule)
+    room, only_persons = make_room(cells, rule), counts_persons_only(rule)
+    ruled = is_active(rule) and not only_persons
     debts = debts_of(cells, rule, room)
     for step in range(tries):
         x = pick(state, n)
@@ -74,13 +85,17 @@ def exchange_at_random(
         slot = pick(state, cells.sizes[b])
         if cells.members[b, slot] != y:
             y = cells.members[b, slot]
-            if _accepted(cost_of_swapping(cells, x, y), 0.5 * (heat[x] + heat[y]), state):
+            if _accepted(cost_of_swapping(cells, x, y), 0.5 * (heat[x] + heat[y]), state) and (
+                not only_persons
+                or (keeps_persons(cells, rule, x, y) and keeps_persons(cells, rule, y, x))
+            ):
                 swap(cells, x, y)
                 moves += 1
         elif (
             cells.sizes[a] > limits.least
             and cells.sizes[b] < limits.most
             and _accepted(cost_of_moving(cells, x, b), heat[x], state)
+            and (not only_persons or keeps_persons(cells, rule, x, -1))
         ):
             move(cells, x, b)
             moves += 1
@@ -177,7 +192,7 @@ def _recount(
     if kind < 0.5:
         moves, cost = _dissolve(cells, near, limits, cells.labels[x], ZERO, moved)
     else:
-        moves, cost = _carve(cells, near, limits, x, kind < 0.75, moved)
+        moves, cost = _carve(cells, near, limits, rule, x, kind < 0.75, moved)
     settled = cost < np.inf and is_active(rule)
     if settled:
         for i in range(moves):
@@ -248,9 +263,17 @@ def _dissolve(
 
 @inner_kernel
 def _carve(
-    cells: Grouping, near: Integers, limits: Limits, x: int, sparing: bool, moved: Integers
+    cells: Grouping,
+    near: Integers,
+    limits: Limits,
+    rule: Rule,
+    x: int,
+    sparing: bool,
+    moved: Integers,
 ) -> tuple[int, float]:
     """Form a cell of x and its nearest records, and dissolve cells that become too small.
+
+    With persons in the rule, take one record of each.
 
     With ``sparing``, take only records that their cells can spare, so that the number of cells
     grows by one. Returns the same as :func:`_dissolve`.
@@ -258,8 +281,11 @@ def _carve(
     cell, moves, cost = cells.empty[cells.empty[0]], ZERO, 0.0
     for t in range(-1, near.shape[1]):
         y = x if t < 0 else near[x, t]
-        spared = cells.sizes[cells.labels[y]] > limits.least or not sparing
-        if cells.labels[y] != cell and spared and moves < limits.least:
+        wanted = cells.sizes[cells.labels[y]] > limits.least or not sparing
+        if rule.least > 0:
+            for i in range(moves):
+                wanted = wanted and rule.persons[moved[0, i]] != rule.persons[y]
+        if cells.labels[y] != cell and wanted and moves < limits.least:
             cost += cost_of_moving(cells, y, cell)
             moved[0, moves], moved[1, moves] = y, cells.labels[y]
             moves += 1

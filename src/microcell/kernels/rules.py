@@ -27,10 +27,12 @@ __all__ = [
     "Rule",
     "Values",
     "cell_debts",
+    "counts_persons_only",
     "debt",
     "debts_of",
     "is_active",
     "is_kin",
+    "keeps_persons",
     "make_room",
     "make_rule",
     "no_rule",
@@ -183,6 +185,37 @@ def cell_debts(cells: Grouping, rule: Rule) -> Floats:
 def is_active(rule: Rule) -> bool:
     """Return whether there is a condition at all."""
     return rule.traits.shape[1] > 0 or rule.least > 0 or len(rule.keys) > 0
+
+
+@inner_kernel
+def counts_persons_only(rule: Rule) -> bool:
+    """Return whether the only condition is the number of persons."""
+    return rule.least > 0 and rule.traits.shape[1] == 0 and len(rule.keys) == 0
+
+
+@inner_kernel
+def keeps_persons(cells: Grouping, rule: Rule, leaves: int, joins: int) -> bool:
+    """Return whether a cell keeps enough persons if a record leaves and one joins (-1: none)."""
+    cell, person = cells.labels[leaves], rule.persons[leaves]
+    joining = rule.persons[joins] if joins >= 0 else np.int64(-1)
+    if joining == person:
+        return True
+    adds = joining >= 0
+    members, size = cells.members[cell], cells.sizes[cell]
+    for i in range(size):
+        row = members[i]
+        if row != leaves and rule.persons[row] == person:
+            return True
+        adds = adds and rule.persons[row] != joining
+    if adds:
+        return True
+    others = ZERO
+    for i in range(size):
+        first = members[i] != leaves
+        for j in range(i):
+            first = first and rule.persons[members[j]] != rule.persons[members[i]]
+        others += first
+    return others >= rule.least  # type: ignore[no-any-return]
 
 
 @inlined_kernel

@@ -303,7 +303,7 @@ def anneal(
         k,
         weights=weights,
         seed=seed,
-        rounds=_ROUNDS,
+        rounds=_ROUNDS if rule is None else 1,
         deadline=deadline,
         rule=rule,
     )
