@@ -143,8 +143,7 @@ def anonymize(
     schema = schema if dominance is None else prepare.with_dominance(schema, dominance)
     if engine is not None or _is_dask(source):
         settings = {"k": k, "method": method, "seed": seed, "missing": missing}
-        settings |= {"order_key": order_key}
-        extras = {"cells": cells, "require": require, "blocks": blocks}
+        extras = {"cells": cells, "require": require, "blocks": blocks, "order_key": order_key}
         settings |= {"dependence": dependence} | {name: on for name, on in extras.items() if on}
         return _anonymize_on_engine(source, schema, engine, settings | options)
     started = perf_counter()
@@ -167,7 +166,6 @@ def anonymize(
     )
     final = replace(grouping, partition=merged.partition)
     final_blocks = _describe_blocks(final, prepared.schema, k)
-    progress.report("checking")
     class_sizes = prove(
         merged.published,
         prepared.schema,
@@ -193,8 +191,7 @@ def anonymize(
         ),
         dependence=_describe_dependence(prepared, final, request.dependence),
         dominance=_describe_dominance(prepared, final),
-        person=manifests.describe_persons(prepared.schema, prepared.persons),
-        rows_are_people=prepared.schema.rows_are_people or None,
+        **manifests.describe_people(prepared.schema, prepared.persons),
         blocks=final_blocks,
         information_loss=measure_information_loss(
             prepared.table, merged.published, prepared.schema

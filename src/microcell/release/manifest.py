@@ -36,7 +36,7 @@ __all__ = [
     "describe_dominance",
     "describe_file",
     "describe_method",
-    "describe_persons",
+    "describe_people",
     "describe_records",
     "describe_requirements",
     "describe_table",
@@ -295,17 +295,18 @@ def describe_dominance(schema: Schema, n_capped: int) -> DominanceSection | None
     return DominanceSection(n=n, p=p, cells_capped=n_capped)
 
 
-def describe_persons(schema: Schema, persons: Integers | None) -> PersonSection | None:
-    """Count the persons and their rows; None if every record is a person."""
+def describe_people(schema: Schema, persons: Integers | None) -> dict[str, Any]:
+    """Return the entries on people: the persons and their rows, or that every row is a person."""
     if persons is None:
-        return None
+        return {"rows_are_people": True} if schema.rows_are_people else {}
     rows = np.bincount(persons)
-    return PersonSection(
+    section = PersonSection(
         columns=tuple(schema.person),
         cells=schema.person_cells,
         count=len(rows),
         most_rows=int(rows.max()),
     )
+    return {"person": section}
 
 
 def find_contradictions(

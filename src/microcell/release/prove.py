@@ -5,7 +5,7 @@ from itertools import chain
 
 import numpy as np
 
-from microcell import auditing
+from microcell import auditing, progress
 from microcell._display import count
 from microcell.auditing.equality import match_rows
 from microcell.errors import GuaranteeError, RequirementError, TableError
@@ -63,6 +63,7 @@ def prove(
     RequirementError
         A limit is not met.
     """
+    progress.report("checking")
     _check_shape(published, schema, n_rows)
     if (persons is None) != (not schema.person):
         raise GuaranteeError(
