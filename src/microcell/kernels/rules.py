@@ -215,7 +215,7 @@ def keeps_persons(cells: Grouping, rule: Rule, leaves: int, joins: int) -> bool:
         for j in range(i):
             first = first and rule.persons[members[j]] != rule.persons[members[i]]
         others += first
-    return others >= rule.least  # type: ignore[no-any-return]
+    return others >= rule.least
 
 
 @inlined_kernel
