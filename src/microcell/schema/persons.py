@@ -1,14 +1,15 @@
-"""Find the column that tells people apart in a table with several rows per person."""
+"""People with several rows: find the column that tells them apart, or name another one."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from microcell.model import Integers, Values
+from microcell.errors import OptionError
+from microcell.model import Integers, Schema, Values
 
 __all__ = [
     "RANKS",
@@ -18,6 +19,7 @@ __all__ = [
     "count_rows",
     "count_unique",
     "hash_rows",
+    "with_person",
 ]
 
 RANKS: Mapping[str, int] = {"number": 0, "content": 1, "household": 2, "text": 3, "name": 4}
@@ -159,3 +161,49 @@ def hash_rows(columns: Iterable[Values], rows: int) -> NDArray[np.uint64]:
             hashes *= np.uint64(factor)
             hashes ^= hashes >> np.uint64(shift)
     return hashes
+
+
+def with_person(
+    schema: Schema,
+    person: str | Sequence[str] | None = None,
+    person_cells: str | None = None,
+    rows_are_people: bool | None = None,
+) -> Schema:
+    """Return the schema with another person column, or with the statement that rows are people.
+
+    What is None stays as it is. Identifiers and dropped columns may become the person; earlier
+    person columns become identifiers, so that they are still removed.
+
+    Examples
+    --------
+    >>> schema = Schema(identifiers=["name", "card"], quasi=["age"])
+    >>> named = with_person(schema, "card", "together")
+    >>> named.person, named.identifiers, named.person_cells
+    (('card',), ('name',), 'together')
+    >>> with_person(named, rows_are_people=True).identifiers
+    ('name', 'card')
+    """
+    if person and rows_are_people:
+        raise OptionError(
+            "A person column and rows_are_people exclude each other: either some people have "
+            "several rows, or every row is about another person. Leave one of them out.",
+            code="option.conflict",
+            option="rows_are_people",
+        )
+    changes: dict[str, Any] = {}
+    if person or rows_are_people:
+        names = (person,) if isinstance(person, str) else tuple(person or ())
+        former = [name for name in schema.person if name not in names]
+        changes = {
+            "person": names,
+            "identifiers": [*(n for n in schema.identifiers if n not in names), *former],
+            "drop": [name for name in schema.drop if name not in names],
+            "rows_are_people": bool(rows_are_people),
+        }
+        if rows_are_people:
+            changes["person_cells"] = "rows"
+    elif rows_are_people is not None:
+        changes["rows_are_people"] = False
+    if person_cells is not None:
+        changes["person_cells"] = person_cells
+    return replace(schema, **changes) if changes else schema
