@@ -47,7 +47,12 @@ from microcell.progress import report as report_progress
 if TYPE_CHECKING:
     from microcell import Cells, Manifest, Schema
     from microcell.api import Assigned
-    from microcell.model.manifest import BlocksSection, ColumnSection, RequirementsSection
+    from microcell.model.manifest import (
+        BlocksSection,
+        ColumnSection,
+        PersonSection,
+        RequirementsSection,
+    )
 
 __all__ = ["ANONYMIZE_EXAMPLES", "ASSIGN_EXAMPLES", "anonymize", "assign"]
 
@@ -520,6 +525,10 @@ def _dashboard_shown(messages: Messages) -> Iterator[None]:
 def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
     cells = manifest.cells
     yield "cells", f"{cells.count:,} of {number_range(cells.smallest, cells.largest)} records"
+    if manifest.person is not None:
+        yield "persons", _persons(manifest.person)
+    if manifest.rows_are_people:
+        yield "people", "every row is about another person, as stated (rows_are_people)"
     if manifest.requirements is not None:
         yield "merged", _merging(manifest.requirements)
     if manifest.dominance is not None and manifest.dominance.cells_capped:
@@ -551,6 +560,14 @@ def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
         yield label, str(path)
 
 
+def _persons(section: "PersonSection") -> str:
+    cells = {"rows": "in any cells", "together": "in one cell"}[section.cells]
+    return (
+        f"{section.count:,}, told apart by {', '.join(section.columns)}; at most "
+        f"{count(section.most_rows, 'row')} per person, {cells}"
+    )
+
+
 def _merging(section: "RequirementsSection") -> str:
     before = count(section.cells_before, "cell")
     if not section.cells_merged:
@@ -571,7 +588,7 @@ def _columns_by_treatment(columns: "Mapping[str, ColumnSection]") -> dict[str, l
     groups: dict[str, list[str]] = {}
     for name, column in columns.items():
         if column.role != "quasi":
-            removed = column.role in ("identifier", "drop")
+            removed = column.role in ("identifier", "person", "drop")
             groups.setdefault("removed" if removed else "unchanged", []).append(name)
     return groups
 
