@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from microcell.release import find_manifest
     from microcell.release.publish import Release
     from microcell.report import render
-    from microcell.sample import sample_schema, sample_survey
+    from microcell.sample import sample_schema, sample_survey, sample_visits
     from microcell.schema import draft_schema, load_run, load_schema
     from microcell.sweeps import compare, dependence_sweep, explore
 
@@ -55,7 +55,7 @@ _MODULES = {
     "release": ("find_manifest",),
     "release.publish": ("Release",),
     "report": ("render",),
-    "sample": ("sample_schema", "sample_survey"),
+    "sample": ("sample_schema", "sample_survey", "sample_visits"),
     "schema": ("draft_schema", "load_run", "load_schema"),
     "sweeps": ("compare", "dependence_sweep", "explore"),
 }
@@ -116,6 +116,7 @@ __all__ = [
     "report",
     "sample_schema",
     "sample_survey",
+    "sample_visits",
     "surveys",
     "write",
 ]

@@ -1,7 +1,11 @@
-"""The bundled sample: a synthetic survey about thyroid disease, generated from a random seed."""
+"""The bundled samples, generated from a random seed.
+
+A survey about thyroid disease with one row per person, and hospital visits with several rows per
+patient.
+"""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +13,7 @@ from numpy.typing import NDArray
 from microcell.errors import OptionError
 from microcell.model import Column, Floats, Integers, Schema
 
-__all__ = ["sample_schema", "sample_survey"]
+__all__ = ["sample_schema", "sample_survey", "sample_visits"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,58 @@ _SYLLABLES = (
 )
 
 
+class _Diagnosis(NamedTuple):
+    """A category of ICD-10, and how often, when, how long and at what cost it is treated.
+
+    ``share`` is the relative frequency at the typical age, ``women`` the factor on it for women,
+    ``extra_visits`` the mean number of visits after the first.
+    """
+
+    code: str
+    ward: str
+    age: float
+    spread: float
+    share: float
+    women: float
+    extra_visits: float
+    nights: float
+    cost_per_night: float
+
+
+_DIAGNOSES = (
+    _Diagnosis("C18", "oncology", 70, 14, 1.0, 0.9, 3.5, 4.0, 900),
+    _Diagnosis("C34", "oncology", 68, 12, 0.9, 0.7, 3.5, 4.0, 950),
+    _Diagnosis("C50", "oncology", 62, 14, 1.6, 2.0, 3.5, 3.0, 900),
+    _Diagnosis("C61", "oncology", 71, 10, 1.4, 0.0, 2.5, 3.0, 900),
+    _Diagnosis("E05", "internal medicine", 48, 16, 0.5, 3.0, 1.0, 3.0, 480),
+    _Diagnosis("E10", "internal medicine", 35, 16, 0.4, 1.0, 2.5, 3.0, 480),
+    _Diagnosis("E11", "internal medicine", 66, 13, 1.4, 0.9, 2.0, 4.0, 480),
+    _Diagnosis("F10", "psychiatry", 45, 13, 1.1, 0.4, 2.5, 8.0, 380),
+    _Diagnosis("F20", "psychiatry", 38, 13, 0.5, 0.8, 2.5, 20.0, 380),
+    _Diagnosis("F32", "psychiatry", 44, 17, 0.8, 1.6, 1.5, 14.0, 380),
+    _Diagnosis("G20", "neurology", 74, 9, 0.5, 0.8, 1.5, 7.0, 560),
+    _Diagnosis("G35", "neurology", 40, 11, 0.4, 2.4, 3.0, 4.0, 620),
+    _Diagnosis("G40", "neurology", 48, 22, 0.6, 0.9, 1.5, 3.0, 560),
+    _Diagnosis("I21", "cardiology", 68, 13, 1.2, 0.5, 0.8, 6.0, 1100),
+    _Diagnosis("I48", "cardiology", 73, 11, 1.6, 0.9, 1.2, 3.0, 800),
+    _Diagnosis("I50", "cardiology", 79, 10, 2.0, 1.0, 2.5, 8.0, 600),
+    _Diagnosis("I63", "neurology", 75, 12, 1.1, 0.9, 0.6, 9.0, 750),
+    _Diagnosis("J18", "internal medicine", 72, 18, 1.4, 0.8, 0.5, 7.0, 520),
+    _Diagnosis("J44", "internal medicine", 70, 11, 1.2, 0.8, 2.5, 7.0, 500),
+    _Diagnosis("K35", "surgery", 30, 16, 0.8, 0.9, 0.1, 3.0, 1000),
+    _Diagnosis("K40", "surgery", 60, 17, 1.0, 0.2, 0.2, 1.0, 1500),
+    _Diagnosis("K80", "surgery", 55, 17, 1.4, 1.7, 0.4, 3.0, 1000),
+    _Diagnosis("M17", "orthopaedics", 69, 10, 1.2, 1.5, 0.6, 6.0, 1200),
+    _Diagnosis("S72", "orthopaedics", 81, 10, 1.1, 2.2, 0.4, 10.0, 900),
+    _Diagnosis("S82", "orthopaedics", 46, 19, 0.8, 1.0, 0.6, 4.0, 1000),
+    _Diagnosis("O80", "obstetrics", 31, 5, 2.6, 1.0, 0.3, 3.0, 650),
+)
+_MOTHERS_ONLY = "O80"
+_MAX_VISITS = 12
+_FIRST_DAY = np.datetime64("2024-01-01")
+_DAYS = 366
+
+
 def sample_survey(records: int = 2000, *, seed: int = 7) -> dict[str, NDArray[Any]]:
     """Generate a synthetic health survey: one array per column, one entry per person.
 
@@ -84,7 +140,8 @@ def sample_survey(records: int = 2000, *, seed: int = 7) -> dict[str, NDArray[An
       1.2 f + 0.022 (a - 18) + a logistic error;
     * TSH in mIU/L = exp(N(log 1.5 + 0.28 grade + 0.005 (a - 50) + 0.015 (b - 26), 0.40)), from 0.3
       to 20;
-    * name: a first name by sex and a surname of three syllables; a few people share a name.
+    * name: a first name by sex and a surname of three syllables, or two surnames if another person
+      has the name already.
 
     Examples
     --------
@@ -94,20 +151,14 @@ def sample_survey(records: int = 2000, *, seed: int = 7) -> dict[str, NDArray[An
     >>> survey["age"].dtype, len(survey["age"])
     (dtype('int64'), 500)
     """
-    is_integer = isinstance(records, (int, np.integer)) and not isinstance(records, bool)
-    if not is_integer or records < 1:
-        raise OptionError(
-            "records must be a whole number of at least 1.",
-            code="option.wrong_type" if not is_integer else "option.out_of_range",
-            option="records",
-        )
+    _check_count("records", records)
     rng = np.random.default_rng(seed)
     ages = _draw_ages(rng, int(records))
     women = rng.random(len(ages)) < np.interp(ages, (18, 95), (0.49, 0.64))
     bmi = _draw_bmi(rng, ages, women)
     grades = _draw_grades(rng, ages, women)
     return {
-        "name": _draw_names(rng, women),
+        "name": _make_unique(_draw_names(rng, women), seed),
         "sex": np.where(women, "female", "male"),
         "age": ages,
         "bmi": bmi,
@@ -117,15 +168,90 @@ def sample_survey(records: int = 2000, *, seed: int = 7) -> dict[str, NDArray[An
     }
 
 
-def sample_schema() -> Schema:
-    """Return the schema of the sample survey.
+def sample_visits(patients: int = 1500, *, seed: int = 7) -> dict[str, NDArray[Any]]:
+    """Generate synthetic hospital visits: one array per column, one entry per visit.
+
+    A patient has 1 to 12 visits, 2.5 on average. The rows are in order of admission.
+
+    Parameters
+    ----------
+    patients
+        Number of patients, at least 1.
+    seed
+        Random seed; the same seed gives the same visits.
+
+    Notes
+    -----
+    The model:
+
+    * patient_number: "P" and seven digits; name: as in the survey, but patients may share a name;
+    * sex and age as in the survey, birth_date of someone who reaches that age in 2024, and the
+      postal_code of the home: the same in all rows of a patient;
+    * main diagnosis: one of 26 categories of ICD-10, each most frequent at a typical age and in one
+      sex (births only for women up to 49 years);
+    * visits: 1 + Poisson(extra), at most 12, where extra is a gamma variable of shape 1 around the
+      mean of the main diagnosis (0.1 for appendicitis to 3.5 for cancer);
+    * admission: a day of 2024; icd10: in 3 of 4 visits the main diagnosis, otherwise a new one;
+      ward: that of the diagnosis;
+    * discharge: after a Poisson number of nights around the mean of the diagnosis, at the latest on
+      the next admission of the patient;
+    * cost in euros = 600 + (nights + 1) times the cost per night of the diagnosis, times
+      exp(N(0, 0.35)); missing in 2 % of the visits, which are not billed yet.
+
+    Examples
+    --------
+    >>> visits = sample_visits(100)
+    >>> list(visits)
+    ['patient_number', 'name', 'sex', 'birth_date', 'postal_code', 'admission', 'discharge', 'ward',
+    'icd10', 'cost']
+    >>> len(set(visits["patient_number"].tolist())), bool((visits["discharge"] < "2024").any())
+    (100, False)
+    """
+    _check_count("patients", patients)
+    rng = np.random.default_rng(seed)
+    ages = _draw_ages(rng, int(patients))
+    women = rng.random(len(ages)) < np.interp(ages, (18, 95), (0.49, 0.64))
+    birthdays = _FIRST_DAY - (ages * 365.25).astype(np.int64) + rng.integers(365, size=len(ages))
+    columns = {
+        "patient_number": _draw_numbers(rng, len(ages)),
+        "name": _draw_names(rng, women),
+        "sex": np.where(women, "female", "male"),
+        "birth_date": birthdays,
+        "postal_code": _draw_homes(rng, len(ages))["postal_code"],
+    }
+    main = _draw_diagnoses(rng, ages, women)
+    extra = np.array([item.extra_visits for item in _DIAGNOSES])[main]
+    visits = 1 + rng.poisson(rng.gamma(1.0, extra)).clip(0, _MAX_VISITS - 1)
+    patient = np.repeat(np.arange(len(ages)), visits)
+    other = rng.random(len(patient)) < 0.25
+    diagnosis = np.where(other, _draw_diagnoses(rng, ages[patient], women[patient]), main[patient])
+    columns = {name: values[patient] for name, values in columns.items()}
+    columns |= _draw_stays(rng, patient, diagnosis)
+    order = np.argsort(columns["admission"], kind="stable")
+    return {name: values[order] for name, values in columns.items()}
+
+
+def sample_schema(table: Literal["survey", "visits"] = "survey") -> Schema:
+    """Return the schema of the sample survey, or of the sample visits.
 
     Examples
     --------
     >>> [column.name for column in sample_schema().quasi]
     ['sex', 'age', 'bmi', 'home', 'postal_code']
+    >>> sample_schema("visits").person
+    ('patient_number',)
     """
-    return Schema(
+    if table not in _SCHEMAS:
+        raise OptionError(
+            f"Unknown sample table {table!r}. Choose one of {', '.join(_SCHEMAS)}.",
+            code="option.unknown",
+            option="table",
+        )
+    return _SCHEMAS[table]
+
+
+_SCHEMAS = {
+    "survey": Schema(
         identifiers=["name"],
         quasi=[
             Column("sex", kind="nominal"),
@@ -135,7 +261,31 @@ def sample_schema() -> Schema:
             Column("postal_code", kind="code"),
         ],
         confidential=["anti_tpo_grade", "tsh"],
-    )
+    ),
+    "visits": Schema(
+        person="patient_number",
+        identifiers=["name"],
+        quasi=[
+            Column("sex", kind="nominal"),
+            Column("birth_date", kind="datetime"),
+            Column("postal_code", kind="code"),
+            Column("admission", kind="datetime"),
+            Column("discharge", kind="datetime"),
+            Column("ward", kind="nominal"),
+        ],
+        confidential=["icd10", "cost"],
+    ),
+}
+
+
+def _check_count(option: str, count: int) -> None:
+    is_integer = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
+    if not is_integer or count < 1:
+        raise OptionError(
+            f"{option} must be a whole number of at least 1.",
+            code="option.wrong_type" if not is_integer else "option.out_of_range",
+            option=option,
+        )
 
 
 def _draw_ages(rng: np.random.Generator, records: int) -> Integers:
@@ -181,8 +331,72 @@ def _draw_homes(rng: np.random.Generator, records: int) -> dict[str, NDArray[Any
 def _draw_names(rng: np.random.Generator, women: NDArray[np.bool_]) -> NDArray[np.str_]:
     first_names = np.array([names.split() for names in _FIRST_NAMES.values()])
     names = first_names[np.where(women, 0, 1), rng.integers(first_names.shape[1], size=len(women))]
-    names = np.strings.add(names, " ")
+    return np.strings.add(np.strings.add(names, " "), _draw_surnames(rng, len(women)))
+
+
+def _draw_surnames(rng: np.random.Generator, count: int) -> NDArray[np.str_]:
+    surnames = np.full(count, "")
     for line in _SYLLABLES:
         syllables = np.array(line.split())
-        names = np.strings.add(names, syllables[rng.integers(len(syllables), size=len(women))])
-    return names
+        surnames = np.strings.add(surnames, syllables[rng.integers(len(syllables), size=count)])
+    return surnames
+
+
+def _make_unique(names: NDArray[np.str_], seed: int) -> NDArray[np.str_]:
+    """Give a second surname to people whose name is taken: names are the survey's only key."""
+    rng = np.random.default_rng([seed, 1])  # the other columns do not depend on this
+    while True:
+        first = np.unique(names, return_index=True)[1]
+        taken = np.setdiff1d(np.arange(len(names)), first)
+        if not len(taken):
+            return names
+        longer = np.strings.add(names[taken], "-")
+        longer = np.strings.add(longer, _draw_surnames(rng, len(taken)))
+        names = names.astype(f"U{max(names.itemsize, longer.itemsize) // 4}")
+        names[taken] = longer
+
+
+# ------------------------------------------------------------------------------ visits
+
+
+def _draw_numbers(rng: np.random.Generator, count: int) -> NDArray[np.str_]:
+    """Draw distinct patient numbers of at least seven digits."""
+    span = max(9_000_000, 10 * count)
+    numbers = rng.choice(span, size=count, replace=False) + span // 9
+    return np.strings.add("P", numbers.astype(np.str_))
+
+
+def _draw_diagnoses(rng: np.random.Generator, ages: Integers, women: NDArray[np.bool_]) -> Integers:
+    """Draw a diagnosis by age and sex: its position in the list."""
+    frequencies = np.empty((len(ages), len(_DIAGNOSES)))
+    for column, item in enumerate(_DIAGNOSES):
+        by_age = np.exp(-(((ages - item.age) / item.spread) ** 2) / 2)
+        frequencies[:, column] = item.share * by_age * np.where(women, item.women, 1.0)
+        if item.code == _MOTHERS_ONLY:
+            frequencies[~women | (ages >= 50), column] = 0
+    shares = frequencies.cumsum(axis=1) / frequencies.sum(axis=1)[:, None]
+    drawn: Integers = (shares < rng.random(len(ages))[:, None]).sum(axis=1)
+    return drawn.clip(0, len(_DIAGNOSES) - 1)
+
+
+def _draw_stays(
+    rng: np.random.Generator, patient: Integers, diagnosis: Integers
+) -> dict[str, NDArray[Any]]:
+    """Draw admission, discharge and cost; visits of a patient follow each other in the table."""
+    days = rng.integers(_DAYS, size=len(patient))
+    days = days[np.lexsort((days, patient))]
+    means = np.array([item.nights for item in _DIAGNOSES])
+    nights = rng.poisson(means[diagnosis])
+    is_next = patient[1:] == patient[:-1]
+    nights[:-1][is_next] = np.minimum(nights[:-1], np.diff(days))[is_next]
+    rates = np.array([item.cost_per_night for item in _DIAGNOSES])
+    centre = 600 + (nights + 1) * rates[diagnosis]
+    cost = (centre * np.exp(rng.normal(0, 0.35, len(patient)))).round(-1)
+    cost[rng.random(len(patient)) < 0.02] = np.nan
+    return {
+        "admission": _FIRST_DAY + days,
+        "discharge": _FIRST_DAY + days + nights,
+        "ward": np.array([item.ward for item in _DIAGNOSES])[diagnosis],
+        "icd10": np.array([item.code for item in _DIAGNOSES])[diagnosis],
+        "cost": cost,
+    }

@@ -34,6 +34,19 @@ def test_example_writes_the_survey_and_its_schema(tmp_path, run):
     ]
 
 
+def test_example_writes_the_visits_and_their_schema(tmp_path, run):
+    paths = run("example", "--table", "visits", "--records", 50, "-o", tmp_path, "--json").json
+    visits = mc.sample_visits(50)
+    table = mc.read(paths["table"])
+    assert (Path(paths["table"]).name, table.rows) == ("visits.csv", len(visits["cost"]))
+    assert {name: values.storage for name, values in table.columns.items()} == {
+        **dict.fromkeys(("patient_number", "name", "sex", "postal_code", "ward", "icd10"), "text"),
+        **dict.fromkeys(("birth_date", "admission", "discharge"), "date"),
+        "cost": "float",
+    }
+    assert mc.load_schema(paths["schema"]) == mc.sample_schema("visits")
+
+
 def test_example_overwrites_files_only_with_force(tmp_path, run):
     (tmp_path / "schema.toml").write_text("mine", encoding="utf-8")
     outcome = run("example", "-o", tmp_path)

@@ -245,3 +245,41 @@ def test_numbers_in_the_command_have_all_their_digits():
 def test_there_is_no_command_if_the_manifest_is_incomplete(key, value):
     assert rerun(**{key: value}) == ""
     assert rerun_command(None) == ""
+
+
+PERSON = {"columns": ["patient", "ward"], "cells": "rows", "count": 1500, "most_rows": 12}
+
+
+def test_persons_are_described_and_reproduced():
+    text = described(person=PERSON)["Persons"]
+    assert text.startswith(
+        "1,500 persons with at most 12 rows each, told apart by patient and ward"
+    )
+    assert "--person patient,ward" in rerun(person=PERSON)
+    together = PERSON | {"cells": "together"}
+    assert "--person-cells together" in rerun(person=together)
+    assert described(person=together)["Persons"] != text
+
+
+def test_the_statement_that_rows_are_people_is_shown_and_reproduced():
+    assert "rows_are_people" in described(rows_are_people=True)["Rows and people"]
+    assert "--rows-are-people" in rerun(rows_are_people=True)
+    assert {"Persons", "Rows and people"}.isdisjoint(described())
+
+
+@pytest.mark.parametrize("entry", ["text", [], {}, {"count": "many"}, {"columns": "patient"}])
+def test_damaged_entries_about_persons_are_left_out(entry):
+    assert "Persons" not in described(person=entry, rows_are_people="yes")
+    assert "--person" not in rerun(person=entry)
+
+
+def test_public_reports_count_persons_but_name_no_column():
+    columns = MANIFEST["columns"] | {"patient": {"role": "person"}}
+    manifest = MANIFEST | {"person": PERSON, "columns": columns}
+    for format in ("text", "html", "json"):
+        public = render(example(person=("patient",)), format, manifest=manifest, audience="public")
+        internal = render(example(person=("patient",)), format, manifest=manifest)
+        assert "patient" not in public
+        assert "patient" in internal
+        assert "5 different persons" in public
+        assert "5 different persons" in internal

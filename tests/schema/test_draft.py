@@ -623,7 +623,8 @@ def test_as_dict_is_json_without_values():
     )
     plain = inspect(table).as_dict()
     text = json.dumps(plain)
-    assert list(plain) == ["rows", "duplicates", "unique", "columns"]
+    keys = ["rows", "duplicates", "unique", "columns", "persons", "rows_per_person"]
+    assert list(plain) == keys
     assert plain["columns"][0]["role"] == "identifier"
     for secret in ("Zacharias", "Quirinus", "70707", "81818", "pear", "98765", "43210"):
         assert secret not in text

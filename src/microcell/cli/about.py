@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -114,7 +114,11 @@ def compile(
     )
 
 
-EXAMPLE_EXAMPLES = ("microcell example", "microcell example -o trial")
+EXAMPLE_EXAMPLES = (
+    "microcell example",
+    "microcell example -o trial",
+    "microcell example --table visits -o hospital",
+)
 
 
 @handle_errors
@@ -122,22 +126,36 @@ def example(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Output folder.")
     ] = Path(),
-    records: Annotated[int, typer.Option(min=1, help="Number of people.")] = 2000,
+    table: Annotated[
+        Literal["survey", "visits"],
+        typer.Option(
+            help="survey: people.csv, one row per person; visits: visits.csv, hospital visits with "
+            "several rows per patient."
+        ),
+    ] = "survey",
+    records: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Number of people.", show_default="2000 in the survey, 1500 with visits"
+        ),
+    ] = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a synthetic survey (people.csv) and its schema (schema.toml) to try the commands on."""
-    people, schema = output / "people.csv", output / "schema.toml"
-    _prepare_folder(output, (people, schema), force=force)
-    _write_sample(people, schema, records)
+    """Write a synthetic table (people.csv) and its schema (schema.toml) to try the commands on."""
+    path, schema = output / _SAMPLE_FILES[table], output / "schema.toml"
+    _prepare_folder(output, (path, schema), force=force)
+    _write_sample(path, schema, records, table)
     if json:
-        print_data(jsons.dumps({"table": str(people), "schema": str(schema)}, indent=2))
+        print_data(jsons.dumps({"table": str(path), "schema": str(schema)}, indent=2))
     messages = Messages(quiet)
-    messages.facts((("survey", str(people)), ("schema", str(schema))))
-    messages.info(
-        f"Next: microcell anonymize {people} -s {schema} -k 5 -o {output / 'people_k5.csv'}"
-    )
+    messages.facts(((table, str(path)), ("schema", str(schema))))
+    released = path.with_name(f"{path.stem}_k5.csv")
+    messages.info(f"Next: microcell anonymize {path} -s {schema} -k 5 -o {released}")
+
+
+_SAMPLE_FILES = {"survey": "people.csv", "visits": "visits.csv"}
 
 
 def _prepare_folder(folder: Path, paths: tuple[Path, ...], *, force: bool) -> None:
@@ -154,11 +172,15 @@ def _prepare_folder(folder: Path, paths: tuple[Path, ...], *, force: bool) -> No
             )
 
 
-def _write_sample(people: Path, schema: Path, records: int) -> None:
+def _write_sample(
+    path: Path, schema: Path, records: int | None, table: Literal["survey", "visits"] = "survey"
+) -> None:
+    generate = mc.sample_survey if table == "survey" else mc.sample_visits
+    sample = generate() if records is None else generate(records)
     with AtomicFiles() as atomic:
-        mc.write(mc.read(mc.sample_survey(records)), atomic.path(people))
+        mc.write(mc.read(sample), atomic.path(path))
         atomic.path(schema).write_text(
-            mc.schema.schema_to_toml(mc.sample_schema()), encoding="utf-8"
+            mc.schema.schema_to_toml(mc.sample_schema(table)), encoding="utf-8"
         )
 
 

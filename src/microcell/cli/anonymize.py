@@ -26,12 +26,16 @@ from microcell.cli.options import (
     Force,
     Json,
     OrderKey,
+    Person,
+    PersonCells,
     Quiet,
+    RowsArePeople,
     check_engine,
     parse_blocks,
     parse_dominance,
     parse_effort,
     parse_limits,
+    parse_person,
     parse_settings,
     split_names,
     with_engine_options,
@@ -43,7 +47,12 @@ from microcell.progress import report as report_progress
 if TYPE_CHECKING:
     from microcell import Cells, Manifest, Schema
     from microcell.api import Assigned
-    from microcell.model.manifest import BlocksSection, ColumnSection, RequirementsSection
+    from microcell.model.manifest import (
+        BlocksSection,
+        ColumnSection,
+        PersonSection,
+        RequirementsSection,
+    )
 
 __all__ = ["ANONYMIZE_EXAMPLES", "ASSIGN_EXAMPLES", "anonymize", "assign"]
 
@@ -56,6 +65,7 @@ ANONYMIZE_EXAMPLES = (
     "microcell anonymize people.csv -s schema.toml -k 5 -o diverse.csv --require l_diversity=3 "
     "--require 't_closeness<=.3'",
     "microcell anonymize people.csv -s schema.toml -k 5 -o associated.csv --dependence 0.1",
+    "microcell anonymize people.csv -s schema.toml -k 5 -o k5_people.csv --person name",
     "microcell anonymize people.csv -s schema.toml -k 10 --dry-run",
     "microcell anonymize 'in/*.parquet' -s schema.toml -k 10 -o out/ --engine dask --workers 4 "
     "--memory 4GB",
@@ -69,7 +79,7 @@ ASSIGN_EXAMPLES = (
 _REQUIRED = {
     "input": "Give the table to anonymize as the first argument",
     "schema": "Give the schema with -s (microcell inspect drafts one)",
-    "k": "Give the minimum number of records in a cell with -k",
+    "k": "Give the minimum number of people in a cell with -k",
     "output": "Give the output file with -o (or --dry-run to write nothing)",
 }
 """Settings that every run needs, and how to give them."""
@@ -114,7 +124,12 @@ def anonymize(
         ),
     ] = None,
     k: Annotated[
-        int | None, typer.Option("-k", help="Minimum number of records in a cell.")
+        int | None,
+        typer.Option(
+            "-k",
+            help="Minimum number of people in a cell: of distinct persons if the schema names a "
+            "person column, otherwise of records.",
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -180,6 +195,9 @@ def anonymize(
             show_default=False,
         ),
     ] = None,
+    person: Person = None,
+    person_cells: PersonCells = None,
+    rows_are_people: RowsArePeople = None,
     blocks: Blocks = None,
     effort: Effort = None,
     settings: Annotated[
@@ -216,7 +234,7 @@ def anonymize(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a table k-anonymous: at least k records share each combination of quasi-identifiers."""
+    """Make a table k-anonymous: at least k people share each combination of quasi-identifiers."""
     flags = {
         "input": table[0] if table and len(table) == 1 else table or None,
         "schema": schema,
@@ -229,6 +247,9 @@ def anonymize(
         "missing": missing,
         "dependence": dependence,
         "dominance": parse_dominance(dominance),
+        "person": parse_person(person),
+        "person_cells": person_cells,
+        "rows_are_people": rows_are_people,
         "blocks": blocks,
         "keep_order": keep_order,
         "escape_formulas": escape_formulas,
@@ -335,7 +356,7 @@ def _make_job(
     schema = run["schema"]
     job = _Job(
         table=run["input"],
-        schema=_with_dominance(schema, run["dominance"]),
+        schema=_load_schema(run),
         k=run["k"],
         output=run["output"],
         report=run["report"],
@@ -354,8 +375,14 @@ def _make_job(
     return job
 
 
-def _with_dominance(schema: "Path | Schema", rule: Any) -> "Schema":
+def _load_schema(run: Mapping[str, Any]) -> "Schema":
+    """Return the schema with what the run overrides."""
+    schema = run["schema"]
     loaded = mc.load_schema(schema) if isinstance(schema, Path) else schema
+    loaded = mc.schema.with_person(
+        loaded, run["person"], run["person_cells"], run["rows_are_people"]
+    )
+    rule = run["dominance"]
     return loaded if rule is None else replace(loaded, dominance=rule)
 
 
@@ -363,6 +390,10 @@ def _merge(config: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
     base = vars(mc.schema.Run() if config is None else mc.load_run(config))
     if flags["method"] not in (None, base["method"]):
         base = base | {"options": {}}  # the options in the file are for the method in the file
+    if flags["person"] is not None:
+        base = base | {"rows_are_people": None}
+    elif flags["rows_are_people"]:
+        base = base | {"person": None, "person_cells": None}
     merged = {name: {**base[name], **flags[name]} for name in ("options", "require", "read")}
     return base | {name: value for name, value in flags.items() if value is not None} | merged
 
@@ -494,6 +525,10 @@ def _dashboard_shown(messages: Messages) -> Iterator[None]:
 def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
     cells = manifest.cells
     yield "cells", f"{cells.count:,} of {number_range(cells.smallest, cells.largest)} records"
+    if manifest.person is not None:
+        yield "persons", _persons(manifest.person)
+    if manifest.rows_are_people:
+        yield "people", "every row is about another person, as stated (rows_are_people)"
     if manifest.requirements is not None:
         yield "merged", _merging(manifest.requirements)
     if manifest.dominance is not None and manifest.dominance.cells_capped:
@@ -525,6 +560,14 @@ def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
         yield label, str(path)
 
 
+def _persons(section: "PersonSection") -> str:
+    cells = {"rows": "in any cells", "together": "in one cell"}[section.cells]
+    return (
+        f"{section.count:,}, told apart by {', '.join(section.columns)}; at most "
+        f"{count(section.most_rows, 'row')} per person, {cells}"
+    )
+
+
 def _merging(section: "RequirementsSection") -> str:
     before = count(section.cells_before, "cell")
     if not section.cells_merged:
@@ -545,7 +588,7 @@ def _columns_by_treatment(columns: "Mapping[str, ColumnSection]") -> dict[str, l
     groups: dict[str, list[str]] = {}
     for name, column in columns.items():
         if column.role != "quasi":
-            removed = column.role in ("identifier", "drop")
+            removed = column.role in ("identifier", "person", "drop")
             groups.setdefault("removed" if removed else "unchanged", []).append(name)
     return groups
 

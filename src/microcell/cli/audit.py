@@ -13,10 +13,13 @@ from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
     Audience,
     Json,
+    Person,
     Quiet,
+    RowsArePeople,
     SchemaFile,
     check_directions,
     check_engine,
+    parse_person,
     parse_requirements,
     with_engine_options,
     with_read_options,
@@ -112,12 +115,17 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    person: Person = None,
+    rows_are_people: RowsArePeople = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Audit a published table against its original: k, classes, identifiers, information loss."""
     messages = Messages(quiet)
     requirements = parse_requirements(require or ())
+    roles = mc.schema.with_person(
+        mc.load_schema(schema), parse_person(person), rows_are_people=rows_are_people
+    )
     options: dict[str, Any] = {"key": key, "population": population, "target": target}
     in_memory = {**options, **read_options}
     check_engine(engine_options, [name for name, value in in_memory.items() if value is not None])
@@ -133,14 +141,12 @@ def audit(
     with messages.progress():
         if engine_options:
             engine = {name: value for name, value in engine_options.items() if name != "engine"}
-            result = mc.dask.audit_dataset(
-                original, released, mc.load_schema(schema), manifest=statement, **engine
-            )
+            result = mc.dask.audit_dataset(original, released, roles, manifest=statement, **engine)
         else:
             result = mc.audit(
                 mc.read(original, **read_options),
                 mc.read(released, **_dialect(read_options, original, released)),
-                mc.load_schema(schema),
+                roles,
                 manifest=statement,
                 **options,
             )

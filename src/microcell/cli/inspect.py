@@ -94,13 +94,7 @@ def _draft(inspection: "Inspection") -> str:
 
 
 def _print_columns(inspection: "Inspection") -> None:
-    print_data(
-        f"{_count(inspection.rows, 'row')}. {_count(inspection.duplicates, 'row')} repeat"
-        f"{'s' if inspection.duplicates == 1 else ''} an earlier row. "
-        f"{_count(inspection.unique, 'row')} "
-        f"{'has' if inspection.unique == 1 else 'have'} a unique combination of "
-        "quasi-identifiers.\n"
-    )
+    print_data(f"{_summary(inspection)}\n")
     print_table(
         _HEADINGS,
         [
@@ -116,6 +110,27 @@ def _print_columns(inspection: "Inspection") -> None:
             for column in inspection.columns
         ],
     )
+
+
+def _summary(inspection: "Inspection") -> str:
+    sentences = [f"{_count(inspection.rows, 'row')}."]
+    noun = "row"
+    if inspection.rows_per_person is not None:
+        noun = "person"
+        names = [column.name for column in inspection.columns if column.role == "person"]
+        rows = inspection.rows_per_person
+        sentences = [
+            f"{_count(inspection.rows, 'row')} about {_count(inspection.persons or 0, noun)} (told "
+            f"apart by {', '.join(names)}), {rows.median:g} per person in the median and at most "
+            f"{rows.max:,}."
+        ]
+    verb = "repeats" if inspection.duplicates == 1 else "repeat"
+    sentences.append(f"{_count(inspection.duplicates, 'row')} {verb} an earlier row.")
+    verb = "has" if inspection.unique == 1 else "have"
+    sentences.append(
+        f"{_count(inspection.unique, noun)} {verb} a unique combination of quasi-identifiers."
+    )
+    return " ".join(sentences)
 
 
 def _count(number: int, noun: str) -> str:

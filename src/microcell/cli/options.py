@@ -28,8 +28,11 @@ __all__ = [
     "InputTable",
     "Json",
     "Missing",
+    "Person",
+    "PersonCells",
     "Quiet",
     "Requirement",
+    "RowsArePeople",
     "SchemaFile",
     "Seed",
     "Settings",
@@ -45,6 +48,7 @@ __all__ = [
     "parse_dominance",
     "parse_effort",
     "parse_limits",
+    "parse_person",
     "parse_requirements",
     "parse_settings",
     "parse_sizes",
@@ -123,6 +127,36 @@ Missing = Annotated[
     typer.Option(
         help="Records with missing quasi-identifiers: stop with an error, drop the records, or "
         "keep them and publish their cell's representative."
+    ),
+]
+_PERSON_PANEL = "People with several rows (docs/howto/persons.md); these override the schema"
+Person = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME,NAME,...",
+        help="Column that tells people apart, such as a patient number, or several that do so "
+        "together. k then counts people, not rows. The columns are removed.",
+        rich_help_panel=_PERSON_PANEL,
+        show_default=False,
+    ),
+]
+PersonCells = Annotated[
+    Literal["rows", "together"] | None,
+    typer.Option(
+        help="Whether the rows of a person may lie in different cells, or all share one. Default: "
+        "rows.",
+        rich_help_panel=_PERSON_PANEL,
+        show_default=False,
+    ),
+]
+RowsArePeople = Annotated[
+    bool | None,
+    typer.Option(
+        "--rows-are-people",
+        help="State that every row is about another person, although no identifier is unique. "
+        "The manifest and the report say so.",
+        rich_help_panel=_PERSON_PANEL,
+        show_default=False,
     ),
 ]
 
@@ -351,6 +385,26 @@ def parse_dominance(text: str | None) -> tuple[int, float] | None:
             code="option.invalid",
             option="--dominance",
         ) from None
+
+
+def parse_person(text: str | None) -> list[str] | None:
+    """Parse ``--person``: one or several column names.
+
+    Examples
+    --------
+    >>> parse_person("first_name, surname"), parse_person(None)
+    (['first_name', 'surname'], None)
+    """
+    if text is None:
+        return None
+    names = split_names(text)
+    if not names:
+        raise OptionError(
+            "--person must name a column, or several separated by commas.",
+            code="option.invalid",
+            option="--person",
+        )
+    return names
 
 
 def parse_effort(text: str | None) -> dict[str, Any]:

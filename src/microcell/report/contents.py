@@ -46,6 +46,8 @@ _PUBLIC_ENTRIES: Mapping[str, tuple[str, ...] | None] = {
     "method": ("requested", "used"),
     "missing": None,
     "records": ("read", "released", "dropped", "imputed"),
+    "person": ("count", "cells"),
+    "rows_are_people": None,
     "cells": ("count", "smallest", "largest"),
     "blocks": ("k", "jointly_k_anonymous"),
     "output": ("rows", "columns", "sha256", "sha256_of"),
@@ -53,7 +55,8 @@ _PUBLIC_ENTRIES: Mapping[str, tuple[str, ...] | None] = {
 """Entries of a manifest that may be public: whole, or only the named parts of a section."""
 
 _PUBLIC_COLUMN_ENTRIES = ("role", "kind", "publish")
-_REMOVED_ROLES = ("identifier", "drop")
+_REMOVED_ROLES = ("identifier", "person", "drop")
+_SOME_COLUMN = "an internal column"
 _UNDECLARED = "Explained in the internal report."
 
 
@@ -61,7 +64,8 @@ def trim_audit(audit: Audit) -> Audit:
     """Return the parts of an audit that may be public.
 
     Measures that depend only on the published table stay exact; others are rounded to two
-    significant digits and three decimals. Notes and figures of original values are removed.
+    significant digits and three decimals. Notes, figures of original values and the names of person
+    columns are removed.
 
     Examples
     --------
@@ -77,6 +81,7 @@ def trim_audit(audit: Audit) -> Audit:
         measures={name: _trim_measure(measure) for name, measure in audit.measures.items()},
         notes=(),
         warning="",
+        person=(_SOME_COLUMN,) if audit.person else (),
         comparisons=(),
         projection=None,
         quantiles=(),
@@ -333,19 +338,18 @@ def homogeneous_classes(audit: Audit) -> tuple[Fact, ...]:
     >>> homogeneous_classes(audit)
     (Fact(label='tsh', text='2 classes of 2 records'),)
     """
-    texts = {name: _describe_sizes(sizes) for name, sizes in audit.homogeneous.items()}
+    texts = {name: _describe_sizes(sizes, audit.unit) for name, sizes in audit.homogeneous.items()}
     return tuple([Fact(name, text) for name, text in texts.items()])
 
 
-def _describe_sizes(sizes: Integers) -> str:
+def _describe_sizes(sizes: Integers, noun: str) -> str:
     if not len(sizes):
         return "none"
     counts = tally(sizes)
     parts = [
-        f"{counted(count, 'class')} of {counted(size, 'record')}"
-        for size, count in counts[:_MAX_SIZES]
+        f"{counted(count, 'class')} of {counted(size, noun)}" for size, count in counts[:_MAX_SIZES]
     ]
     n_others = sum(count for _, count in counts[_MAX_SIZES:])
     if n_others:
-        parts.append(f"{counted(n_others, 'class')} of more records")
+        parts.append(f"{counted(n_others, 'class')} of more {noun}s")
     return join_words(parts)

@@ -42,6 +42,7 @@ def compose(contents: Contents) -> str:
         "report.html",
         title=contents.title,
         public=contents.public,
+        person=audit.person,
         notes=audit.notes,
         warning=audit.warning,
         sentence=guarantee(audit),

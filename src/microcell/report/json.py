@@ -26,6 +26,7 @@ def compose(contents: Contents) -> str:
         "title": contents.title,
         "guarantee": guarantee(audit),
         "keys": list(audit.keys),
+        "person": list(audit.person),
         "rows": {"original": audit.rows_original, "released": audit.rows_released},
         "verdict": _verdict(contents.verdict),
         "measures": {name: _measure(measure) for name, measure in audit.measures.items()},

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from microcell.report.wording import Fact, counted
+from microcell.report.wording import Fact, counted, join_words
 
 __all__ = ["RoleGroup", "column_roles", "imputation_note", "provenance", "rerun_command"]
 
 Entries = Mapping[str, Any]
 
 _ROLES: Mapping[str, str] = {
+    "person": "Person, counted by k (removed)",
     "identifier": "Identifiers (removed)",
     "drop": "Other columns (removed)",
     "quasi": "Quasi-identifiers",
@@ -35,6 +36,14 @@ _MISSING: Mapping[str, str] = {
     "drop": "records dropped",
     "impute": "imputed",
 }
+_PERSON_CELLS: Mapping[str, str] = {
+    "rows": "the rows of a person may lie in different cells",
+    "together": "all rows of a person lie in the same cell",
+}
+_STATED = (
+    "the schema states that every row is about another person (rows_are_people), so k counts "
+    "records; the table itself does not show it"
+)
 _ROW_ORDERS: Mapping[str, str] = {"shuffled": "shuffled", "kept": "as in the original"}
 
 
@@ -136,6 +145,24 @@ def _method(manifest: Entries) -> str:
     if requested in ("", used):
         return text
     return f"{text}, {reason}" if reason else f'{text}, chosen by "{requested}"'
+
+
+def _persons(manifest: Entries) -> str:
+    """Describe the persons that k counts; public reports name no columns."""
+    entries = _section(manifest, "person")
+    count, most, columns = (entries.get(key) for key in ("count", "most_rows", "columns"))
+    if not isinstance(count, int):
+        return ""
+    text = counted(count, "person")
+    if isinstance(most, int):
+        text += f" with at most {counted(most, 'row')} each"
+    if isinstance(columns, (list, tuple)):
+        text += f", told apart by {join_words([str(name) for name in columns])}"
+    return f"{text}; {_PERSON_CELLS.get(str(entries.get('cells')), 'k counts persons')}"
+
+
+def _rows_are_people(manifest: Entries) -> str:
+    return _STATED if manifest.get("rows_are_people") is True else ""
 
 
 def _batches(manifest: Entries) -> str:
@@ -240,6 +267,8 @@ _DESCRIPTIONS: Mapping[str, Callable[[Entries], str]] = {
     "Random seed": _entry("seed"),
     "Missing values": _entry("missing", _MISSING),
     "Records": _records,
+    "Persons": _persons,
+    "Rows and people": _rows_are_people,
     "Batches": _batches,
     "Cells": _cells,
     "Blocks of columns": _blocks,
@@ -282,6 +311,7 @@ def rerun_command(manifest: Entries | None) -> str:
     words = ["microcell", "anonymize", "ORIGINAL", "-s", "SCHEMA", "-k", _requested_k(entries)]
     words += ["--method", str(requested), *_method_options(_section(method, "options"))]
     words += ["--seed", str(seed), *_require_options(entries), *_design_options(entries)]
+    words += _person_options(entries)
     if entries.get("missing") in ("drop", "impute"):
         words += ["--missing", str(entries["missing"])]
     function = _section(entries, "cells").get("function")
@@ -319,6 +349,17 @@ def _design_options(manifest: Entries) -> Iterator[str]:
             ",".join(map(str, block)) for block in columns if isinstance(block, (list, tuple))
         )
         yield from ("--blocks", ";".join(blocks))
+
+
+def _person_options(manifest: Entries) -> Iterator[str]:
+    entries = _section(manifest, "person")
+    columns = entries.get("columns")
+    if isinstance(columns, (list, tuple)) and columns:
+        yield from ("--person", ",".join(map(str, columns)))
+        if entries.get("cells") == "together":
+            yield from ("--person-cells", "together")
+    elif manifest.get("rows_are_people") is True:
+        yield "--rows-are-people"
 
 
 def _limits(manifest: Entries) -> dict[str, float]:

@@ -138,8 +138,9 @@ def _problems(audit: Audit) -> Iterator[str]:
     n_unique = int((audit.class_sizes == 1).sum())
     if n_unique and audit.person:
         yield (
-            f"{n_unique:,} of {counted(len(audit.class_sizes), 'class')} "
-            f"{'has' if n_unique == 1 else 'have'} the records of a single person (k = 1)"
+            # If rows could not be matched, the persons in a class are the fewest possible.
+            f"{n_unique:,} of {counted(len(audit.class_sizes), 'class')} cannot be shown to have "
+            "the records of more than one person (k = 1)"
         )
     elif n_unique:
         combination = "combination" if len(audit.keys) != 1 else "value"

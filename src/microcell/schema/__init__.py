@@ -2,6 +2,7 @@
 
 from microcell.schema.draft import draft_schema
 from microcell.schema.files import Run, load_run, load_schema, schema_from_toml, schema_to_toml
+from microcell.schema.persons import with_person
 
 __all__ = [
     "Run",
@@ -10,4 +11,5 @@ __all__ = [
     "load_schema",
     "schema_from_toml",
     "schema_to_toml",
+    "with_person",
 ]

@@ -17,6 +17,14 @@ from numpy.typing import NDArray
 
 from microcell._display import record_repr
 from microcell.model import Column, Schema, Table, Values
+from microcell.schema.persons import (
+    Candidate,
+    RowsPerPerson,
+    choose_person,
+    count_rows,
+    count_unique,
+    hash_rows,
+)
 from microcell.schema.vocabulary import (
     AXES,
     CATEGORICAL,
@@ -26,6 +34,8 @@ from microcell.schema.vocabulary import (
     NUMBERED,
     QUASI_IDENTIFYING,
     SCALES,
+    STABLE,
+    UNITS,
     WEAKLY_IDENTIFYING,
     WEIGHTS,
     pattern,
@@ -65,7 +75,7 @@ _DATE = re.compile(
 )
 _DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
 
-Role = Literal["identifier", "quasi", "confidential", "weight", "drop"]
+Role = Literal["identifier", "person", "quasi", "confidential", "weight", "drop"]
 Axis = Literal["latitude", "longitude"]
 
 
@@ -96,14 +106,18 @@ class ColumnFacts:
 class Inspection:
     """Facts about a table.
 
-    ``duplicates`` counts the rows that repeat an earlier row, and ``unique`` the rows whose
-    combination of drafted quasi-identifiers no other row has.
+    ``duplicates`` counts the rows that repeat an earlier row, and ``unique`` the people who have a
+    combination of drafted quasi-identifiers that nobody else has. If columns with the role
+    "person" were drafted, ``persons`` is the number of people, and ``rows_per_person`` how many
+    rows they have; otherwise both are None, and every row counts as a person.
     """
 
     rows: int
     duplicates: int
     unique: int
     columns: tuple[ColumnFacts, ...]
+    persons: int | None = None
+    rows_per_person: RowsPerPerson | None = None
 
     __repr__ = record_repr
 
@@ -128,10 +142,16 @@ def inspect(table: Table) -> Inspection:
     profiles = [_Profile(name, values) for name, values in table.columns.items()]
     locations = _find_locations(profiles)
     columns = _with_one_weight([_facts(item, locations.get(item.name)) for item in profiles])
-    keys = [table.columns[column.name] for column in columns if column.role == "quasi"]
-    _, repeats = np.unique(_hash_rows(table.columns.values(), table.rows), return_counts=True)
-    _, sizes = np.unique(_hash_rows(keys, table.rows), return_counts=True)
+    columns, person = _with_person(columns, profiles)
+    quasi = [table.columns[column.name] for column in columns if column.role == "quasi"]
+    _, repeats = np.unique(hash_rows(table.columns.values(), table.rows), return_counts=True)
     duplicates = table.rows - len(repeats)
+    keys = hash_rows(quasi, table.rows)
+    if person is not None:
+        n_unique = count_unique(keys, person.persons)
+        rows = count_rows(person.persons)
+        return Inspection(table.rows, duplicates, n_unique, tuple(columns), person.distinct, rows)
+    _, sizes = np.unique(keys, return_counts=True)
     return Inspection(table.rows, duplicates, int((sizes == 1).sum()), tuple(columns))
 
 
@@ -146,7 +166,7 @@ def draft_schema(inspection: Inspection) -> Schema:
     ['age']
     """
     by_role: dict[str, list[str]] = {
-        role: [] for role in ("identifier", "quasi", "confidential", "weight", "drop")
+        role: [] for role in ("identifier", "person", "quasi", "confidential", "weight", "drop")
     }
     for facts in inspection.columns:
         by_role[facts.role].append(facts.name)
@@ -157,6 +177,7 @@ def draft_schema(inspection: Inspection) -> Schema:
     )
     return Schema(
         identifiers=by_role["identifier"],
+        person=by_role["person"],
         quasi=tuple(quasi),
         confidential=by_role["confidential"],
         weight=next(iter(by_role["weight"]), None),
@@ -280,6 +301,15 @@ class _Profile:
             self.is_integral or self.values.storage == "text"
         )
 
+    @property
+    def could_number_people(self) -> bool:
+        """Whether the column has whole numbers or text with more than a few distinct values."""
+        return self.distinct >= _MIN_ROWS and (self.is_integral or self.is_plain_text)
+
+    @property
+    def has_emails(self) -> bool:
+        return bool(self.sample) and all("@" in text for text in self.sample)
+
     def is_within(self, low: float, high: float) -> bool:
         return (
             self.values.is_number
@@ -349,7 +379,7 @@ def _by_name(
 
 
 def _identifier_if_email(profile: _Profile) -> _Guess | None:
-    if profile.sample and all("@" in text for text in profile.sample):
+    if profile.has_emails:
         return _Guess("identifier", "Looks like email addresses.")
     return None
 
@@ -395,6 +425,7 @@ def _quasi_if_unclear(profile: _Profile) -> _Guess:
 _ROLE_RULES: tuple[_Rule, ...] = (
     _by_name("identifier", IDENTIFYING),
     _identifier_if_email,
+    _by_name("identifier", UNITS, lambda item: item.could_number_people),
     _by_name("weight", WEIGHTS, lambda item: item.is_within(5e-324, np.finfo(np.float64).max)),
     _by_name("quasi", QUASI_IDENTIFYING),
     _identifier_if_distinct_text,
@@ -583,14 +614,122 @@ def _with_one_weight(columns: list[ColumnFacts]) -> list[ColumnFacts]:
     ]
 
 
-def _hash_rows(columns: Iterable[Values], rows: int) -> NDArray[np.uint64]:
-    """Return a hash per row; different rows among n collide with probability n² / 2⁶⁵."""
-    hashes = np.zeros(rows, dtype=np.uint64)
-    for values in (values for values in columns if values.storage != "empty"):
-        # Adding zero turns -0.0 into 0.0, which is equal to it.
-        data = values.data + 0.0 if values.storage == "float" else values.data.astype(np.int64)
-        hashes ^= np.where(values.missing, np.uint64(0x5BF0_3635_DCA5_9A1F), data.view(np.uint64))
-        for factor, shift in ((0x9E37_79B9_7F4A_7C15, 32), (0xBF58_476D_1CE4_E5B9, 29)):
-            hashes *= np.uint64(factor)
-            hashes ^= hashes >> np.uint64(shift)
-    return hashes
+# ------------------------------------------------------------------------------ persons
+
+_NAME = "a person's name"
+_SIGNS = {
+    _NAME: "name",
+    "an official ID number": "number",
+    "a card, account or policy number": "number",
+    "an email address or phone number": "number",
+    "an ID of a person or record": "number",
+    "a person or household": "number",
+    "an ID of a household or company": "household",
+}
+"""What a repeating column with this meaning stands for; a street address tells nobody apart."""
+
+
+def _with_person(
+    columns: list[ColumnFacts], profiles: list[_Profile]
+) -> tuple[list[ColumnFacts], Candidate | None]:
+    """Draft the columns that tell people apart if people have several rows.
+
+    That is the case if an identifier repeats and none is unique per row.
+    """
+    facts = {item.name: item for item in columns}
+    identifiers = [item for item in profiles if facts[item.name].role == "identifier"]
+    candidates = _candidates(columns, profiles)
+    rows = len(profiles[0].values.missing) if profiles else 0
+    if any(item.distinct == rows for item in identifiers):
+        hint = "Its values repeat: if it stands for people with several rows, make it the person."
+        notes = {
+            name: hint
+            for item in candidates
+            if item.sign in ("number", "household")
+            for name in item.names
+        }
+        return [_with_note(item, notes.get(item.name, "")) for item in columns], None
+    person = choose_person(candidates)
+    if person is None:
+        notes = {name: _doubt(item) for item in candidates for name in item.names}
+        return [_with_note(item, notes.get(item.name, "")) for item in columns], None
+    reason = _person_reason(person, rows)
+    return [
+        replace(item, role="person", kind=None, order=None, reason=f"{_role_reason(item)} {reason}")
+        if item.name in person.names
+        else item
+        for item in columns
+    ], person
+
+
+def _candidates(columns: list[ColumnFacts], profiles: list[_Profile]) -> list[Candidate]:
+    """Return the columns that repeat and may tell people apart; the parts of a name together."""
+    stable = {item.name: item.values for item in profiles if item.meaning(STABLE)}
+    signs: dict[str, list[_Profile]] = {}
+    for facts, profile in zip(columns, profiles, strict=True):
+        if profile.distinct < len(profile.present) and (sign := _sign(facts, profile)):
+            signs.setdefault(sign if sign == "name" else f"{sign} {facts.name}", []).append(profile)
+    return [
+        Candidate(
+            tuple(item.name for item in group),
+            tuple(item.values for item in group),
+            sign.split()[0],
+            stable,
+        )
+        for sign, group in signs.items()
+    ]
+
+
+def _sign(facts: ColumnFacts, profile: _Profile) -> str | None:
+    """Return what suggests that the column tells people apart; see persons.RANKS."""
+    if facts.role == "identifier":
+        meaning = profile.meaning((*IDENTIFYING, *UNITS))
+        if meaning is not None:
+            return _SIGNS.get(meaning)
+        return "number" if profile.has_emails or profile.is_integral else "text"
+    unclear = facts.role == "quasi" and facts.location is None
+    if unclear and not profile.meaning((*QUASI_IDENTIFYING, *WEIGHTS)):
+        many = profile.distinct >= _MANY_CATEGORIES
+        return "content" if many and profile.could_number_people else None
+    return None
+
+
+def _person_reason(person: Candidate, rows: int) -> str:
+    together = "Together they have" if len(person.names) > 1 else "It has"
+    sentences = [
+        f"{together} {person.distinct:,} distinct values in {rows:,} rows, and no identifier is "
+        "unique per row: k counts its values, not rows."
+    ]
+    if person.agreement is not None:
+        share = f"{100 * person.agreement:.0f} %"
+        sentences.append(
+            f"The rows agree in {' and '.join(person.stable)} for {share} of the values that "
+            "repeat."
+        )
+    if person.missing:
+        verb = "row has" if person.missing == 1 else "rows have"
+        sentences.append(
+            f"{person.missing:,} {verb} no value: fill it in, or leave such rows out with "
+            "--missing drop."
+        )
+    return " ".join(sentences)
+
+
+def _doubt(candidate: Candidate) -> str:
+    """Explain why a repeating column was not drafted as the person; empty if obvious."""
+    if candidate.sign not in ("name", "text") or candidate.agreement is None:
+        return ""
+    return (
+        f"Its values repeat, but the rows of a value often differ in "
+        f"{' or '.join(candidate.stable)}, so it does not tell people apart. Make the column that "
+        "does the person, or state rows_are_people = true if every row is another person."
+    )
+
+
+def _role_reason(facts: ColumnFacts) -> str:
+    """Return the first sentence of the reason, which explains the role."""
+    return facts.reason.split(". ")[0].removesuffix(".") + "."
+
+
+def _with_note(facts: ColumnFacts, note: str) -> ColumnFacts:
+    return replace(facts, reason=f"{facts.reason} {note}") if note else facts

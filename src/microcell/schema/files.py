@@ -139,7 +139,9 @@ class RunFile(_FileModel):
         alias="schema",
         description="Path of a schema file, or a schema as table `[schema]`.",
     )
-    k: int | None = Field(default=None, description="Minimum number of records per cell.")
+    k: int | None = Field(
+        default=None, description="Minimum number of people per cell: of persons, or of records."
+    )
     method: str | None = Field(default=None, description="Partitioning method.")
     seed: int | None = Field(default=None, description="Random seed.")
     order_key: str | None = Field(
@@ -159,6 +161,19 @@ class RunFile(_FileModel):
     )
     dominance: list[int | float] | None = Field(
         default=None, description="Dominance rule `[n, p]`; overrides that of the schema."
+    )
+    person: str | list[str] | None = Field(
+        default=None,
+        description="Column, or list of columns, that tells people apart; overrides the schema.",
+    )
+    person_cells: Literal["rows", "together"] | None = Field(
+        default=None,
+        description="Whether the rows of a person may lie in different cells (`rows`) or share one "
+        "(`together`); overrides the schema.",
+    )
+    rows_are_people: bool | None = Field(
+        default=None,
+        description="States that every row is about another person; overrides the schema.",
     )
     blocks: int | str | None = Field(
         default=None,
@@ -194,6 +209,8 @@ class Run:
         A schema, or the path of a schema file.
     k, method, seed, order_key, missing, dependence, dominance, keep_order
         As in :func:`microcell.anonymize`; ``keep_order`` keeps the row order of the input.
+    person, person_cells, rows_are_people
+        Override those of the schema.
     blocks
         Blocks of quasi-identifiers: columns per block, or names such as "age,sex;home".
     options
@@ -214,6 +231,9 @@ class Run:
     missing: str | None = None
     dependence: float | None = None
     dominance: Sequence[float] | None = None
+    person: str | Sequence[str] | None = None
+    person_cells: str | None = None
+    rows_are_people: bool | None = None
     blocks: int | str | None = None
     report: Path | None = None
     cells: Path | None = None

@@ -15,6 +15,8 @@ __all__ = [
     "NUMBERED",
     "QUASI_IDENTIFYING",
     "SCALES",
+    "STABLE",
+    "UNITS",
     "WEAKLY_IDENTIFYING",
     "WEIGHTS",
     "pattern",
@@ -35,7 +37,15 @@ IDENTIFYING = {
         "ssn, social security*, dni, nif, nie, nir, passport*, pasaporte, reisepass*, passeport, "
         "iban, (tax|national|steuer) id, steuernummer, sozialversicherung*, seguridad social, "
         "securite sociale, mrn, nhs( ?(no|number|nr))?, "
-        "(insurance|patient|medical record|versicherten|versicherungs) ?(no|nr|number|nummer|id)"
+        "(insurance|medical record|versicherten|versicherungs) ?(no|nr|number|nummer|id), "
+        "(numero|num|no|nr) (de )?(seguro|afiliado|assure|assurance|securite)( .*)?"
+    ),
+    "a card, account or policy number": (
+        "(credit |customer |bank |health |member(ship)? |loyalty )?(card|account|policy|contract) "
+        "?(id|no|nr|num|number|key), "
+        "(kreditkarten|kunden ?karten|karten|gesundheitskarten|konto|policen|vertrags) "
+        "?(id|nr|nummer), (numero|num|no|id) (de )?(la )?(tarjeta|cuenta|poliza|contrato|carte|"
+        "compte|police|contrat)( .*)?, (tarjeta|carte) (id|num|numero)"
     ),
     "an email address or phone number": (
         "e ?mail*, mail, correo*, courriel, (tele)?phone*, telefon*, mobile, movil, fax"
@@ -46,10 +56,33 @@ IDENTIFYING = {
     "an ID of a person or record": (
         "^ids?$, ^index$, ^row ?num*$, uuid, guid, identificador, kennung, matricul[ae], "
         "(person|patient|subject|respondent|participant|record|case|client|user|customer|member|"
-        "employee|student|household|paciente|persona|cliente|kunden?) "
-        "?(id|no|nr|num|number|key|numero|nummer)"
+        "employee|student|paciente|persona|cliente|kunden?|personen|personal|patienten|"
+        "teilnehmer|mitglieds?|fall|studenten|matrikel|beneficiario|usuario|participante|empleado|"
+        "personne|usager|salarie|adherent|beneficiaire) ?"
+        "(id|no|nr|num|number|key|numero|nummer|code|identifier|kennung), "
+        "(id|numero|num|no|nr|code|identifiant|identificador) (de |del |de la |du |de l |d )?"
+        "(patient|paciente|persona|personne|cliente|client|usuario|usager|empleado|salarie|"
+        "participante?|beneficiario|beneficiaire|adherent|historia|dossier)e?s?"
+    ),
+    "an ID of a household or company": (
+        "(household|family|dwelling|hh|haushalts?|familien|company|firm|employer|firmen|betriebs|"
+        "unternehmens|hogar|familia|vivienda|empresa|menage|foyer|famille|entreprise) "
+        "?(id|no|nr|num|number|key|numero|nummer|code|kennung), "
+        "(id|numero|num|no|nr|code|identifiant|identificador) (de |del |de la |du |de l |d )?"
+        "(hogar|familia|vivienda|empresa|menage|foyer|famille|entreprise)"
     ),
 }
+UNITS = {
+    "a person or household": (
+        "^(patient|person|subject|respondent|participant|client|customer|member|household|"
+        "paciente|persona|cliente|hogar|usuario|kunde|kundin|patientin|haushalt|mitglied|"
+        "personne|usager|menage|foyer|adherent)s?$"
+    )
+}
+_BIRTH = {"a date of birth": "*birth*, dob, born, geburt*, nacimiento, naissance"}
+STABLE = ("a sex or gender", "a date of birth")
+"""Meanings of columns whose value is the same in all rows of a person."""
+
 WEIGHTS = {
     "a sampling weight": (
         "*wgts?, pweight*, (sampl*|survey|design|final|person|population|replicate) "
@@ -100,11 +133,12 @@ CATEGORICAL = (
 )
 CONFIDENTIAL = {
     "an amount of money": "*income*, salar*, wages?, earning*, ingresos, renta, sueldo, "
-    "*einkommen, gehalt*, lohn*, revenu*, debts?",
+    "*einkommen, gehalt*, lohn*, revenu*, debts?, "
+    "costs?, charges?, costes?, *kosten, couts?",
     "health information": (
-        "diagnos*, disease*, hiv, aids, cancer*, tumou?r*, enfermedad*, *krankheit*, maladie*, "
-        "symptom*, drugs?, treatment*, therap*, tratamiento, behandlung*, traitement, tsh, tpo, "
-        "glucose*, cholest*, blood*"
+        "*diagnos*, icd( ?(9|10|11))?( .*)?, cie 1[01], cim 1[01], disease*, hiv, aids, "
+        "cancer*, tumou?r*, enfermedad*, *krankheit*, maladie*, symptom*, drugs?, treatment*, "
+        "therap*, tratamiento, behandlung*, traitement, tsh, tpo, glucose*, cholest*, blood*"
     ),
     "a result or score": (
         "results?, scores?, resultados?, ergebnis*, resultats?, puntuacion, punktzahl, outcome*"
@@ -128,6 +162,8 @@ AXES = {
 }
 _PATTERNS = {
     **IDENTIFYING,
+    **UNITS,
+    **_BIRTH,
     **WEIGHTS,
     **QUASI_IDENTIFYING,
     **CONFIDENTIAL,

@@ -84,12 +84,12 @@ def draw_classes(audit: Audit) -> Picture:
         axes.bar_label(bars, labels=bar_labels, fontsize=9)
     set_sparse_ticks(axes, labels, most=10 if width == 1 else 5)
     _pad_bars(axes, len(starts))
-    axes.set_xlabel("Records per class")
+    axes.set_xlabel(f"{audit.unit.capitalize()}s per class")
     axes.set_ylabel("Classes")
     svg = to_svg(figure, "classes")
     count = f"{len(sizes):,} class{'' if len(sizes) == 1 else 'es'}"
-    spread = f"of {counted(low, 'record')}" if low == high else f"of {low:,} to {high:,} records"
-    return Picture(svg, f"Distribution of class sizes: {count} {spread}.")
+    spread = counted(low, audit.unit) if low == high else f"{low:,} to {counted(high, audit.unit)}"
+    return Picture(svg, f"Distribution of class sizes: {count} of {spread}.")
 
 
 def draw_linkage(shares: Floats, k: int) -> Picture:
