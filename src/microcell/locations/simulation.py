@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from microcell import progress
-from microcell._display import count, record_repr
+from microcell._display import count, record_html, record_repr
 from microcell.errors import GuaranteeError, OptionError, ServiceError
 from microcell.locations.anonymizer import Anonymizer
 from microcell.locations.clustering import EARTH_RADIUS, great_circle, to_degrees, to_points
@@ -63,6 +63,7 @@ class SimulationResult:
     seconds: float
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     @property
     def distortion_ratio(self) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from microcell._display import count, short_repr
+from microcell._display import count, record_html, short_repr
 from microcell.cells import Cells, load_cells
 from microcell.errors import OptionError
 from microcell.kernels.participation import failures_of_cells, figures, participant_failure
@@ -153,6 +153,8 @@ class FailureSummary:
             worst=f"{self.worst:.3g}",
             table_failure=f"{self.table_failure:.3g}",
         )
+
+    _repr_html_ = record_html
 
     @property
     def worst(self) -> float:
