@@ -235,7 +235,9 @@ class _City:
                 k=k,
                 devices=smallest_shared,
             )
-        own = great_circle(points[served], to_points(*locations.T)) if len(locations) else None
+        distances = (
+            great_circle(points[served], to_points(*locations.T)) if len(locations) else None
+        )
         progress.report("comparing with MDAV")
         mdav = mdav_distances(points, k) if compare and len(points) >= k else None
         status = (
@@ -251,8 +253,8 @@ class _City:
             smallest_shared=smallest_shared,
             rebuilds=None if status is None else status.rebuilds,
             merges=None if status is None else status.merges,
-            mean=_mean(own),
-            root_mean_square=_root_mean_square(own),
+            mean=_mean(distances),
+            root_mean_square=_root_mean_square(distances),
             mdav_mean=_mean(mdav),
             mdav_root_mean_square=_root_mean_square(mdav),
             seconds=perf_counter() - started,

@@ -176,13 +176,13 @@ def _prefixes_above(column: EncodedColumn, bound: float) -> list[str]:
     if first in (0, len(names)):
         return []
     last_below = names[first - 1]
-    found = set()
+    shortest = set()
     for name in names[first:]:
         common = next(
             (at for at, sign in enumerate(name) if last_below[at : at + 1] != sign), len(name)
         )
-        found.add(name[: common + 1])
-    return sorted(found)
+        shortest.add(name[: common + 1])
+    return sorted(shortest)
 
 
 def _describe_codes(column: EncodedColumn, side: Side) -> str:
