@@ -49,7 +49,9 @@ __all__ = [
 
 _K = Annotated[
     int,
-    typer.Option("-k", metavar="K", help="Number of participants among whom each one is hidden."),
+    typer.Option(
+        "-k", metavar="K", help="Minimum number of participants in a cell where anyone takes part."
+    ),
 ]
 _Failure = Annotated[
     float,

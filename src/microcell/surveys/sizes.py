@@ -87,7 +87,7 @@ def effective_anonymity(
     Parameters
     ----------
     k
-        Number of participants among whom each one is hidden, at least 2.
+        Minimum number of participants in a cell where anyone takes part, at least 2.
     participation
         One probability common to all candidates, or the probabilities of the candidates in the
         order in which they join the cell. The order matters: the cell is small if those likely to
@@ -193,7 +193,7 @@ def size(k: int, participation: float, failure: float, records: int | None = Non
     Parameters
     ----------
     k
-        Number of participants among whom each one is hidden, at least 2.
+        Minimum number of participants in a cell where anyone takes part, at least 2.
     participation
         Probability that a candidate takes part.
     failure

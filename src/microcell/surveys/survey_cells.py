@@ -41,7 +41,7 @@ class SurveyCells:
 
     @property
     def k(self) -> int:
-        """Number of participants among whom each one is hidden."""
+        """Minimum number of participants in a cell where anyone takes part."""
         return int(self.survey["k"])
 
 
