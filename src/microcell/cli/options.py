@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Audience",
     "Blocks",
+    "CertificateFile",
     "Effort",
     "Force",
     "InputTable",
     "Json",
     "Missing",
     "Quiet",
+    "ReportFile",
     "Requirement",
     "SchemaFile",
     "Seed",
@@ -70,6 +72,20 @@ Audience = Annotated[
         "--for",
         help="Readers of the report. A public report shows no original records and rounds results "
         "that depend on original values.",
+    ),
+]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.html", help="Write an HTML report with figures.", show_default=False
+    ),
+]
+CertificateFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.pdf",
+        help="Write a one-page certificate to sign. It may be published.",
+        show_default=False,
     ),
 ]
 Blocks = Annotated[
