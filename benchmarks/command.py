@@ -52,8 +52,8 @@ def time_phases(n: int, k: int, effort: str) -> Row:
 
 def measure_command(n: int, k: int, effort: str, repeat: int) -> Row:
     """Return the median (processor, elapsed) seconds of each phase, without the first run."""
-    given = {"n": n, "k": k, "effort": effort}
-    rows = [run_apart("benchmarks.command:time_phases", given) for _ in range(repeat + 1)][1:]
+    arguments = {"n": n, "k": k, "effort": effort}
+    rows = [run_apart("benchmarks.command:time_phases", arguments) for _ in range(repeat + 1)][1:]
     if any("phases" not in row for row in rows):
         return rows[-1]
     return {

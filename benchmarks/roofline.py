@@ -38,8 +38,8 @@ def _triad(a: Floats, b: Floats, c: Floats, parts: int, rounds: int) -> None:
     n = len(a)
     for part in numba.prange(parts):
         # Loop over slices: the type of the bounds of a part prevents vectorization.
-        own = slice(part * n // parts, (part + 1) * n // parts)
-        x, y, z = a[own], b[own], c[own]
+        part_rows = slice(part * n // parts, (part + 1) * n // parts)
+        x, y, z = a[part_rows], b[part_rows], c[part_rows]
         for r in range(rounds):
             s = 1.0 + r
             for i in range(len(x)):
@@ -54,10 +54,12 @@ def _read(a: Floats, parts: int, rounds: int) -> float:
         x = a[part * n // parts : (part + 1) * n // parts]
         kept = 0.0
         for r in range(rounds):
-            own = 0.0
+            subtotal = 0.0
             for i in range(len(x)):
-                own += x[i]
-            kept += (1.0 + r) * own  # another factor in every round, so that no round is left out
+                subtotal += x[i]
+            kept += (
+                1.0 + r
+            ) * subtotal  # another factor in every round, so that no round is left out
         total += kept
     return total
 
@@ -66,14 +68,14 @@ def _chains(a: Floats, parts: int, rounds: int) -> None:
     """Apply :data:`CHAIN` multiply-adds to every number of the small array ``a`` (OUT)."""
     n = a.shape[1]
     for part in numba.prange(parts):
-        own = a[part]
+        rows = a[part]
         for r in range(rounds):
             b, c = 0.999 - 1e-12 * r, 1e-3
             for i in range(n):
-                x = own[i]
+                x = rows[i]
                 for _ in range(CHAIN):
                     x = x * b + c
-                own[i] = x
+                rows[i] = x
 
 
 # Not kept on disk: numba takes a function compiled with other options for the same one.

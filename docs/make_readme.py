@@ -84,9 +84,9 @@ def spread(rows: Iterable[Mapping[str, Any]]) -> str:
     cells = {(row["data"], row["k"], row["method"]): row for row in listed}
     out = []
     for data, k in lines:
-        own = [cells.get((data, k, method)) for method in methods]
-        least = min(float(row["D_percent"]) for row in own if row is not None)
-        out.append([str(data), str(k), *(_cell(row, least) for row in own)])
+        losses = [cells.get((data, k, method)) for method in methods]
+        least = min(float(row["D_percent"]) for row in losses if row is not None)
+        out.append([str(data), str(k), *(_cell(row, least) for row in losses)])
     return table(["data", "k", *methods], out)
 
 

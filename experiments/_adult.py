@@ -40,12 +40,12 @@ def adult(results: Study, profile: str) -> None:
     rows = [
         {
             "k": k,
-            **{f"D of {name}": run.loss for name, run in own.items()},
+            **{f"D of {name}": run.loss for name, run in by_method.items()},
             "records": len(points[::part]),
-            "smallest cell of PCL": min(own[name].smallest for name in LLOYD),
-            **{f"seconds of {name}": run.seconds for name, run in own.items()},
+            "smallest cell of PCL": min(by_method[name].smallest for name in LLOYD),
+            **{f"seconds of {name}": run.seconds for name, run in by_method.items()},
         }
-        for k, own in runs.items()
+        for k, by_method in runs.items()
     ]
     results.table("adult", "Figs. 7 and 8", "Adult: age, years of education, hours of work.", rows)
     draw_adult(results, runs)
@@ -57,13 +57,13 @@ def run_all(X: Floats, profile: str) -> Runs:
     """Run MDAV, V-MDAV with the best of several gamma, and both variants of PCL for each k."""
     runs: Runs = {}
     for k in SIZES[profile]:
-        own = k // PART[profile]
-        variable = [run_method(X, own, "vmdav", gamma=gamma) for gamma in GAMMAS[profile]]
+        cell_size = k // PART[profile]
+        variable = [run_method(X, cell_size, "vmdav", gamma=gamma) for gamma in GAMMAS[profile]]
         runs[k] = {
-            "MDAV": run_method(X, own, "mdav"),
+            "MDAV": run_method(X, cell_size, "mdav"),
             "V-MDAV": min(variable, key=lambda run: run.loss),
-            "PCL as published": run_pcl(X, own, iterations=70, **AS_PUBLISHED),
-            "PCL by default": run_pcl(X, own, **OURS[profile]),
+            "PCL as published": run_pcl(X, cell_size, iterations=70, **AS_PUBLISHED),
+            "PCL by default": run_pcl(X, cell_size, **OURS[profile]),
         }
     return runs
 
@@ -130,7 +130,10 @@ def judge_gains(results: Study, runs: Runs, profile: str) -> None:
         ("Fig. 8", "V-MDAV", -0.21, -0.31),
     ):
         gains = {
-            name: [change(own[name].loss, own[yardstick].loss) for own in runs.values()]
+            name: [
+                change(by_method[name].loss, by_method[yardstick].loss)
+                for by_method in runs.values()
+            ]
             for name in LLOYD
         }
         results.find(
@@ -147,7 +150,9 @@ def judge_gains(results: Study, runs: Runs, profile: str) -> None:
     gain = min(change(runs[2000][name].loss, runs[2000]["MDAV"].loss) for name in LLOYD)
     what = "k = 2000: change of D from MDAV, the better of the two variants"
     results.find("Fig. 7", what, "-32 %", percent(gain), judge_change(gain, -0.32), why)
-    losses = [change(own["V-MDAV"].loss, own["MDAV"].loss) for own in runs.values()]
+    losses = [
+        change(by_method["V-MDAV"].loss, by_method["MDAV"].loss) for by_method in runs.values()
+    ]
     results.find(
         "Fig. 8",
         "change of D from MDAV to V-MDAV, least and largest over k",
@@ -171,7 +176,9 @@ def judge_range(gains: dict[str, list[float]], least: float, most: float) -> str
 
 def judge_sizes_and_times(results: Study, runs: Runs, part: int) -> None:
     """Compare sizes without correction, and times (on different machines)."""
-    exact = all(own[name].smallest >= k // part for k, own in runs.items() for name in LLOYD)
+    exact = all(
+        by_method[name].smallest >= k // part for k, by_method in runs.items() for name in LLOYD
+    )
     results.find(
         "Fig. 7",
         "values of k for which sizes are met without correction",
@@ -180,7 +187,9 @@ def judge_sizes_and_times(results: Study, runs: Runs, part: int) -> None:
         "better" if exact else "differs",
         "Sizes are exact by construction.",
     )
-    first, last = (own["PCL as published"].seconds for own in (runs[min(runs)], runs[max(runs)]))
+    first, last = (
+        by_method["PCL as published"].seconds for by_method in (runs[min(runs)], runs[max(runs)])
+    )
     results.find(
         "Fig. 7",
         "time of PCL, k = 4000 and k = 500 (different machine and language)",

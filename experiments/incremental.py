@@ -219,11 +219,11 @@ def which_wins(results: Study, runs: Runs) -> None:
     """Figs. 5.9, 5.10 and 6.3: two-step MDAV against nearest cells split at the end."""
     for item, name in (("Fig. 5.9", GAUSSIAN), ("Fig. 5.10", SUBSTITUTE)):
         actual = runs[name, MOST[name], 10]
-        own, late, ours = (of(actual, way) for way in ("separate", "split-late", "refined"))
-        common = [run for run in own if run.nu in {each.nu for each in late}]
+        separate, late, ours = (of(actual, way) for way in ("separate", "split-late", "refined"))
+        common = [run for run in separate if run.nu in {each.nu for each in late}]
         figure, (times, losses) = panels(2)
         for panel, value in ((times, added), (losses, delta)):
-            draw(panel, own, value, "o-", color=COLOURS[0], label=WORDS["separate"])
+            draw(panel, separate, value, "o-", color=COLOURS[0], label=WORDS["separate"])
             draw(panel, late, value, "s-", color=COLOURS[1], label=WORDS["split-late"])
             draw(panel, ours, value, "^-", color=COLOURS[2], label="refined (ours)")
         label(times, f"{name}: time of the increment", "nu", "tau+ (whole jobs)", ylim=(0, None))

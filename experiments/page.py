@@ -105,9 +105,9 @@ def _headline(studies: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _cells(rows: list[Mapping[str, Any] | None]) -> list[str]:
-    known = [row for row in rows if row is not None and row.get("D_percent") not in (None, "")]
-    least = min((float(row["D_percent"]) for row in known), default=0.0)
-    return [NOTHING if row is None or row not in known else _cell(row, least) for row in rows]
+    complete = [row for row in rows if row is not None and row.get("D_percent") not in (None, "")]
+    least = min((float(row["D_percent"]) for row in complete), default=0.0)
+    return [NOTHING if row is None or row not in complete else _cell(row, least) for row in rows]
 
 
 def _cell(row: Mapping[str, Any], least: float) -> str:

@@ -188,14 +188,14 @@ def changes_against_cells(results: Study, compared: list[Compared]) -> None:
     figure, axes = panels(2)
     for panel, correlation in zip(axes, CORRELATIONS, strict=True):
         for dimensions, colour in zip(DIMENSIONS, COLOURS, strict=False):
-            own = [
+            trials = [
                 one
                 for one in compared
                 if (one.dimensions, one.correlation) == (dimensions, correlation)
             ]
-            cells = [one.cells for one in own]
-            gains = [100 * change(one.published.loss, one.mdav.loss) for one in own]
-            best = [100 * change(one.ours.loss, one.mdav.loss) for one in own]
+            cells = [one.cells for one in trials]
+            gains = [100 * change(one.published.loss, one.mdav.loss) for one in trials]
+            best = [100 * change(one.ours.loss, one.mdav.loss) for one in trials]
             panel.plot(
                 cells, gains, "o-", color=colour, markersize=4, label=f"{dimensions} dimensions"
             )
@@ -242,10 +242,10 @@ def changes_against_cells(results: Study, compared: list[Compared]) -> None:
         "With our default; the table lists every case.",
     )
     by_correlation = [
-        mean(gain for (_, r, _), gain in changes.items() if r == own) for own in CORRELATIONS
+        mean(gain for (_, r, _), gain in changes.items() if r == value) for value in CORRELATIONS
     ]
     by_dimension = [
-        mean(gain for (d, _, _), gain in changes.items() if d == own) for own in DIMENSIONS
+        mean(gain for (d, _, _), gain in changes.items() if d == value) for value in DIMENSIONS
     ]
     results.find(
         "Fig. 4",

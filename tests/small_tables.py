@@ -11,12 +11,12 @@ from microcell.model import Table, Values
 
 def values(items: Sequence[Any]) -> Values:
     missing = np.array([item is None for item in items], dtype=bool)
-    known = [item for item in items if item is not None]
-    if not known:
+    present = [item for item in items if item is not None]
+    if not present:
         return Values("empty", np.zeros(len(items)), missing)
-    first = known[0]
+    first = present[0]
     if isinstance(first, (str, bool)):
-        categories = tuple(sorted({str(item) for item in known}))
+        categories = tuple(sorted({str(item) for item in present}))
         data = np.array([0 if item is None else categories.index(str(item)) for item in items])
         return Values(
             "text" if isinstance(first, str) else "boolean", data, missing, categories=categories
@@ -25,7 +25,7 @@ def values(items: Sequence[Any]) -> Values:
         return _times("datetime", items, missing, "us")
     if isinstance(first, datetime.date):
         return _times("date", items, missing, "D")
-    if any(isinstance(item, float) for item in known):
+    if any(isinstance(item, float) for item in present):
         return Values(
             "float",
             np.array([np.nan if item is None else item for item in items], dtype=float),

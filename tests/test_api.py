@@ -405,19 +405,19 @@ def test_invalid_options_are_rejected():
 
 
 @pytest.mark.parametrize(
-    "schema",
+    ("schema", "code"),
     [
-        mc.Schema(quasi=["age"]),
-        mc.Schema(quasi=["agee", "bmi"], rest="keep"),
-        mc.Schema(identifiers=["name"], rest="keep"),
-        mc.Schema(quasi=[mc.Column("sex", kind="numeric")], rest="drop"),
-        mc.Schema(quasi=[mc.Column("age", kind="datetime")], rest="drop"),
-        mc.Schema(quasi=[mc.Column("sex", kind="ordinal")], rest="drop"),
+        (mc.Schema(quasi=["age"]), "schema.invalid"),
+        (mc.Schema(quasi=["agee", "bmi"], rest="keep"), "schema.unknown_column"),
+        (mc.Schema(identifiers=["name"], rest="keep"), "schema.no_quasi_identifier"),
+        (mc.Schema(quasi=[mc.Column("sex", kind="numeric")], rest="drop"), "schema.wrong_kind"),
+        (mc.Schema(quasi=[mc.Column("age", kind="datetime")], rest="drop"), "schema.wrong_kind"),
+        (mc.Schema(quasi=[mc.Column("sex", kind="ordinal")], rest="drop"), "schema.category_order"),
     ],
     ids=["no role", "unknown column", "no quasi-identifier", "text", "numbers", "no order"],
 )
-def test_schemas_that_do_not_fit_the_table_are_rejected(schema):
-    with pytest.raises(mc.errors.SchemaError):
+def test_schemas_that_do_not_fit_the_table_are_rejected(schema, code):
+    with raises(mc.errors.SchemaError, code):
         mc.anonymize(people(), schema, k=5)
 
 

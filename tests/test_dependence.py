@@ -173,8 +173,8 @@ def test_missing_confidential_values_are_placed_at_the_mean():
     table["y0"][::7] = np.nan
     release = mc.anonymize(table, schema, k=5, method="mdav", dependence=0.5)
     y = table["y0"]
-    known = ~np.isnan(y)
-    Y = np.where(known, (y - y[known].mean()) / y[known].std(), 0.0)[:, None]
+    present = ~np.isnan(y)
+    Y = np.where(present, (y - y[present].mean()) / y[present].std(), 0.0)[:, None]
     X = standardized(table["x0"][:, None])
     expected = mc.partition(extend(X, Y, 0.5), 5, method="mdav").labels
     np.testing.assert_array_equal(release.partition.labels, expected)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+from collections.abc import Sequence
 from typing import get_args, get_type_hints
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import microcell as mc
 from microcell import tables
-from microcell._display import record_repr
+from microcell._display import MAX_ROWS, html_card, record_html, record_repr
 from microcell.model import Table
 
 SECRET = "S3CR3T"
@@ -171,9 +172,87 @@ def poisoned(kind):
     ids=lambda kind: kind.__name__,
 )
 def test_records_display_sizes_instead_of_values(kind):
-    text = repr(poisoned(kind))
-    assert len(text) <= LONGEST
-    assert not any(value in text for value in (SECRET, "87654321", "8.765e+07"))
+    record = poisoned(kind)
+    texts = [repr(record)]
+    if getattr(kind, "_repr_html_", None) is record_html:
+        texts.append(record._repr_html_())
+    assert len(texts[0]) <= LONGEST
+    assert not any(value in text for value in (SECRET, "87654321", "8.765e+07") for text in texts)
+
+
+def public_records():
+    """Return the public classes with data, and the classes of what public functions return."""
+    classes = set()
+    for item in public_objects():
+        if inspect.isclass(item):
+            classes.add(item)
+        elif inspect.isfunction(item):
+            for annotation in annotated_types(item):
+                parts = (annotation, *get_args(annotation))
+                classes |= {part for part in parts if inspect.isclass(part)}
+    records = [
+        item
+        for item in classes
+        if item.__module__.startswith("microcell")
+        and not issubclass(item, BaseException)
+        and item.__repr__ is not object.__repr__
+    ]
+    return sorted(records, key=lambda item: (item.__name__, item.__module__))
+
+
+@pytest.mark.parametrize("record", public_records(), ids=lambda record: record.__name__)
+def test_every_public_record_has_a_card(record):
+    assert callable(getattr(record, "_repr_html_", None))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [record for record in public_records() if issubclass(record, Sequence)],
+    ids=lambda record: record.__name__,
+)
+def test_every_public_list_of_results_becomes_a_frame(record):
+    assert callable(getattr(record, "to_frame", None))
+
+
+def test_cards_fit_on_one_screen():
+    card = html_card(
+        "title", {f"row {i}": "x" * 5_000 for i in range(100)}, notes=["y" * 5_000] * 9
+    )
+    assert card.count("<tr>") == MAX_ROWS + 1
+    assert f"and {100 - MAX_ROWS} more" in card
+    assert len(card) < 10_000
+
+
+@pytest.fixture(scope="module")
+def hand_written_cards(release, tmp_path_factory):
+    """Records with a card of their own, made from the table with secrets."""
+    table = table_with_secrets()
+    folder = tmp_path_factory.mktemp("sessions") / "stored"
+    stored = mc.increments.StoredSession.create(folder, table, SCHEMA, 5, method="mdav")
+    design = mc.surveys.design(table, SCHEMA, 3, 0.9, 0.01, method="mdav")
+    inspection = mc.inspect(table)
+    assert list(inspection.to_frame()["name"]) == table.columns
+    return [
+        inspection,
+        mc.assign(release.cells, table),
+        release.audit(),
+        release.cells,
+        release.manifest,
+        mc.read(table),
+        mc.increments.start(table, SCHEMA, 5, method="mdav"),
+        stored,
+        stored.status(),
+        design,
+        mc.surveys.check(design.cells),
+        mc.surveys.simulate_participation([0.9] * 10, 3, trials=10),
+        mc.locations.Anonymizer.open("sqlite://", k=2, key=None, background=False),
+    ]
+
+
+def test_cards_written_by_hand_show_no_value(hand_written_cards):
+    for record in hand_written_cards:
+        assert is_safe(record), type(record)
+        assert len(record._repr_html_()) < 5_000
 
 
 def test_a_plan_lists_its_alternatives_and_has_a_card():

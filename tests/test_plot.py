@@ -110,17 +110,17 @@ def test_undrawable_input_is_rejected(schema, options, code, details):
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "code", "option"),
     [
-        {"methods": ["mdav", "nonsense"]},
-        {"methods": "univariate"},
-        {"k": 1},
-        {"missing": "ignore"},
-        {"seed": -1},
+        ({"methods": ["mdav", "nonsense"]}, "option.unknown", "method"),
+        ({"methods": "univariate"}, "option.unsupported", "method"),
+        ({"k": 1}, "option.out_of_range", "k"),
+        ({"missing": "ignore"}, "option.unknown", "missing"),
+        ({"seed": -1}, "option.out_of_range", "seed"),
     ],
 )
-def test_options_are_checked_as_by_anonymize(options):
-    with pytest.raises(OptionError):
+def test_options_are_checked_as_by_anonymize(options, code, option):
+    with raises(OptionError, code, option=option):
         mc.plot.cells(people(), TWO, **{"k": 10, **options})
 
 

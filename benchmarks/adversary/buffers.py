@@ -127,8 +127,8 @@ def survivors(content: bytes, texts: Iterable[str]) -> list[bool]:
 def _trials(content: bytes, columns: dict[str, list[Any]], published: Iterable[str]) -> Trials:
     texts = _texts(columns, published)
     # Ten letters of 20 appear by accident with a probability of less than this.
-    chance = len(content) / len(_LETTERS) ** _LENGTH
-    return Trials(tuple(survivors(content, texts)), (chance,) * len(texts))
+    expected = len(content) / len(_LETTERS) ** _LENGTH
+    return Trials(tuple(survivors(content, texts)), (expected,) * len(texts))
 
 
 def attack_files(method: str, n: int, seed: int, folder: Path) -> Trials:

@@ -59,13 +59,13 @@ def _texts(column: np.ndarray) -> Iterator[str]:
 def tokens(content: bytes) -> set[str]:
     """Return the numbers and names in a file, with those in its compressed and encoded parts."""
     texts = [part.decode("latin-1") for part in _parts(content)]
-    found: set[str] = set()
+    result: set[str] = set()
     for text in texts:
-        found.update(number.rstrip(".") for number in re.findall(r"\d+(?:\.\d+)?", text))
+        result.update(number.rstrip(".") for number in re.findall(r"\d+(?:\.\d+)?", text))
         plain = re.sub(r"(?<=\d),(?=\d{3})", "", text)
-        found.update(re.findall(r"\d+(?:\.\d+)?", plain))
-        found.update(re.findall(r"[A-Z][a-z]+ [A-Z][a-z]+ \d{4}", text))
-    return found
+        result.update(re.findall(r"\d+(?:\.\d+)?", plain))
+        result.update(re.findall(r"[A-Z][a-z]+ [A-Z][a-z]+ \d{4}", text))
+    return result
 
 
 def _parts(content: bytes) -> Iterator[bytes]:

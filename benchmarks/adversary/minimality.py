@@ -119,13 +119,13 @@ def attack_merged(method: str, k: int, n: int, seed: int) -> Trials:
             continue
         ill = people["ill"][members] == "ill"
         share = ill.mean()
-        chance = float(max(share, 1 - share))
+        baseline = float(max(share, 1 - share))
         sizes = [len(part) for part in parts]
         marginals = consistent_marginals(sizes, int(ill.sum()))
         certain = int(np.argmax(np.abs(marginals - 0.5)))
         person = np.concatenate(parts)[certain]
         hits.append(bool((marginals[certain] > 0.5) == (people["ill"][person] == "ill")))
-        chances.append(chance)
+        chances.append(baseline)
     return Trials(tuple(hits), tuple(chances))
 
 

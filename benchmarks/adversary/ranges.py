@@ -37,9 +37,9 @@ def attack(method: str, k: int, n: int, seed: int, *, exact: bool = False) -> Tr
     first = [int(np.flatnonzero(labels == cell)[0]) for cell in range(len(extremes))]
     bounds = np.array([_bounds(release.table["income"][row]) for row in first])
     step = gcd(*bounds.ravel().tolist())
-    chance = float(np.mean(values % step == 0))
+    baseline = float(np.mean(values % step == 0))
     hits = (extremes if exact else bounds) == extremes
-    return Trials(tuple(hits.ravel().tolist()), (chance,) * hits.size)
+    return Trials(tuple(hits.ravel().tolist()), (baseline,) * hits.size)
 
 
 def _bounds(text: str) -> tuple[int, int]:

@@ -45,8 +45,8 @@ class Trials:
     decoys: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
-        given = [len(item) for item in (self.chances, self.guesses, self.decoys) if item]
-        if self.hits and given != [len(self.hits)]:
+        lengths = [len(item) for item in (self.chances, self.guesses, self.decoys) if item]
+        if self.hits and lengths != [len(self.hits)]:
             raise ValueError("one baseline is needed, with one entry per trial")
 
     @classmethod

@@ -121,8 +121,8 @@ class Setting:
 
 def release_people(people: Columns, schema: mc.Schema, method: str, k: int, **options: Any) -> Any:
     """Anonymize with one of ``METHODS``."""
-    name, own = METHODS[method]
-    return mc.anonymize(people, schema, k=k, method=name, **own, **options)
+    name, method_options = METHODS[method]
+    return mc.anonymize(people, schema, k=k, method=name, **method_options, **options)
 
 
 def publish(

@@ -5,7 +5,7 @@ records into notebooks, logs and tracebacks. Public records use these helpers in
 only counts, settings and names of columns.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from html import escape
 from numbers import Integral, Real
@@ -21,12 +21,16 @@ __all__ = [
     "listing",
     "number_range",
     "percent",
+    "record_html",
     "record_repr",
     "short_repr",
 ]
 
 MAX_LENGTH = 240
 """Longest ``repr`` of a record, in characters."""
+
+MAX_ROWS = 20
+"""Most rows of a card, which has to fit on one screen."""
 
 
 _BOOLEANS = ("bool", "bool_")
@@ -54,29 +58,42 @@ def record_repr(record: Any) -> str:
 
     Assign it in the class: ``__repr__ = record_repr``.
     """
-    facts = []
+    facts = _facts(record)
+    return short_repr(
+        record,
+        *(f"{name}[{text}]" if is_size else f"{name}={text}" for name, text, is_size in facts),
+    )
+
+
+def record_html(record: Any) -> str:
+    """Return a card for a dataclass, with the facts that :func:`record_repr` shows.
+
+    Assign it in the class: ``_repr_html_ = record_html``.
+    """
+    rows = {
+        name.replace("_", " ").capitalize(): f"[{text}]" if is_size else text
+        for name, text, is_size in _facts(record)
+    }
+    return html_card(type(record).__name__, rows)
+
+
+def _facts(record: Any) -> Iterator[tuple[str, str, bool]]:
+    """Yield the name and text of each field to show, and whether the text is a size."""
     for field in fields(record):
         value = getattr(record, field.name)
         if field.name.startswith("_") or value is None:
             continue
-        text = _summary(value, show_text=field.name in _SAFE_TEXTS)
-        if text is not None:
-            facts.append(f"{field.name}{text}")
-    return short_repr(record, *facts)
-
-
-def _summary(value: Any, *, show_text: bool) -> str | None:
-    if isinstance(value, Real) or type(value).__name__ in _BOOLEANS:
-        return f"={_plain(value)}"
-    if isinstance(value, str):
-        return f"={value}" if show_text else None
-    if isinstance(value, Path):
-        return f"={value.name}"
-    if hasattr(value, "shape"):
-        return f"[{'x'.join(map(str, value.shape))}]"
-    if isinstance(value, (Mapping, list, tuple)):
-        return f"[{len(value)}]"
-    return None
+        if isinstance(value, Real) or type(value).__name__ in _BOOLEANS:
+            yield field.name, _plain(value), False
+        elif isinstance(value, str):
+            if field.name in _SAFE_TEXTS:
+                yield field.name, value, False
+        elif isinstance(value, Path):
+            yield field.name, value.name, False
+        elif hasattr(value, "shape"):
+            yield field.name, "x".join(map(str, value.shape)), True
+        elif isinstance(value, (Mapping, list, tuple)):
+            yield field.name, str(len(value)), True
 
 
 def short_repr(record: object, *facts: str, **fields: Any) -> str:
@@ -92,9 +109,7 @@ def short_repr(record: object, *facts: str, **fields: Any) -> str:
     named = (f"{name}={_plain(value)}" for name, value in fields.items() if value is not None)
     text = ", ".join((*facts, *named))
     name = type(record).__name__
-    room = MAX_LENGTH - len(name) - 3
-    if len(text) > room:
-        text = text[: room - 1] + "…"
+    text = _shorten(text, MAX_LENGTH - len(name) - 3)
     return f"<{name} {text}>" if text else f"<{name}>"
 
 
@@ -190,7 +205,7 @@ def html_card(
     title
         The main statement, such as the guarantee.
     rows
-        Facts by label.
+        Facts by label; at most :data:`MAX_ROWS` are shown.
     notes
         Findings or warnings; at most five are shown.
     next_steps
@@ -201,13 +216,16 @@ def html_card(
     >>> "<th" in html_card("5-anonymous", {"Records": "100"})
     True
     """
+    listed_rows = list(rows.items())
+    if len(listed_rows) > MAX_ROWS:
+        listed_rows[MAX_ROWS:] = [("...", f"and {len(rows) - MAX_ROWS:,} more")]
     facts = "".join(
         f'<tr><th style="text-align:left">{escape(label)}</th>'
-        f'<td style="text-align:left">{escape(text)}</td></tr>'
-        for label, text in rows.items()
+        f'<td style="text-align:left">{escape(_shorten(text))}</td></tr>'
+        for label, text in listed_rows
     )
     shown = list(notes)
-    listed = "".join(f"<li>{escape(note)}</li>" for note in shown[:5])
+    listed = "".join(f"<li>{escape(_shorten(note))}</li>" for note in shown[:5])
     if len(shown) > 5:
         listed += f"<li>and {len(shown) - 5:,} more</li>"
     steps = "".join(
@@ -220,6 +238,10 @@ def html_card(
         + (f'<p style="margin:0">Next:</p><ul>{steps}</ul>' if steps else "")
         + "</div>"
     )
+
+
+def _shorten(text: str, most: int = MAX_LENGTH) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _plain(value: Any) -> str:

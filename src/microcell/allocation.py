@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microcell import progress, tables
-from microcell._display import count, html_card, record_repr, short_repr
+from microcell._display import count, html_card, record_html, record_repr, short_repr
 from microcell.errors import DataError, OptionError
 from microcell.kernels.arrays import EARTH_RADIUS, unit_vectors
 from microcell.kernels.transport import choose_cells
@@ -33,6 +33,7 @@ class Spread:
     max: float
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     @classmethod
     def of(cls, distances: Floats) -> "Spread":
@@ -52,6 +53,7 @@ class CentreSummary:
     price: float
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Summary:
     centres: tuple[CentreSummary, ...]
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary as plain data for JSON."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from microcell import auditing, encoding, methods, progress, tables
 from microcell._atomic import AtomicFiles, check_target
-from microcell._display import count, short_repr
+from microcell._display import count, html_card, short_repr
 from microcell.cells import Cells, load_cells
 from microcell.errors import DataError, OptionError
 from microcell.measures import people
@@ -369,6 +369,18 @@ class Assigned:
     def __repr__(self) -> str:
         return short_repr(
             self, count(len(self.labels), "record"), cells=self.used, smallest=self.smallest
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(
+            f"{count(len(self.labels), 'record')} assigned to existing cells",
+            {
+                "Cells": f"{self.used:,}",
+                "Smallest cell": count(self.smallest, "record"),
+                "Unknown values": f"{sum(self.unknown.values()):,}",
+            },
+            notes=["This table is not k-anonymous by itself."],
+            next_steps={"assigned.table": "the table with representatives and cells"},
         )
 
 

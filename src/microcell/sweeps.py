@@ -19,7 +19,7 @@ import numpy as np
 
 from microcell import auditing, progress
 from microcell import methods as partitioning
-from microcell._display import count, format_number, html_card, record_repr, short_repr
+from microcell._display import count, format_number, html_card, record_html, record_repr, short_repr
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
@@ -233,6 +233,7 @@ class Trial:
     seconds: float | None = None
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     @property
     def skipped(self) -> bool:
@@ -391,6 +392,7 @@ class Point:
     seconds: float | None = None
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     @property
     def skipped(self) -> bool:
@@ -701,6 +703,7 @@ class DependencePoint:
     seconds: float
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True, repr=False)

@@ -65,11 +65,11 @@ def lose_plainly(values, classes, nominal):
 
 
 def quantize_plainly(values):
-    known = [value for value in values if value is not None]
-    if len(set(known)) < 2:
+    present = [value for value in values if value is not None]
+    if len(set(present)) < 2:
         return [None if value is None else 0 for value in values]
-    mean = math.fsum(known) / len(known)
-    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / len(known))
+    mean = math.fsum(present) / len(present)
+    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in present) / len(present))
     return [
         None if value is None else math.floor((value - mean) / spread / 0.2 + 1e-9)
         for value in values
@@ -80,7 +80,7 @@ def diversify_plainly(columns, classes):
     labels = sorted(set(classes))
     counts = []
     for label in labels:
-        rows = [row for row, own in enumerate(classes) if own == label]
+        rows = [row for row, row_label in enumerate(classes) if row_label == label]
         counts.append(min(len({column[row] for row in rows}) for column in columns))
     return sum(counts) / len(labels)
 

@@ -89,7 +89,7 @@ def recursive(column, c):
 
 def expected(classes, column, *, ordered=True, c=3):
     groups = {
-        label: [v for own, v in zip(classes, column, strict=True) if own == label]
+        label: [v for row_label, v in zip(classes, column, strict=True) if row_label == label]
         for label in set(classes)
     }
     support = sorted(set(column), key=rank)
@@ -343,7 +343,9 @@ def test_values_by_class_match_a_plain_computation(rows, ordered):
     each = {name: measures()[name].compute(counts) for name in NAMES if name != "disclosed_bits"}
     q, distance = shares(column, support), ordered_distance if ordered else nominal_distance
     for place, label in enumerate(sorted(set(classes))):
-        group = [value for own, value in zip(classes, column, strict=True) if own == label]
+        group = [
+            value for row_label, value in zip(classes, column, strict=True) if row_label == label
+        ]
         p = shares(group, support)
         assert each["l_diversity"][place] == len(set(group))
         assert each["l_recursive"][place] == recursive(group, 3)

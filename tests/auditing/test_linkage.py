@@ -190,10 +190,10 @@ def test_averaged_column_sets_share_the_sample_of_one(monkeypatch):
     monkeypatch.setattr(attacks, "_draw_any_size", lambda *_: [(0,)])
     linked(before, after)
     work = dict.fromkeys(range(1, columns + 1), 0)
-    for known, records in tried:
-        work[known] += known * records
+    for n_known, records in tried:
+        work[n_known] += n_known * records
     assert (columns, most) in tried
-    assert all(0 < work[known] <= columns * most for known in (11, 12, 13, 14))
+    assert all(0 < work[n_known] <= columns * most for n_known in (11, 12, 13, 14))
     assert work[10] >= n * 10  # as many as a tree can search are all searched
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from microcell import encoding, tables
 from microcell.cells import BoxCells, load_cells
 from microcell.cells.boxes import Side, coordinate_of, positions_of
-from microcell.errors import DataError, GuaranteeError, MicrocellError, TableError
+from microcell.errors import DataError, GuaranteeError, TableError
 from microcell.model import Column, EncodedColumn, Encoding, Schema
 from microcell.schema import resolve
 from tests.raising import raises
@@ -194,35 +194,39 @@ def test_one_box_needs_no_question():
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "entry"),
     [
-        {"encoding": None},
-        {"encoding": Encoding((AGE,), 3)},
-        {"columns": [0, 1]},
-        {"columns": [0, 1, 3]},
-        {"columns": [0, 0, 2]},
-        {"bounds": [np.nan, 0.0, 0.0]},
-        {"bounds": [1.0, 0.0]},
-        {"categories": None},
-        {"categories": [(), (), ()]},
-        {"categories": [(), (1,), ()]},
-        {"categories": [(), (3,), ()]},
-        {"categories": [(), (2, 2), ()]},
-        {"categories": [(), (True,), ()]},
-        {"categories": [(), ("Kiel",), ()]},
-        {"categories": [(0,), (2,), ()]},
-        {"lower": [1, 3, 3]},
-        {"lower": [0, 3, 5]},
-        {"lower": [2, 3, 5], "upper": [1, 4, 2]},
-        {"lower": [1, 3, 7]},
-        {"sizes": [3, 4, 5]},
-        {"sizes": [3, 4, 5, 2]},
-        {"k": 4},
+        ({"encoding": None}, "encoding"),
+        ({"encoding": Encoding((AGE,), 3)}, "encoding"),
+        ({"columns": [0, 1]}, "columns"),
+        ({"columns": [0, 1, 3]}, "categories"),
+        ({"columns": [0, 0, 2]}, "categories"),
+        ({"bounds": [np.nan, 0.0, 0.0]}, "bounds"),
+        ({"bounds": [1.0, 0.0]}, "columns"),
+        ({"categories": None}, "categories"),
+        ({"categories": [(), (), ()]}, "categories"),
+        ({"categories": [(), (1,), ()]}, "categories"),
+        ({"categories": [(), (3,), ()]}, "categories"),
+        ({"categories": [(), (2, 2), ()]}, "categories"),
+        ({"categories": [(), (True,), ()]}, "categories"),
+        ({"categories": [(), ("Kiel",), ()]}, "categories"),
+        ({"categories": [(0,), (2,), ()]}, "categories"),
+        ({"lower": [1, 3, 3]}, "lower"),
+        ({"lower": [0, 3, 5]}, "lower"),
+        ({"lower": [2, 3, 5], "upper": [1, 4, 2]}, "lower"),
+        ({"lower": [1, 3, 7]}, "lower"),
+        ({"sizes": [3, 4, 5]}, "sizes"),
     ],
     ids=str,
 )
-def test_invalid_question_trees_are_rejected(changes):
-    with pytest.raises((DataError, GuaranteeError)):
+def test_invalid_question_trees_are_rejected(changes, entry):
+    with raises(DataError, "data.invalid", entry=entry):
+        make(**changes)
+
+
+@pytest.mark.parametrize(("changes", "smallest"), [({"sizes": [3, 4, 5, 2]}, 2), ({"k": 4}, 3)])
+def test_question_trees_with_small_cells_are_rejected(changes, smallest):
+    with raises(GuaranteeError, "guarantee.failed", smallest=smallest):
         make(**changes)
 
 
@@ -244,8 +248,15 @@ def test_question_about_two_categories_is_about_the_second():
 
 
 @pytest.mark.parametrize(
-    "points", [[[np.nan] * 5], [[np.inf] * 5], np.zeros((2, 4)), [["a"] * 5]], ids=str
+    ("points", "code"),
+    [
+        ([[np.nan] * 5], "data.not_finite"),
+        ([[np.inf] * 5], "data.not_finite"),
+        (np.zeros((2, 4)), "data.invalid"),
+        ([["a"] * 5], "data.not_a_number"),
+    ],
+    ids=str,
 )
-def test_invalid_points_are_rejected(points):
-    with pytest.raises(MicrocellError):
+def test_invalid_points_are_rejected(points, code):
+    with raises(DataError, code):
         make().assign(points)

@@ -121,8 +121,8 @@ def nested_oracle(cells, x):
     if cells.chooser is None:
         return oracle([x], cells.centroids, cells.costs)[0]
     macrocell = nested_oracle(cells.chooser, x)
-    own = [q for q in range(len(cells)) if cells.group[q] == macrocell]
-    return own[oracle([x], cells.centroids[own], cells.costs[own])[0]]
+    members = [q for q in range(len(cells)) if cells.group[q] == macrocell]
+    return members[oracle([x], cells.centroids[members], cells.costs[members])[0]]
 
 
 @pytest.mark.parametrize("seed", range(5))

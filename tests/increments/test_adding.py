@@ -10,6 +10,7 @@ from microcell.errors import DataError, GuaranteeError, OptionError
 from microcell.kernels import _jit
 from microcell.methods.increments import STRATEGIES, _changed, add_batch
 from tests.increments import oracles
+from tests.raising import raises
 from tests.reference import oracles as plain
 
 EACH = pytest.mark.parametrize("strategy", STRATEGIES)
@@ -270,30 +271,30 @@ def test_separate_with_another_method():
 
 
 @pytest.mark.parametrize(
-    ("change", "error"),
+    ("change", "error", "code"),
     [
-        ({"strategy": "best"}, OptionError),
-        ({"inertial": 1}, OptionError),
-        ({"strategy": "nearest", "method": "mdav"}, OptionError),
-        ({"strategy": "nearest", "gamma": 0.2}, OptionError),
-        ({"strategy": "separate", "gamma": 0.2}, OptionError),
-        ({"strategy": "separate", "method": "auto", "gamma": 1}, OptionError),
-        ({"strategy": "separate", "method": "magic"}, OptionError),
-        ({"strategy": "nearest", "rounds": 2}, OptionError),
-        ({"strategy": "refined", "rounds": 0}, OptionError),
-        ({"k": 1}, OptionError),
-        ({"k": 3}, GuaranteeError),
-        ({"labels": [0, 0, 1]}, GuaranteeError),
-        ({"labels": [0, 0]}, OptionError),
-        ({"batch": [[1.0, np.nan]]}, DataError),
-        ({"base": [[1.0, 2.0], [np.inf, 1.0], [1, 1], [1, 1]]}, DataError),
-        ({"batch": [[1.0]]}, DataError),
-        ({"batch": [["secret", "value"]]}, DataError),
-        ({"weights": [1.0] * 4}, DataError),
-        ({"weights": [1.0, 1.0, 1.0, 1.0, 0.0]}, DataError),
+        ({"strategy": "best"}, OptionError, "option.unknown"),
+        ({"inertial": 1}, OptionError, "option.wrong_type"),
+        ({"strategy": "nearest", "method": "mdav"}, OptionError, "option.unsupported"),
+        ({"strategy": "nearest", "gamma": 0.2}, OptionError, "option.unsupported"),
+        ({"strategy": "separate", "gamma": 0.2}, OptionError, "option.unsupported"),
+        ({"strategy": "separate", "method": "auto", "gamma": 1}, OptionError, "option.unsupported"),
+        ({"strategy": "separate", "method": "magic"}, OptionError, "option.unknown"),
+        ({"strategy": "nearest", "rounds": 2}, OptionError, "option.unsupported"),
+        ({"strategy": "refined", "rounds": 0}, OptionError, "option.out_of_range"),
+        ({"k": 1}, OptionError, "option.out_of_range"),
+        ({"k": 3}, GuaranteeError, "guarantee.failed"),
+        ({"labels": [0, 0, 1]}, GuaranteeError, "guarantee.failed"),
+        ({"labels": [0, 0]}, OptionError, "option.invalid"),
+        ({"batch": [[1.0, np.nan]]}, DataError, "data.not_finite"),
+        ({"base": [[1.0, 2.0], [np.inf, 1.0], [1, 1], [1, 1]]}, DataError, "data.not_finite"),
+        ({"batch": [[1.0]]}, DataError, "table.mismatch"),
+        ({"batch": [["secret", "value"]]}, DataError, "data.not_a_number"),
+        ({"weights": [1.0] * 4}, DataError, "data.bad_weight"),
+        ({"weights": [1.0, 1.0, 1.0, 1.0, 0.0]}, DataError, "data.bad_weight"),
     ],
 )
-def test_invalid_arguments(change, error):
+def test_invalid_arguments(change, error, code):
     arguments = {
         "base": [[0.0, 1.0], [1.0, 1.0], [8.0, 9.0], [9.0, 9.0]],
         "labels": [0, 0, 1, 1],
@@ -302,6 +303,6 @@ def test_invalid_arguments(change, error):
         **change,
     }
     positional = [arguments.pop(name) for name in ("base", "labels", "batch", "k")]
-    with pytest.raises(error) as caught:
+    with raises(error, code) as caught:
         add_batch(*positional, **arguments)
     assert "secret" not in str(caught.value)

@@ -110,20 +110,20 @@ def test_invalid_strategies(options):
 
 
 @pytest.mark.parametrize(
-    ("change", "error"),
+    ("change", "error", "code"),
     [
-        ({"k": 1}, OptionError),
-        ({"k": 2.5}, OptionError),
-        ({"method": "best"}, OptionError),
-        ({"missing": "ignore"}, OptionError),
-        ({"seed": -1}, OptionError),
-        ({"gamma": 0.2}, OptionError),
-        ({"schema": mc.Schema(quasi=["y"], rest="drop")}, SchemaError),
-        ({"schema": 5}, SchemaError),
+        ({"k": 1}, OptionError, "option.out_of_range"),
+        ({"k": 2.5}, OptionError, "option.wrong_type"),
+        ({"method": "best"}, OptionError, "option.unknown"),
+        ({"missing": "ignore"}, OptionError, "option.unknown"),
+        ({"seed": -1}, OptionError, "option.out_of_range"),
+        ({"gamma": 0.2}, OptionError, "option.unsupported"),
+        ({"schema": mc.Schema(quasi=["y"], rest="drop")}, SchemaError, "schema.unknown_column"),
+        ({"schema": 5}, SchemaError, "schema.invalid"),
     ],
 )
-def test_invalid_starts(change, error):
-    with pytest.raises(error):
+def test_invalid_starts(change, error, code):
+    with raises(error, code):
         mc.increments.start(**{"base": make_people(), "schema": SCHEMA, "k": 3, **change})
 
 

@@ -186,9 +186,9 @@ def test_hulls_contain_their_points():
     rng = np.random.default_rng(7)
     points, labels = rng.normal(size=(600, 2)), rng.integers(0, 12, 600)
     for cell, shape in enumerate(shapes(hulls(points, labels))):
-        own = points[labels == cell]
-        assert {tuple(vertex) for vertex in shape} <= {tuple(point) for point in own}
-        assert depths(shape, own).min() > -1e-12
+        members = points[labels == cell]
+        assert {tuple(vertex) for vertex in shape} <= {tuple(point) for point in members}
+        assert depths(shape, members).min() > -1e-12
         assert turns(shape).min() > 0
 
 

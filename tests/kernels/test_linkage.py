@@ -18,10 +18,10 @@ def searching(few_pairs):
     return patch("microcell.kernels.linkage._FEW_PAIRS", few_pairs)
 
 
-def link_plainly(originals, published, sizes, own):
+def link_plainly(originals, published, sizes, class_of):
     """Measure every point, keep the nearest, and divide the probability among their records."""
     expected = []
-    for record, mine in zip(originals, own, strict=True):
+    for record, mine in zip(originals, class_of, strict=True):
         distances = [np.sqrt(((record - point) ** 2).sum()) for point in published]
         nearest = [at for at, d in enumerate(distances) if d <= min(distances) * (1 + 1e-12)]
         expected.append(1 / sum(sizes[at] for at in nearest) if mine in nearest else 0.0)
@@ -89,15 +89,15 @@ def test_many_more_points_than_candidates_match_plain_distances(dimensions, step
     originals[:, 0] += shift * rng.integers(0, 3, size=9_000)
     originals = originals[np.lexsort(originals.T)]
     after = np.repeat(originals.reshape(3_000, 3, dimensions).mean(axis=1), 3, axis=0)
-    published, own, sizes = np.unique(after, axis=0, return_inverse=True, return_counts=True)
+    published, class_of, sizes = np.unique(after, axis=0, return_inverse=True, return_counts=True)
     some = rng.permutation(9_000)[:300]
     expected = []
-    for record, mine in zip(originals[some], own[some], strict=True):
+    for record, mine in zip(originals[some], class_of[some], strict=True):
         squares = ((published - record) ** 2).sum(axis=1)
         near = squares <= squares.min() * (1 + 1e-11)
         expected.append(near[mine] / sizes[near].sum())
     with searching(few_pairs):
-        result = count_links(originals[some], published, sizes, own[some]).expected
+        result = count_links(originals[some], published, sizes, class_of[some]).expected
     np.testing.assert_allclose(result, expected, rtol=1e-12)
     assert 0 < np.mean(expected) < 1 / 3
 

@@ -150,14 +150,14 @@ def test_a_place_is_the_mean_of_its_cell_after_a_rebuild(service):
     places = scatter(40)
     accounts = sign_up(service, places)
     service.rebuild(wait=True)
-    own = np.array(
+    shown = np.array(
         [
             [a.latitude, a.longitude]
             for a in (service.look_up(x.pseudonym, x.token) for x in accounts)
         ]
     )
-    for place in np.unique(own, axis=0):
-        members = to_points(*places[(own == place).all(axis=1)].T)
+    for place in np.unique(shown, axis=0):
+        members = to_points(*places[(shown == place).all(axis=1)].T)
         assert len(members) >= 4
         assert (
             great_circle(members.mean(axis=0, keepdims=True), to_points(*place[:, np.newaxis]))[0]

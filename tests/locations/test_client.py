@@ -95,11 +95,18 @@ def test_unknown_device(client, pseudonym):
 
 
 @pytest.mark.parametrize(
-    "place",
-    [(91.987654, 0), (0, 181), (float("nan"), 0), (0, float("inf")), ("x987654", 0), (None, 0)],
+    ("place", "code"),
+    [
+        ((91.987654, 0), "data.out_of_range"),
+        ((0, 181), "data.out_of_range"),
+        ((float("nan"), 0), "data.out_of_range"),
+        ((0, float("inf")), "data.out_of_range"),
+        (("x987654", 0), "data.not_a_number"),
+        ((None, 0), "data.not_a_number"),
+    ],
 )
-def test_invalid_places_are_rejected_without_being_repeated(client, place):
-    with pytest.raises(DataError) as caught:
+def test_invalid_places_are_rejected_without_being_repeated(client, place, code):
+    with raises(DataError, code) as caught:
         client.sign_up(*place)
     assert "987654" not in str(caught.value)
 
@@ -177,9 +184,11 @@ def test_the_url_needs_a_scheme():
 
 def test_tokens_with_unusual_characters():
     client, _, _ = client_with_response(404)
-    for token in ("a\r\nb", "ü" * 3, "\x00"):
-        with pytest.raises((UnknownDeviceError, ServiceError)):
+    for token in ("a\r\nb", "\x00"):
+        with raises(UnknownDeviceError, "service.unknown_device"):
             client.look_up("a", token)
+    with raises(ServiceError, "service.unavailable", cause="UnicodeEncodeError"):
+        client.look_up("a", "ü" * 3)
 
 
 @pytest.mark.parametrize(

@@ -61,12 +61,12 @@ def check(clustering, labels, points, k):
     assert sizes.min() >= k
     assert sizes.max() - sizes.min() <= 1
     for cell in range(len(clustering)):
-        own = points[labels == cell]
-        mean = own.mean(axis=0, keepdims=True)
+        members = points[labels == cell]
+        mean = members.mean(axis=0, keepdims=True)
         if np.linalg.norm(mean) > 1:
             place = to_points(*clustering.places[[cell]].T)
             assert great_circle(place, mean)[0] < 1e-3
-            far = great_circle(own, np.repeat(mean, len(own), axis=0))
+            far = great_circle(members, np.repeat(mean, len(members), axis=0))
             assert clustering.radius[cell] == pytest.approx(
                 np.sqrt((far**2).mean()), rel=1e-6, abs=1e-4
             )

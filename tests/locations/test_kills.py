@@ -51,7 +51,7 @@ while True:
 """
 
 
-def run_and_kill(database, seed, known, lines, seconds):
+def run_and_kill(database, seed, accounts, lines, seconds):
     """Run a service that reports acknowledged changes, kill it, and return its reports."""
     child = subprocess.Popen(
         [sys.executable, "-c", LIVE, database, str(seed)],
@@ -59,7 +59,7 @@ def run_and_kill(database, seed, known, lines, seconds):
         stdout=subprocess.PIPE,
         text=True,
     )
-    child.stdin.write(json.dumps(known) + "\n")
+    child.stdin.write(json.dumps(accounts) + "\n")
     child.stdin.flush()
     assert json.loads(child.stdout.readline()) == ["ready"]
     output = "".join(child.stdout.readline() for _ in range(lines))
@@ -78,8 +78,10 @@ def test_nothing_acknowledged_is_lost_when_the_service_is_killed(new_database):
     database, rng = new_database(), random.Random(0)
     present, maybe = {}, set()
     for turn in range(3):
-        known = [[name, token] for name, token in present.items() if name not in maybe]
-        for action, name, *token in run_and_kill(database, turn, known, 20, rng.uniform(0.0, 0.1)):
+        accounts = [[name, token] for name, token in present.items() if name not in maybe]
+        for action, name, *token in run_and_kill(
+            database, turn, accounts, 20, rng.uniform(0.0, 0.1)
+        ):
             if action == "in":
                 present[name] = token[0]
             elif action == "leaving":

@@ -102,8 +102,8 @@ def check_places(clustering, geometries, latitude, longitude, *, slack):
             checked += int(within.any())
             continue
         rival = np.flatnonzero(clustering.cell_of != cell)[others.argmin()]
-        own = sums[row].argmin()
-        distance = np.linalg.norm(sites[own] - sites[rival])
+        nearest = sums[row].argmin()
+        distance = np.linalg.norm(sites[nearest] - sites[rival])
         size = max(distance, np.sqrt(sums[row].min() - min(0.0, costs.min())))
         near = others.min() - sums[row].min() < 2 * distance * slack * size
         if within.any() and not near:

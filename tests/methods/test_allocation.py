@@ -39,15 +39,15 @@ def check(X, centres, places):
     loads = np.bincount(result.labels, minlength=len(centres))
     table = squares(X, centres)
     rows = np.arange(len(X))
-    own = table[rows, result.labels]
+    assigned = table[rows, result.labels]
     assert (loads <= places).all()
     assert (result.prices >= 0).all()
     assert (result.prices[loads < places] == 0).all()
     assert (
-        own + result.prices[result.labels]
+        assigned + result.prices[result.labels]
         <= (table + result.prices).min(axis=1) + 1e-9 * (1 + table.max())
     ).all()
-    return own.sum()
+    return assigned.sum()
 
 
 def draw(n, count, m, seed, spare=0):

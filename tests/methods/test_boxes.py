@@ -24,6 +24,7 @@ from microcell.methods.candidates import (
 from microcell.model import Column, EncodedColumn, Encoding, Schema
 from microcell.schema import resolve
 from microcell.surveys.forms import describe_boxes
+from tests.raising import raises
 
 
 def encode(people, k, *columns):
@@ -100,10 +101,10 @@ def nodes_of(cells, X):
     rows = {0: np.arange(len(X))}
     out = []
     for split in range(cells.splits):
-        own = rows[split]
-        below = cells._is_below(split, X[own])
-        rows[int(cells.lower[split])], rows[int(cells.upper[split])] = own[below], own[~below]
-        out.append((own, below))
+        part = rows[split]
+        below = cells._is_below(split, X[part])
+        rows[int(cells.lower[split])], rows[int(cells.upper[split])] = part[below], part[~below]
+        out.append((part, below))
     return out, [rows[cells.splits + box] for box in range(len(cells))]
 
 
@@ -126,13 +127,13 @@ def test_every_cut_is_nearly_optimal_and_no_cut_is_left(uneven):
 
     inner, leaves = nodes_of(cells, X)
     assert len(leaves) >= 4
-    for own, below in inner:
-        best = best_gain(X, chances, own, splits, may)
-        created = best_gain(X, chances, own, [np.isin(np.arange(120), own[below])], may)
+    for members, below in inner:
+        best = best_gain(X, chances, members, splits, may)
+        created = best_gain(X, chances, members, [np.isin(np.arange(120), members[below])], may)
         assert created >= 0.95 * best * (1 - 1e-9)
-    for own in leaves:
-        assert may(own)
-        assert best_gain(X, chances, own, splits, may) == 0
+    for members in leaves:
+        assert may(members)
+        assert best_gain(X, chances, members, splits, may) == 0
 
 
 @given(
@@ -318,25 +319,25 @@ def test_boxes_lose_more_than_power_cells_and_those_more_than_certainty():
 
 
 @pytest.mark.parametrize(
-    ("change", "error"),
+    ("change", "error", "code"),
     [
-        ({"k": 1}, OptionError),
-        ({"k": 500}, TooFewRecordsError),
-        ({"failure": 0}, OptionError),
-        ({"failure": 1e-250}, TooFewRecordsError),
-        ({"participation": 0.0}, OptionError),
-        ({"participation": np.full(10, 0.5)}, DataError),
-        ({"participation": "often"}, DataError),
-        ({"most": 0}, OptionError),
-        ({"most": True}, OptionError),
-        ({"weights": np.zeros(400)}, DataError),
-        ({"k": 5}, GuaranteeError),
-        ({"X": np.zeros((400, 2))}, DataError),
-        ({"X": np.full((400, 10), np.nan)}, DataError),
+        ({"k": 1}, OptionError, "option.out_of_range"),
+        ({"k": 500}, TooFewRecordsError, "guarantee.too_few_records"),
+        ({"failure": 0}, OptionError, "option.out_of_range"),
+        ({"failure": 1e-250}, TooFewRecordsError, "guarantee.too_few_records"),
+        ({"participation": 0.0}, OptionError, "option.out_of_range"),
+        ({"participation": np.full(10, 0.5)}, DataError, "data.invalid"),
+        ({"participation": "often"}, DataError, "data.not_a_number"),
+        ({"most": 0}, OptionError, "option.out_of_range"),
+        ({"most": True}, OptionError, "option.out_of_range"),
+        ({"weights": np.zeros(400)}, DataError, "data.bad_weight"),
+        ({"k": 5}, GuaranteeError, "guarantee.failed"),
+        ({"X": np.zeros((400, 2))}, DataError, "data.invalid"),
+        ({"X": np.full((400, 10), np.nan)}, DataError, "data.not_finite"),
     ],
     ids=str,
 )
-def test_invalid_input_is_rejected(change, error):
+def test_invalid_input_is_rejected(change, error, code):
     _, fitted, X = encode_people(400)
     arguments = {
         "X": X,
@@ -348,7 +349,7 @@ def test_invalid_input_is_rejected(change, error):
     }
     if np.isnan(arguments["X"]).any():
         arguments["X"] = np.full_like(X, np.nan)
-    with pytest.raises(error):
+    with raises(error, code):
         make_boxes(**arguments)
 
 

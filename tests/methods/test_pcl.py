@@ -88,8 +88,8 @@ def test_assignment_equals_that_of_a_network_solver(seed, adjust):
 def assert_minimal(X, sites, costs, labels):
     """Assert that every point's cell minimizes squared distance plus cost, up to rounding."""
     sums = squares(X, sites) + costs
-    own = sums[np.arange(len(X)), labels]
-    assert (own <= sums.min(axis=1) + 1e-9 * (1 + np.abs(own))).all()
+    assigned = sums[np.arange(len(X)), labels]
+    assert (assigned <= sums.min(axis=1) + 1e-9 * (1 + np.abs(assigned))).all()
 
 
 @given(

@@ -40,6 +40,8 @@ def test_invalid_costs_are_rejected(before):
     for costs in (np.zeros(19), np.zeros((20, 1)), 3.0):
         with raises(OptionError, "option.invalid", option="costs"):
             mc.pcl(X, 20, start=result.cells.centroids, costs=costs)
-    for costs in (np.full(20, np.nan), np.full(20, np.inf), ["a"] * 20, np.full(20, 1e200)):
-        with pytest.raises(DataError, match="costs"):
+    for costs in (np.full(20, np.nan), np.full(20, np.inf), np.full(20, 1e200)):
+        with raises(DataError, "data.not_finite", option="costs"):
             mc.pcl(X, 20, start=result.cells.centroids, costs=costs)
+    with raises(DataError, "data.not_a_number"):
+        mc.pcl(X, 20, start=result.cells.centroids, costs=["a"] * 20)

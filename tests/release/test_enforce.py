@@ -89,7 +89,8 @@ def ward(points, weights, one, other):
 def reference_merge(points, weights, labels, strata, limits, column, ordered):
     """Return the labels after all rounds, and whether all cells then meet the limits."""
     cells = {
-        cell: [row for row, own in enumerate(labels) if own == cell] for cell in sorted(set(labels))
+        cell: [row for row, label in enumerate(labels) if label == cell]
+        for cell in sorted(set(labels))
     }
     while True:
         cells = dict(enumerate(cells.values()))
@@ -423,9 +424,9 @@ def test_cells_that_publish_the_same_values_are_merged_if_their_class_misses_a_l
     partition = Partition(cells, k=30)
     assert len(enforce.merge_cells(limits, partition, points).partition) == 4
 
-    def publish(made):
-        names = np.array([7, 7, 8, 9]) if len(made) == 4 else np.arange(len(made))
-        return table(age=names[made.labels].tolist(), pay=column)
+    def publish(partition):
+        names = np.array([7, 7, 8, 9]) if len(partition) == 4 else np.arange(len(partition))
+        return table(age=names[partition.labels].tolist(), pay=column)
 
     actual = enforce.enforce(limits, partition, points, schema, publish)
     assert len(actual.partition) < 3

@@ -196,19 +196,22 @@ def test_invalid_keys_of_a_schema_are_named(body, key):
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "code"),
     [
-        f"{QUASI}weight = -1",
-        f"{QUASI}weight = nan",
-        f'{QUASI}order = ["SECRET", "SECRET"]',
-        f'{QUASI}kind = "number"',
-        '[columns.home]\nrole = "quasi"\nkind = "location"',
-        '[columns.lat]\nrole = "keep"\n[columns.home]\nrole = "quasi"\nkind = "location"\n'
-        'latitude = "lat"\nlongitude = "lon"',
+        (f"{QUASI}weight = -1", "schema.invalid"),
+        (f"{QUASI}weight = nan", "schema.invalid"),
+        (f'{QUASI}order = ["SECRET", "SECRET"]', "schema.category_order"),
+        (f'{QUASI}kind = "number"', "schema.invalid"),
+        ('[columns.home]\nrole = "quasi"\nkind = "location"', "schema.invalid"),
+        (
+            '[columns.lat]\nrole = "keep"\n[columns.home]\nrole = "quasi"\nkind = "location"\n'
+            'latitude = "lat"\nlongitude = "lon"',
+            "schema.duplicate_role",
+        ),
     ],
 )
-def test_contradictions_name_the_file(body):
-    with pytest.raises(SchemaError) as caught:
+def test_contradictions_name_the_file(body, code):
+    with raises(SchemaError, code) as caught:
         schema_from_toml("schema_version = 1\n" + body, source="plan.toml")
     assert str(caught.value).startswith("plan.toml: ")
     assert "SECRET" not in str(caught.value)

@@ -62,7 +62,7 @@ def test_messages_say_what_a_format_allows() -> None:
 def test_all_invalid_names_are_reported() -> None:
     with raises(TableError, "table.format_limit", columns=["a b", "c d"]):
         check_writable(read({"a b": [1], "x": [1], "c d": [1]}), ".dta")
-    with pytest.raises(TableError, match=r"6 \('c 5'\) and 4 more"):
+    with raises(TableError, "table.format_limit", columns=[f"c {at}" for at in range(10)]):
         check_writable(read({f"c {at}": [1] for at in range(10)}), ".dta")
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from microcell._atomic import AtomicFiles, check_target
-from microcell._display import count, short_repr
+from microcell._display import count, html_card, short_repr
 from microcell._files import parse_json, unreadable
 from microcell._validation import NUMBERS_FROM_0, POINTS, read_entry, read_points
 from microcell.cells.survey_section import read_survey_section
@@ -121,6 +121,21 @@ class Cells(ABC):
     def __repr__(self) -> str:
         return short_repr(
             self, count(len(self), "cell"), count(self.dimensions, "dimension"), k=self.k
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(
+            f"Every cell has at least {count(self.k, 'record')}",
+            {
+                "Cells": f"{len(self):,} ({self.kind})",
+                "Records": f"{int(self.sizes.sum()):,}",
+                "Dimensions": f"{self.dimensions:,}",
+                "Contains original records": "yes" if self.holds_records else "no",
+            },
+            next_steps={
+                "mc.assign(cells, table)": "assign further records",
+                "cells.save('cells.json')": "write the cells to a file",
+            },
         )
 
     @property

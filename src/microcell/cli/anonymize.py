@@ -22,6 +22,7 @@ from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
     Audience,
     Blocks,
+    CertificateFile,
     Effort,
     Force,
     Json,
@@ -29,6 +30,7 @@ from microcell.cli.options import (
     Person,
     PersonCells,
     Quiet,
+    ReportFile,
     RowsArePeople,
     check_engine,
     parse_blocks,
@@ -137,18 +139,8 @@ def anonymize(
             "--output", "-o", metavar="FILE", help="Output file; the suffix sets the format."
         ),
     ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.html", help="Write an HTML report with figures."),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.pdf",
-            help="Write a one-page certificate to sign. It may be published.",
-            show_default=False,
-        ),
-    ] = None,
+    report: ReportFile = None,
+    certificate: CertificateFile = None,
     audience: Audience = "internal",
     cells: Annotated[
         Path | None,

@@ -12,9 +12,11 @@ from microcell.cli.console import Messages, print_data
 from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
     Audience,
+    CertificateFile,
     Json,
     Person,
     Quiet,
+    ReportFile,
     RowsArePeople,
     SchemaFile,
     check_directions,
@@ -67,20 +69,8 @@ def audit(
             "reach the manifest's value (2 without a manifest), and the basic checks must pass.",
         ),
     ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.html", help="Write an HTML report with figures.", show_default=False
-        ),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.pdf",
-            help="Write a one-page certificate to sign. It may be published.",
-            show_default=False,
-        ),
-    ] = None,
+    report: ReportFile = None,
+    certificate: CertificateFile = None,
     audience: Audience = "internal",
     manifest: Annotated[
         Path | None,

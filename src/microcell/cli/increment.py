@@ -15,12 +15,14 @@ from microcell.cli.console import Messages, print_data, print_facts, print_table
 from microcell.cli.errors import Command, CommandGroup, handle_errors
 from microcell.cli.options import (
     Audience,
+    CertificateFile,
     Effort,
     Force,
     Json,
     Missing,
     OrderKey,
     Quiet,
+    ReportFile,
     SchemaFile,
     Seed,
     check_figure,
@@ -421,14 +423,8 @@ def finish(
             "--output", "-o", metavar="FILE", help="Release; the suffix determines the format."
         ),
     ],
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.html", help="Write a report.", show_default=False),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.pdf", help="Write a certificate.", show_default=False),
-    ] = None,
+    report: ReportFile = None,
+    certificate: CertificateFile = None,
     audience: Audience = "internal",
     keep_order: Annotated[
         bool,

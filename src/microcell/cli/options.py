@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Audience",
     "Blocks",
+    "CertificateFile",
     "Effort",
     "Force",
     "InputTable",
@@ -31,6 +32,7 @@ __all__ = [
     "Person",
     "PersonCells",
     "Quiet",
+    "ReportFile",
     "Requirement",
     "RowsArePeople",
     "SchemaFile",
@@ -74,6 +76,20 @@ Audience = Annotated[
         "--for",
         help="Readers of the report. A public report shows no original records and rounds results "
         "that depend on original values.",
+    ),
+]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.html", help="Write an HTML report with figures.", show_default=False
+    ),
+]
+CertificateFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.pdf",
+        help="Write a one-page certificate to sign. It may be published.",
+        show_default=False,
     ),
 ]
 Blocks = Annotated[

@@ -13,10 +13,12 @@ from microcell._display import number_range, percent
 from microcell.cli.console import Messages, print_data, print_facts
 from microcell.cli.errors import GUARANTEE_FAILED, Command, CommandGroup, handle_errors
 from microcell.cli.options import (
+    CertificateFile,
     Force,
     Json,
     OrderKey,
     Quiet,
+    ReportFile,
     SchemaFile,
     epilog,
     figure_format,
@@ -49,7 +51,9 @@ __all__ = [
 
 _K = Annotated[
     int,
-    typer.Option("-k", metavar="K", help="Number of participants among whom each one is hidden."),
+    typer.Option(
+        "-k", metavar="K", help="Minimum number of participants in a cell where anyone takes part."
+    ),
 ]
 _Failure = Annotated[
     float,
@@ -475,16 +479,8 @@ def collect(
             metavar="NAME,NAME,...", help="Other columns not to publish.", show_default=False
         ),
     ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.html", help="Write a report on the release.", show_default=False
-        ),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.pdf", help="Write a certificate.", show_default=False),
-    ] = None,
+    report: ReportFile = None,
+    certificate: CertificateFile = None,
     order_key: OrderKey = None,
     force: Force = False,
     json: Json = False,

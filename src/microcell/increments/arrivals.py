@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from microcell._display import record_html
 from microcell.errors import OptionError
 from microcell.model import Floats
 
@@ -67,6 +68,8 @@ class Arrivals:
 
     def __repr__(self) -> str:
         return f"Arrivals({self.name!r}, collection={self.collection:g})"
+
+    _repr_html_ = record_html
 
     def share_by(self, seconds: float) -> float:
         """Return the share of the records received after this many seconds."""

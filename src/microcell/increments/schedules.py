@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from microcell._display import record_repr
+from microcell._display import record_html, record_repr
 from microcell.increments.arrivals import Arrivals
 from microcell.increments.timing import TimeCurve
 
@@ -63,6 +63,7 @@ class Schedule:
     """Relative increase of the distortion over partitioning everything at once, if known."""
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     @property
     def received(self) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from microcell import auditing, encoding, methods, progress, tables
-from microcell._display import count, record_repr, short_repr
+from microcell._display import count, html_card, record_html, record_repr, short_repr
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TooFewRecordsError
 from microcell.measures import people
 from microcell.methods.increments import add_batch, check_strategy, order_by_coordinates
@@ -76,6 +76,8 @@ class Batch:
             self, count(self.records, "record"), kept=self.kept, strategy=self.strategy or "base"
         )
 
+    _repr_html_ = record_html
+
 
 class Session:
     """A table that arrives in parts, in memory; :func:`start` creates one.
@@ -96,6 +98,22 @@ class Session:
             k=self.k,
             batches=len(self.batches),
             finished=self.finished,
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(
+            f"Every cell has at least {count(self.k, 'record')}",
+            {
+                "Records": f"{self.records:,}",
+                "Cells": f"{self.cells:,}",
+                "Waiting": count(self.waiting, "record"),
+                "Batches": f"{len(self.batches):,}",
+                "Finished": "yes" if self.finished else "no",
+            },
+            next_steps={
+                "session.add(table)": "add a batch of records",
+                "session.finish()": "produce the release",
+            },
         )
 
     @property

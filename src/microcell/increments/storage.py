@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from microcell import tables
-from microcell._display import count, short_repr
+from microcell._display import count, html_card, short_repr
 from microcell._files import unreadable
 from microcell.errors import OptionError, TableError
 from microcell.increments.session import (
@@ -112,6 +112,19 @@ class Status:
             finished=self.finished,
         )
 
+    def _repr_html_(self) -> str:
+        return html_card(
+            f"Every cell has at least {count(self.k, 'record')}",
+            {
+                "Records": f"{self.records:,}, {self.kept:,} to be released",
+                "Cells": f"{self.cells:,}",
+                "Waiting": count(self.waiting, "record"),
+                "Batches": f"{len(self.batches):,}",
+                "Method": self.method,
+                "Finished": self.finished or "no",
+            },
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Return the status as a dictionary ready for JSON, without the digests of batches."""
         batches = [
@@ -145,6 +158,17 @@ class StoredSession:
 
     def __repr__(self) -> str:
         return short_repr(self, repr(str(self.folder)))
+
+    def _repr_html_(self) -> str:
+        return html_card(
+            "Stored session",
+            {"Folder": str(self.folder)},
+            next_steps={
+                "session.status()": "records, cells and batches so far",
+                "session.add(table)": "add a batch of records",
+                "session.finish()": "produce the release",
+            },
+        )
 
     @classmethod
     def create(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from microcell import progress
-from microcell._display import record_repr
+from microcell._display import record_html, record_repr
 from microcell.errors import OptionError
 from microcell.model import Floats
 
@@ -50,6 +50,7 @@ class TimeCurve:
     sizes: tuple[int, ...] = ()
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     def seconds(self, records: float) -> float:
         """Return the time for this many records, 0 for none."""

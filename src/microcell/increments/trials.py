@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import progress
-from microcell._display import count, html_card, record_repr, short_repr
+from microcell._display import count, html_card, record_html, record_repr, short_repr
 from microcell._validation import as_points, as_weights, check_k, varying
 from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels.arrays import sum_of_squares, total_sum_of_squares
@@ -46,6 +46,7 @@ class Increment:
     """D_T: distortion after adding the rest."""
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     @property
     def tau_base(self) -> float:

@@ -77,8 +77,8 @@ def import_kernels() -> None:
 def parse(line: str) -> tuple[str, tuple[Any, ...]]:
     """Return the name of a kernel and the types of its arguments."""
     name, _, arguments = line.partition("(")
-    found: tuple[Any, ...] = eval(f"({arguments.removesuffix(')')},)", dict(_type_names()))
-    return name, found
+    types: tuple[Any, ...] = eval(f"({arguments.removesuffix(')')},)", dict(_type_names()))
+    return name, types
 
 
 @cache

@@ -117,7 +117,7 @@ def _best_exchange(
 
 @inner_kernel
 def gain_of_moving(blocks: Blocks, a: int, slot: int, b: int, inner: float) -> float:
-    """Return the gain in worth of both cells if the record moves from a to b.
+    """Return how much the worth of both cells rises if the record moves from a to b.
 
     ``inner`` is the inner product of the record and the sum of b.
     """
@@ -132,7 +132,7 @@ def gain_of_moving(blocks: Blocks, a: int, slot: int, b: int, inner: float) -> f
 def _gains_of_swapping(
     blocks: Blocks, a: int, slot: int, b: int, inner: float, point: Floats, gains: Floats
 ) -> None:
-    """Compute the gain in worth of swapping the record with each member of b (OUT: ``gains``)."""
+    """Compute the rise in worth from swapping the record with each member of b (OUT: ``gains``)."""
     cap = gains.shape[1]
     with_sum, with_point, gain = gains[1], gains[2], gains[0]
     with_sum[:] = 0.0

@@ -5,7 +5,7 @@ from functools import cached_property
 from itertools import chain
 from math import isfinite
 
-from microcell._display import record_repr
+from microcell._display import record_html, record_repr
 from microcell.errors import SchemaError
 from microcell.kinds.registry import KINDS
 
@@ -52,6 +52,7 @@ class Column:
     longitude: str | None = None
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     def __post_init__(self) -> None:
         if self.order is not None:

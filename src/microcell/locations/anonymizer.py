@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from microcell._display import html_card
 from microcell.errors import DataError, MicrocellError, OptionError, ServiceError
 from microcell.locations.clustering import Clustering, cluster, to_points
 from microcell.locations.population import (
@@ -262,6 +263,13 @@ class Anonymizer:
 
     def __repr__(self) -> str:
         return f"Anonymizer(k={self._k}, devices={len(self._population)})"
+
+    def _repr_html_(self) -> str:
+        return html_card(
+            "Location service",
+            {"k": f"{self._k:,}", "Devices": f"{len(self._population):,}"},
+            next_steps={"service.status()": "sizes, counters and the progress of rebuilds"},
+        )
 
     # ---------------------------------------------------------------------------- devices
 

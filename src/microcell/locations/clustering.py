@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from microcell._display import count as counted
+from microcell._display import record_html
 from microcell.cells import PowerCells
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.kernels.arrays import unit_vectors
@@ -129,6 +130,8 @@ class Clustering:
 
     def __repr__(self) -> str:
         return f"Clustering(cells={len(self)}, sites={len(self.sites)})"
+
+    _repr_html_ = record_html
 
     def assign(self, points: Floats) -> Integers:
         """Return the cell of each point, in O(n s) time for s sites."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from microcell import progress
 from microcell._atomic import AtomicFiles, check_target
-from microcell._display import listing, record_repr
+from microcell._display import listing, record_html, record_repr
 from microcell.errors import DataError, SchemaError, TableError
 from microcell.locations.anonymizer import Anonymizer
 from microcell.locations.records import Account
@@ -39,6 +39,7 @@ class ImportSummary:
     output: Path
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class ExportSummary:
     output: Path
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 def import_people(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from microcell._display import record_repr
+from microcell._display import record_html, record_repr
 
 __all__ = ["Account", "CellSummary", "Overview", "Place", "Status", "WhatIf"]
 
@@ -13,6 +13,8 @@ class Place:
 
     latitude: float
     longitude: float
+
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Account:
     location: Place | None
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class CellSummary:
     radius: float
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ class Overview:
     generation: int
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,7 @@ class Status:
     last_failure: str | None
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True)
@@ -110,3 +116,4 @@ class WhatIf:
     counts: tuple[int, ...]
 
     __repr__ = record_repr
+    _repr_html_ = record_html

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from microcell import progress
-from microcell._display import count, record_repr
+from microcell._display import count, record_html, record_repr
 from microcell.errors import GuaranteeError, OptionError, ServiceError
 from microcell.locations.anonymizer import Anonymizer
 from microcell.locations.clustering import EARTH_RADIUS, great_circle, to_degrees, to_points
@@ -63,6 +63,7 @@ class SimulationResult:
     seconds: float
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     @property
     def distortion_ratio(self) -> float | None:
@@ -234,7 +235,9 @@ class _City:
                 k=k,
                 devices=smallest_shared,
             )
-        own = great_circle(points[served], to_points(*locations.T)) if len(locations) else None
+        distances = (
+            great_circle(points[served], to_points(*locations.T)) if len(locations) else None
+        )
         progress.report("comparing with MDAV")
         mdav = mdav_distances(points, k) if compare and len(points) >= k else None
         status = (
@@ -250,8 +253,8 @@ class _City:
             smallest_shared=smallest_shared,
             rebuilds=None if status is None else status.rebuilds,
             merges=None if status is None else status.merges,
-            mean=_mean(own),
-            root_mean_square=_root_mean_square(own),
+            mean=_mean(distances),
+            root_mean_square=_root_mean_square(distances),
             mdav_mean=_mean(mdav),
             mdav_root_mean_square=_root_mean_square(mdav),
             seconds=perf_counter() - started,

@@ -157,5 +157,5 @@ class Evidence:
     @cached_property
     def learning(self) -> LearningScores:
         """How well the target is predicted from the release and from the original."""
-        report("learning a task")
+        report("training prediction models")
         return learn_task(self)

@@ -444,7 +444,7 @@ def _solve_once(problem: Problem, settings: Settings, turn: int) -> Solution:
 
 
 def _leave_points(problem: Problem, start: Solution) -> Solution:
-    """Move sites to the centroids once, because files would reveal a site that is a point."""
+    """Move sites to the centroids once: a site equal to a point would reveal it in files."""
     costs, labels = start.costs.copy(), start.labels.copy()
     adjust_exactly(problem.X, start.sites, costs, problem.targets, labels)
     return Solution(labels, centroids(problem.X, labels, problem.weights), costs, ())

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import progress
-from microcell._display import count, record_repr
+from microcell._display import count, record_html, record_repr
 from microcell._validation import as_points, as_reals, as_weights, check_k
 from microcell.cells import PowerCells
 from microcell.errors import DataError, OptionError, TooFewRecordsError
@@ -158,6 +158,7 @@ class Quantization:
     history: tuple[float, ...]
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     @property
     def labels(self) -> Integers:

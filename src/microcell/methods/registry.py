@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from microcell._display import record_repr
+from microcell._display import record_html, record_repr
 from microcell.errors import OptionError
 from microcell.model import Integers
 
@@ -45,6 +45,7 @@ class Method:
     """Whether the random seed matters."""
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     @property
     def options(self) -> Mapping[str, Any]:

@@ -6,7 +6,15 @@ from difflib import get_close_matches
 from numbers import Real
 from typing import Any
 
-from microcell._display import count, format_quantity, html_card, listing, percent, short_repr
+from microcell._display import (
+    count,
+    format_quantity,
+    html_card,
+    listing,
+    percent,
+    record_html,
+    short_repr,
+)
 from microcell.errors import OptionError, RequirementError
 from microcell.kernels.arrays import Floats, Integers
 from microcell.model._frames import make_frame
@@ -48,6 +56,8 @@ class Measure:
     def __repr__(self) -> str:
         value = f"{self.value:,}" if isinstance(self.value, int) else f"{self.value:.4g}"
         return short_repr(self, self.name, f"{value} {self.unit}")
+
+    _repr_html_ = record_html
 
     def meets(self, limit: float) -> bool:
         """Return True if the value is at least as good as ``limit``."""

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from microcell._display import short_repr
+from microcell._display import html_card, listing, short_repr
 from microcell.kinds import Column, EncodedColumn, Values
 
 __all__ = ["Dialect", "Origin", "Table"]
@@ -66,6 +66,20 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.rows} rows, {len(self.columns)} columns)"
+
+    def _repr_html_(self) -> str:
+        return html_card(
+            "Table",
+            {
+                "Rows": f"{self.rows:,}",
+                "Columns": f"{len(self.columns):,}: {listing(map(str, self.columns))}",
+                "Source": self.origin.suffix or self.origin.source,
+            },
+            next_steps={
+                "mc.inspect(table)": "describe the columns and draft their roles",
+                "mc.anonymize(table, schema, k=5)": "make the table k-anonymous",
+            },
+        )
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -15,8 +15,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from microcell._display import record_repr
+from microcell._display import count, html_card, record_html, record_repr
 from microcell.model import Column, Schema, Table, Values
+from microcell.model._frames import frame_of_rows
 from microcell.schema.persons import (
     Candidate,
     RowsPerPerson,
@@ -100,6 +101,7 @@ class ColumnFacts:
     axis: Axis | None = None
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,28 @@ class Inspection:
     rows_per_person: RowsPerPerson | None = None
 
     __repr__ = record_repr
+
+    def _repr_html_(self) -> str:
+        return html_card(
+            f"{count(self.rows, 'row')}, {count(len(self.columns), 'column')}",
+            {
+                facts.name: f"{facts.role}{f', {facts.kind}' if facts.kind else ''}"
+                for facts in self.columns
+            },
+            notes=[
+                f"{count(self.unique, 'row')} with a unique combination of quasi-identifiers.",
+                f"{count(self.duplicates, 'duplicate row')}.",
+            ],
+            next_steps={
+                "inspection.to_frame()": "all facts and the reason for each role",
+                "mc.draft_schema(inspection)": "a schema to review and correct",
+            },
+        )
+
+    def to_frame(self) -> Any:
+        """Return the facts as a data frame, a row per column, without orders of categories."""
+        rows = [asdict(facts) for facts in self.columns]
+        return frame_of_rows([{k: v for k, v in row.items() if k != "order"} for row in rows])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the inspection as plain data, ready for JSON."""

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 import tomlkit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from microcell._display import record_repr
+from microcell._display import record_html, record_repr
 from microcell._files import read_bytes
 from microcell.errors import MicrocellError, OptionError, SchemaError, TableError
 from microcell.kinds import KINDS
@@ -244,6 +244,7 @@ class Run:
     read: Mapping[str, Any] = field(default_factory=dict)
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 def load_schema(path: str | Path) -> Schema:

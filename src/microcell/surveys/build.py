@@ -43,7 +43,7 @@ class Shape(Protocol):
         """Return the cell of each point."""
 
     def without(self, cells: Integers, means: Floats) -> Self:
-        """Return a shape with fewer cells, from which these ``cells`` are removed.
+        """Return the shape without these ``cells``.
 
         ``means`` holds the mean of every cell.
         """

@@ -197,7 +197,7 @@ def design(
         Schema, or the path of its file. Only the quasi-identifiers are used; the frame does not
         need the other columns, which are collected later.
     k
-        Number of participants among whom each one is hidden, at least 2.
+        Minimum number of participants in a cell where anyone takes part, at least 2.
     participation
         Probability that a candidate takes part: a number for all candidates, or the name of a
         column of the frame with one probability per candidate. Candidates decide independently.

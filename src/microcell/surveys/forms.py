@@ -11,7 +11,7 @@ from math import ceil, inf, isinf, nextafter
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from microcell._display import count, record_repr
+from microcell._display import count, record_html, record_repr
 from microcell.cells import BoxCells, Cells
 from microcell.cells.boxes import EXACT, Side
 from microcell.errors import OptionError
@@ -48,6 +48,7 @@ class BoxDescription:
     columns: Mapping[str, str]
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 def describe_boxes(cells: Cells) -> tuple[BoxDescription, ...]:
@@ -175,13 +176,13 @@ def _prefixes_above(column: EncodedColumn, bound: float) -> list[str]:
     if first in (0, len(names)):
         return []
     last_below = names[first - 1]
-    found = set()
+    shortest = set()
     for name in names[first:]:
         common = next(
             (at for at, sign in enumerate(name) if last_below[at : at + 1] != sign), len(name)
         )
-        found.add(name[: common + 1])
-    return sorted(found)
+        shortest.add(name[: common + 1])
+    return sorted(shortest)
 
 
 def _describe_codes(column: EncodedColumn, side: Side) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import _validation, progress
-from microcell._display import count, record_repr, short_repr
+from microcell._display import count, html_card, record_html, record_repr, short_repr
 from microcell.errors import DataError, OptionError
 from microcell.kernels.participation import failures_of_cells
 from microcell.model import Floats, Integers
@@ -180,6 +180,7 @@ class Estimate:
     """Standard error of the mean."""
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True, repr=False)
@@ -209,6 +210,18 @@ class Simulation:
             k=self.k,
             cell_failure=f"{self.cell_failure.value:.3g}",
             table_failure=f"{self.table_failure.value:.3g}",
+        )
+
+    def _repr_html_(self) -> str:
+        estimates = {
+            "Failure of a cell": self.cell_failure,
+            "Failure of the table": self.table_failure,
+            "Failure for a participant": self.participant_failure,
+        }
+        return html_card(
+            f"{count(self.cells, 'cell')}, {count(self.candidates, 'candidate')}, k = {self.k}",
+            {label: f"{estimate.value:.3g}" for label, estimate in estimates.items()}
+            | {"Trials": f"{self.trials:,}"},
         )
 
 

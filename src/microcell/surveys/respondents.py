@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from microcell import encoding
-from microcell._display import count, record_repr, short_repr
+from microcell._display import count, html_card, record_html, record_repr, short_repr
 from microcell._files import parse_json, unreadable
 from microcell.cells import Cells
 from microcell.errors import DataError, GuaranteeError, OptionError, SchemaError, TableError
@@ -48,6 +48,7 @@ class Answer:
     was chosen. Only shown to the respondent, not submitted."""
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     def as_dict(self) -> dict[str, Any]:
         """Return what is submitted: the cell and its representative, nothing else."""
@@ -275,6 +276,7 @@ class CheckFinding:
     message: str
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True, repr=False)
@@ -296,6 +298,18 @@ class SurveyCheck:
             f"{n_failed} of {count(len(self.findings), 'check')} failed",
             k=self.k,
             holds=self.holds,
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(
+            "All checks passed" if self.holds else "Some checks failed",
+            {
+                "k": f"{self.k:,}",
+                "Cells": f"{self.cells:,} ({self.kind})",
+                "Candidates": f"{self.candidates:,}",
+                "Accepted failure probability": f"{self.failure:.3g}",
+            },
+            notes=[finding.message for finding in self.findings if not finding.holds],
         )
 
     @property

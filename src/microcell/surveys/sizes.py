@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from microcell._display import count as counted
-from microcell._display import record_repr
+from microcell._display import record_html, record_repr
 from microcell._validation import check_failure
 from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels.participation import (
@@ -68,6 +68,7 @@ class EffectiveAnonymity:
     limit only because hardly anybody takes part."""
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 def effective_anonymity(
@@ -86,7 +87,7 @@ def effective_anonymity(
     Parameters
     ----------
     k
-        Number of participants among whom each one is hidden, at least 2.
+        Minimum number of participants in a cell where anyone takes part, at least 2.
     participation
         One probability common to all candidates, or the probabilities of the candidates in the
         order in which they join the cell. The order matters: the cell is small if those likely to
@@ -172,6 +173,7 @@ class SurveySize:
     """Probability that at least one cell fails."""
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as a dictionary ready for JSON."""
@@ -191,7 +193,7 @@ def size(k: int, participation: float, failure: float, records: int | None = Non
     Parameters
     ----------
     k
-        Number of participants among whom each one is hidden, at least 2.
+        Minimum number of participants in a cell where anyone takes part, at least 2.
     participation
         Probability that a candidate takes part.
     failure

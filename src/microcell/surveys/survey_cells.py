@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from microcell._display import count, short_repr
+from microcell._display import count, record_html, short_repr
 from microcell.cells import Cells, load_cells
 from microcell.errors import OptionError
 from microcell.kernels.participation import failures_of_cells, figures, participant_failure
@@ -41,7 +41,7 @@ class SurveyCells:
 
     @property
     def k(self) -> int:
-        """Number of participants among whom each one is hidden."""
+        """Minimum number of participants in a cell where anyone takes part."""
         return int(self.survey["k"])
 
 
@@ -153,6 +153,8 @@ class FailureSummary:
             worst=f"{self.worst:.3g}",
             table_failure=f"{self.table_failure:.3g}",
         )
+
+    _repr_html_ = record_html
 
     @property
     def worst(self) -> float:

@@ -13,7 +13,7 @@ from time import monotonic, perf_counter
 from traceback import extract_tb
 from typing import Any
 
-from microcell._display import record_repr
+from microcell._display import record_html, record_repr
 from microcell.errors import OptionError
 from microcell.locations.web.metrics import Metrics
 from microcell.locations.web.models import error_body
@@ -144,6 +144,7 @@ class Settings:
     log_requests: bool = True
 
     __repr__ = record_repr
+    _repr_html_ = record_html
 
     def __post_init__(self) -> None:
         token = self.operator
