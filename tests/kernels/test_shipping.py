@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from numba.core import event
 
-from microcell.kernels import _build, _cache, _jit, univariate
+from microcell.kernels import _build, _cache, _jit, linkage, univariate
 
 ROOT = Path(__file__).parent.parent.parent
 LINE = "univariate.best_cuts(float64[::1], float64[::1], int64)"
@@ -118,6 +118,17 @@ def test_the_stamp_follows_imported_modules(tmp_path, monkeypatch):
     assert stamp("a") == before
     (tmp_path / "b.py").write_text("from microcell.kernels.a import y\nx = 2\n", encoding="utf-8")
     assert stamp("a") != before
+
+
+def test_callers_of_a_cached_parallel_kernel_start_its_threads():
+    """A kernel compiled to call one from the cache would crash in a process without threads."""
+    kernel = linkage._scan_all
+    (line,) = (line for line in _build.read_signatures() if line.startswith("linkage._scan_all("))
+    types = _build.parse(line)[1]
+    kernel.compile(types)
+    cached = _cache.KernelCache(kernel.py_func).load_overload(types, kernel.targetctx)
+    assert cached.reload_init
+    assert set(cached.reload_init) <= cached.library._reload_init
 
 
 def test_a_full_disk_does_not_stop_a_run(tmp_path, monkeypatch):

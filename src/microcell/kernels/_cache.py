@@ -243,10 +243,14 @@ class KernelCache(NullCache):  # type: ignore[misc]
     def load_overload(self, signature: Any, context: Any) -> Any:
         """Return the compiled kernel, or None."""
         archive = open_archive()
-        shipped = archive.load(self._function, signature, context) if archive else None
-        if shipped is not None or self.disk is None:
-            return shipped
-        return self.disk.load_overload(signature, context)
+        result = archive.load(self._function, signature, context) if archive else None
+        if result is None and self.disk is not None:
+            result = self.disk.load_overload(signature, context)
+        if result is not None:
+            # Kernels that are compiled to call this one start the threads it needs when they are
+            # loaded. numba forgets that for kernels from a cache, and calling them would crash.
+            result.library._reload_init.update(result.reload_init)
+        return result
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Save a kernel that had to be compiled."""
