@@ -29,7 +29,6 @@ from numba.core import config, serialize
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.compiler import CompileResult
 from numba.core.runtime import rtsys
-from numba.np.ufunc import parallel
 
 __all__ = [
     "ABOUT",
@@ -140,11 +139,7 @@ def _prepare(context: Any) -> None:
 
     ``context.refresh()`` would also load the declarations of all functions that numba can compile,
     which takes longer than everything else in a small run. The compiler calls it by itself.
-
-    Code of a kernel that calls a parallel one refers to numba's thread pool, which numba would only
-    start for the parallel kernel itself; without it, loading such code ends the process.
     """
-    parallel._launch_threads()
     rtsys.initialize(context)
 
 
@@ -248,10 +243,14 @@ class KernelCache(NullCache):  # type: ignore[misc]
     def load_overload(self, signature: Any, context: Any) -> Any:
         """Return the compiled kernel, or None."""
         archive = open_archive()
-        shipped = archive.load(self._function, signature, context) if archive else None
-        if shipped is not None or self.disk is None:
-            return shipped
-        return self.disk.load_overload(signature, context)
+        result = archive.load(self._function, signature, context) if archive else None
+        if result is None and self.disk is not None:
+            result = self.disk.load_overload(signature, context)
+        if result is not None:
+            # Kernels that are compiled to call this one start the threads it needs when they are
+            # loaded. numba forgets that for kernels from a cache, and calling them would crash.
+            result.library._reload_init.update(result.reload_init)
+        return result
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Save a kernel that had to be compiled."""
