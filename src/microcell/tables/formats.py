@@ -390,9 +390,13 @@ def write_spreadsheet(frame: pl.DataFrame, path: Path) -> None:
         [column.cast(pl.String) for column in frame if _exceeds_floats(column)]
     )
     xlsxwriter: Any = require_package(".xlsx", write=True)
-    with xlsxwriter.Workbook(path, _KEEP_TEXT) as book:
-        book.set_properties({"created": _CREATED})
-        exact.write_excel(book, autofilter=False, dtype_formats=dict.fromkeys(_NUMBERS, "General"))
+    formats = dict.fromkeys(_NUMBERS, "General")
+    try:
+        with xlsxwriter.Workbook(path, _KEEP_TEXT) as book:
+            book.set_properties({"created": _CREATED})
+            exact.write_excel(book, autofilter=False, dtype_formats=formats)
+    except xlsxwriter.exceptions.FileCreateError as error:  # its argument is an OSError
+        raise error.args[0] from None
 
 
 def _exceeds_floats(column: pl.Series) -> bool:

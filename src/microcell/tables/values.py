@@ -435,6 +435,8 @@ def normalize(name: str, extract: Extract) -> Values:
 def series_from_numbers(name: str, extract: Extract, numbers: Representatives) -> pl.Series:
     """Convert numbers, in the scale of the column's :class:`Values`, to a series of its type."""
     dtype = extract.series.dtype
+    if numbers.missing.all():  # as in an empty column of a text file, which has no type
+        return pl.Series([None] * len(numbers.missing), dtype=dtype)
     storage = _STORAGES.get(dtype.base_type())
     build = _BUILDERS.get(storage or "empty")
     if build is None:
