@@ -311,6 +311,8 @@ def make_case(seed: int) -> Case:
         if role == "drop":
             kind, values = "text", [token(rng, "Nnote") for _ in range(n)]
         fields.append(Field(next(names), role, kind, values))
+    if n > 1000:
+        fields.append(Field(next(names), "confidential", "text", _many_texts(rng, n)))
     fields += _strata_and_weights(rng, n, k, names)
     rng.shuffle(fields)
     fields = [_fit_source(item, source) for item in fields]

@@ -64,7 +64,10 @@ def _arrow(names: list[str], _: Path | None = None) -> Any:
 
 
 def _polars(names: list[str], _: Path | None = None) -> Any:
-    return pl.DataFrame([pl.Series(name, _AGES) for name in names])
+    # Renamed afterwards, because polars names a column without a name by itself.
+    return pl.DataFrame({"first": _AGES, "second": _AGES}).rename(
+        dict(zip(("first", "second"), names, strict=True))
+    )
 
 
 def _csv(names: list[str], folder: Path) -> Any:

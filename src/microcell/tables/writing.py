@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from microcell._files import TEXT_SUFFIXES, unwritable
+from microcell._files import TEXT_SUFFIXES, find_system_error, unwritable
 from microcell.errors import TableError
 from microcell.model import Dialect, Origin, Table
 from microcell.tables.formats import (
@@ -50,7 +50,10 @@ def write(table: Table, path: str | Path, *, suffix: str | None = None, days: bo
         _write(_without_hidden_bytes(frame), path, suffix, table.origin)
     except OSError as error:
         raise unwritable(path, error) from None
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        system = find_system_error(error)
+        if system is not None:
+            raise unwritable(path, system) from None
         raise TableError(
             f"A {suffix} file cannot store the column types of this table. Write .parquet instead.",
             code="table.format_limit",
