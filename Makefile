@@ -10,7 +10,7 @@ PEERS := .venv-peers
 LOWEST := .venv-lowest
 LOWEST_TESTS := $(addprefix tests/,auditing cells cli/test_app.py contract methods release schema tables test_api.py test_extras.py)
 
-.PHONY: setup demo check test test-fast test-lowest mutants bench attack peers records papers docs dist wheel image lock clean
+.PHONY: setup demo check test test-fast test-lowest mutants bench attack fuzz peers records papers docs dist wheel image lock clean
 
 # What the demo needs is installed first; everything else is added to the same environment.
 $(DEMO): pyproject.toml requirements.lock
@@ -60,6 +60,10 @@ bench: setup
 attack: setup
 	$(BIN)/python -m benchmarks.adversary $(or $(PROFILE),full)
 	$(if $(filter-out full,$(PROFILE)),,$(BIN)/python docs/make_readme.py)
+
+# Publish N releases of random tables and recount them with other readers; CASE=… repeats one.
+fuzz: setup
+	$(BIN)/python -m benchmarks.fuzz $(or $(N),2000) --seed $(or $(SEED),0) $(if $(CASE),--case $(CASE))
 
 # Packages to compare with in benchmarks, in a separate environment because their requirements may conflict with ours.
 peers: setup

@@ -354,6 +354,18 @@ def test_missing_everywhere():
     assert mc.anonymize(frame, schema, k=3, missing="impute").table["a"].null_count() == 10
 
 
+@pytest.mark.parametrize("kind", ["numeric", "ordinal", "nominal", "code"])
+def test_a_column_without_values_in_a_text_file(tmp_path, kind):
+    """Such a column has no type, whatever kind the schema declares."""
+    path = tmp_path / "people.csv"
+    path.write_text("age,empty\n" + "".join(f"{age},\n" for age in (31, 33, 60, 62)))
+    schema = mc.Schema(quasi=["age", mc.Column("empty", kind=kind)])
+    release = mc.anonymize(path, schema, k=2, method="mdav", missing="impute")
+    release.publish(tmp_path / "out.csv")
+    lines = sorted((tmp_path / "out.csv").read_text().splitlines())
+    assert lines == ["32,", "32,", "61,", "61,", "age,empty"]
+
+
 def test_missing_confidential_values_are_left_alone():
     frame = pl.DataFrame({"a": range(10), "c": [None] * 5 + [1] * 5})
     release = mc.anonymize(frame, mc.Schema(quasi=["a"], confidential=["c"]), k=3)

@@ -1,6 +1,9 @@
 """A set of files appears completely or not at all."""
 
 import os
+import signal
+import sys
+from itertools import count
 
 import pytest
 
@@ -42,7 +45,7 @@ def test_an_interrupt_while_renaming_does_not_leave_a_partial_set(tmp_path, monk
     def interrupted(source, target):
         calls.append(target)
         if len(calls) == 2:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         rename(source, target)
 
     monkeypatch.setattr(os, "replace", interrupted)
@@ -50,6 +53,46 @@ def test_an_interrupt_while_renaming_does_not_leave_a_partial_set(tmp_path, monk
         for target in targets:
             atomic.path(target).write_text("new")
     assert [target.read_text() for target in targets] == ["new"] * 3
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_at_any_call_leaves_all_files_or_none(tmp_path):
+    targets = [tmp_path / name for name in ("a", "b", "c")]
+    outcomes = []
+    for at in count(1):
+        for target in targets:
+            target.write_text("old")
+        calls = 0
+
+        def interrupt(frame, event, argument, at=at):
+            nonlocal calls
+            calls += event in ("call", "c_call")
+            if calls == at:
+                calls += 1
+                signal.raise_signal(signal.SIGINT)
+
+        def work(act=interrupt):
+            with AtomicFiles() as atomic:
+                for target in targets:
+                    atomic.path(target).write_text("new")
+                sys.setprofile(act)
+            sys.setprofile(None)
+
+        try:
+            work()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        contents = {target.read_text() for target in targets}
+        assert len(contents) == 1
+        assert sorted(tmp_path.iterdir()) == targets
+        outcomes += contents
+        if calls < at:
+            break
+    assert set(outcomes) == {"old", "new"}
+    assert len(outcomes) > 50
 
 
 def test_the_temporary_name_keeps_the_suffix_and_is_hidden(tmp_path):

@@ -8,12 +8,15 @@ locked by its process, and the operating system releases the lock when the proce
 
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
+from weakref import finalize
 
 from microcell.errors import TableError
 
@@ -47,6 +50,8 @@ class AtomicFiles:
     def __init__(self) -> None:
         self._renames: list[tuple[Path, Path]] = []
         self._locks: list[int] = []
+        # Also called if the block was left by an interrupt that came before __exit__ could begin.
+        self._clean_up = finalize(self, _remove_files, self._renames, self._locks)
 
     def __enter__(self) -> "AtomicFiles":
         return self
@@ -73,26 +78,23 @@ class AtomicFiles:
     ) -> None:
         try:
             if kind is None:
-                self._commit()
+                self._sync_files()
+                with _ignoring_interrupts():
+                    self._rename()
         finally:
-            for temporary, _ in self._renames:
-                temporary.unlink(missing_ok=True)
-            for handle in self._locks:
-                os.close(handle)
+            with _ignoring_interrupts():
+                self._clean_up()
 
-    def _commit(self) -> None:
+    def _sync_files(self) -> None:
         for temporary, _ in self._renames:
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
+
+    def _rename(self) -> None:
         for position, (temporary, target) in enumerate(self._renames):
             if position == len(self._renames) - 1:
                 self._sync_folders()  # the commit point must not reach the disk before the others
-            while temporary.exists():
-                try:
-                    os.replace(temporary, target)
-                except KeyboardInterrupt:
-                    # Stopping now would leave a partial set, so finish renaming.
-                    continue
+            os.replace(temporary, target)
         self._sync_folders()
 
     def _sync_folders(self) -> None:
@@ -105,6 +107,28 @@ class AtomicFiles:
                     os.fsync(handle)
             finally:
                 os.close(handle)
+
+
+def _remove_files(renames: list[tuple[Path, Path]], locks: list[int]) -> None:
+    """Remove temporary files that were not renamed, and release the locks."""
+    for temporary, _ in renames:
+        temporary.unlink(missing_ok=True)
+    for handle in locks:
+        os.close(handle)
+
+
+@contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C in a short block: stopping between two renames would leave half of a set."""
+    previous = signal.getsignal(signal.SIGINT)
+    if previous is None or threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread receives signals, and only Python can restore its handlers
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def find_partial_files(target: Path) -> Iterator[Path]:

@@ -1,12 +1,21 @@
 """Files: suffixes of text tables, strict JSON parsing, and translation of system errors."""
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
 from microcell.errors import TableError
 
-__all__ = ["TEXT_SUFFIXES", "parse_json", "read_bytes", "unreadable", "unwritable"]
+__all__ = [
+    "TEXT_SUFFIXES",
+    "find_system_error",
+    "parse_json",
+    "read_bytes",
+    "unreadable",
+    "unwritable",
+]
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 """Suffixes of tables as delimited text."""
@@ -77,8 +86,22 @@ def unreadable(path: str | Path, error: OSError) -> TableError:
     return TableError(message, code=code, path=str(path))
 
 
+def find_system_error(error: Exception) -> OSError | None:
+    """Return the error of the system that the message of a library written in Rust mentions.
+
+    Examples
+    --------
+    >>> find_system_error(ValueError("parquet: No space left on device (os error 28)")).errno
+    28
+    """
+    match = re.search(r"\(os error ([0-9]+)\)", str(error))
+    return None if match is None else OSError(int(match[1]), os.strerror(int(match[1])))
+
+
 def unwritable(path: str | Path, error: OSError) -> TableError:
     """Return the error to raise for a file that the system cannot write."""
+    if error.errno is None:
+        error = find_system_error(error) or error
     if isinstance(error, FileNotFoundError):
         message = f"The folder of {str(path)!r} does not exist. Create it first."
     elif isinstance(error, IsADirectoryError):

@@ -139,7 +139,7 @@ def test_an_interrupt_at_a_rename_completes_the_set(old, tmp_path, at):
 
     def interrupt(number):
         if number == at:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
     undo = before_renames(interrupt)
     try:

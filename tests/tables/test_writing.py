@@ -489,3 +489,64 @@ def test_text_of_removed_rows_is_not_in_the_file(tmp_path: Path, suffix: str) ->
     texts = [f"the home of person number {row:04}" for row in range(60)]
     write(read(pl.DataFrame({"home": texts})[np.arange(50)]), tmp_path / f"table{suffix}")
     assert not any(_is_reported(tmp_path / f"table{suffix}", text) for text in texts[50:])
+
+
+# ------------------------------------------------------- bytes that are not part of any value
+
+HIDDEN = 0x7FF8_5EC2_E7C0_DE01
+"""The bits of a NaN, and of a number under a null."""
+
+
+def _with_hidden_bits(kind: Any) -> pa.Array:
+    bits = np.array([1, HIDDEN, 3], dtype=np.uint64)
+    return pa.Array.from_buffers(kind, 3, [pa.py_buffer(b"\x05"), pa.py_buffer(bits)])
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".feather", ".ipc"])
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array([1, HIDDEN, 3], dtype=np.uint64).view(np.float64),
+        pl.Series(np.array([1, HIDDEN, 3], dtype=np.uint64).view(np.float64)),
+        *map(_with_hidden_bits, (pa.int64(), pa.float64(), pa.timestamp("us"), pa.duration("us"))),
+        pd.arrays.IntegerArray(np.array([1, HIDDEN, 3]), np.array([False, True, False])),
+    ],
+    ids=["numpy", "polars", "integer", "float", "datetime", "duration", "pandas"],
+)
+def test_bits_of_missing_values_are_not_written(tmp_path: Path, suffix: str, column: Any) -> None:
+    frames = {pd.arrays.IntegerArray: pd.DataFrame, pl.Series: pl.DataFrame}
+    make = pa.table if isinstance(column, pa.Array) else frames.get(type(column), dict)
+    path = tmp_path / f"people{suffix}"
+    table = read(make({"x": column}))
+    write(table, path)
+    assert HIDDEN.to_bytes(8, "little") not in path.read_bytes()
+    written = read(path)
+    assert written.columns["x"].missing.tolist() == [False, True, False]
+    assert written.columns["x"].data[[0, 2]].tolist() == table.columns["x"].data[[0, 2]].tolist()
+
+
+def test_texts_keep_a_nul_at_the_end() -> None:
+    values = read({"x": ["a\0", "a", "a\0\0"]}).columns["x"]
+    assert values.categories == ("a", "a\0", "a\0\0")
+    assert values.data.tolist() == [1, 0, 2]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+@pytest.mark.parametrize(
+    "suffix", [".csv", ".jsonl", ".parquet", ".arrow", ".xlsx", ".sav", ".zsav", ".dta", ".xpt"]
+)
+def test_a_full_disk_is_reported_in_every_format(tmp_path: Path, suffix: str) -> None:
+    """A limit on the size of files has the same effect."""
+    import resource
+    import signal
+
+    table = read({"x": np.arange(5_000) * 0.1})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))
+    try:
+        with raises(TableError, "table.unwritable", path=str(tmp_path / f"people{suffix}")):
+            write(table, tmp_path / f"people{suffix}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)

@@ -5,7 +5,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from errno import ENOSPC
 from io import BytesIO
+from os import strerror
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -390,9 +392,14 @@ def write_spreadsheet(frame: pl.DataFrame, path: Path) -> None:
         [column.cast(pl.String) for column in frame if _exceeds_floats(column)]
     )
     xlsxwriter: Any = require_package(".xlsx", write=True)
-    with xlsxwriter.Workbook(path, _KEEP_TEXT) as book:
-        book.set_properties({"created": _CREATED})
-        exact.write_excel(book, autofilter=False, dtype_formats=dict.fromkeys(_NUMBERS, "General"))
+    # In memory, because temporary files elsewhere would be left behind by a failure.
+    formats: dict[Any, str] = dict.fromkeys(_NUMBERS, "General")
+    try:
+        with xlsxwriter.Workbook(path, _KEEP_TEXT | {"in_memory": True}) as book:
+            book.set_properties({"created": _CREATED})
+            exact.write_excel(book, autofilter=False, dtype_formats=formats)
+    except xlsxwriter.exceptions.FileCreateError as error:  # its argument is an OSError
+        raise error.args[0] from None
 
 
 def _exceeds_floats(column: pl.Series) -> bool:
@@ -489,12 +496,20 @@ def write_statfile(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin)
         OverflowError,
         ValueError,
         TypeError,
-    ):
+    ) as error:
+        if "write data" in str(error):
+            raise _full(path) from None
         raise TableError(
             f"{file_format.product} files cannot store this table. Write .parquet or .csv.",
             code="table.format_limit",
         ) from None
+    if suffix == ".xpt" and _is_truncated(path, frame.height):  # of which pyreadstat says nothing
+        raise _full(path)
     _reset_time(path, file_format)
+
+
+def _full(path: Path) -> OSError:
+    return OSError(ENOSPC, strerror(ENOSPC), str(path))
 
 
 def _reset_time(path: Path, file_format: _Format) -> None:

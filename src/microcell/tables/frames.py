@@ -103,7 +103,7 @@ class DictFrame:
         """Return an array of strings, or of objects if some are missing."""
         return (
             object_array(cells.to_list())
-            if cells.null_count()
+            if cells.null_count() or cells.str.ends_with("\0").any()
             else np.array(cells.to_list(), dtype=np.str_)
         )
 

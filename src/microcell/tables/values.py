@@ -337,6 +337,9 @@ def _array_of_items(items: list[Any]) -> NDArray[Any]:
     """Return an array of the items' type, or of objects if NumPy would convert the items."""
     families = {_family(kind) for kind in set(map(type, items))}
     plain = len(families) == 1 and families <= {"boolean", "integer", "float", "text"}
+    if families == {"text"}:
+        # NumPy removes NUL characters at the end of texts.
+        plain = not any(item.endswith("\0") for item in items)
     array = np.array(items) if plain or families == {"integer", "float"} else object_array(items)
     return array if array.dtype.kind in "biufU" else object_array(items)
 
@@ -435,6 +438,8 @@ def normalize(name: str, extract: Extract) -> Values:
 def series_from_numbers(name: str, extract: Extract, numbers: Representatives) -> pl.Series:
     """Convert numbers, in the scale of the column's :class:`Values`, to a series of its type."""
     dtype = extract.series.dtype
+    if numbers.missing.all():  # as in an empty column of a text file, which has no type
+        return pl.Series([None] * len(numbers.missing), dtype=dtype)
     storage = _STORAGES.get(dtype.base_type())
     build = _BUILDERS.get(storage or "empty")
     if build is None:

@@ -1,11 +1,12 @@
 """Write tables to files."""
 
 from collections.abc import Callable, Collection
+from math import nan
 from pathlib import Path
 
 import polars as pl
 
-from microcell._files import TEXT_SUFFIXES, unwritable
+from microcell._files import TEXT_SUFFIXES, find_system_error, unwritable
 from microcell.errors import TableError
 from microcell.model import Dialect, Origin, Table
 from microcell.tables.formats import (
@@ -46,10 +47,13 @@ def write(table: Table, path: str | Path, *, suffix: str | None = None, days: bo
     if days and suffix in _TEXTS:
         frame = with_dates(frame, table)
     try:
-        _write(_with_used_categories(frame), path, suffix, table.origin)
+        _write(_without_hidden_bytes(frame), path, suffix, table.origin)
     except OSError as error:
         raise unwritable(path, error) from None
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        system = find_system_error(error)
+        if system is not None:
+            raise unwritable(path, system) from None
         raise TableError(
             f"A {suffix} file cannot store the column types of this table. Write .parquet instead.",
             code="table.format_limit",
@@ -122,10 +126,15 @@ def _check(frame: pl.DataFrame, suffix: str, *, exact: bool = False) -> None:
     check_fits(frame, suffix, exact=exact)
 
 
-def _with_used_categories(frame: pl.DataFrame) -> pl.DataFrame:
-    """Remove unused categories, which polars writes for Enum columns."""
+def _without_hidden_bytes(frame: pl.DataFrame) -> pl.DataFrame:
+    """Remove unused categories, which polars writes for Enum columns, and the bits of a NaN.
+
+    The payload of a NaN is not part of any value, but a file would contain it.
+    """
     return frame.with_columns(
-        used_categories(column) for column in frame if isinstance(column.dtype, pl.Enum)
+        used_categories(column) if isinstance(column.dtype, pl.Enum) else column.fill_nan(nan)
+        for column in frame
+        if isinstance(column.dtype, pl.Enum) or column.dtype.is_float()
     )
 
 
@@ -168,8 +177,10 @@ def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
 
 
 def _write_ipc(frame: pl.DataFrame, path: Path) -> None:
+    # Gathering the rows resets what is stored under nulls, which this format would write.
     # The newest Arrow format shares text buffers, and would write values from before publishing.
-    frame.write_ipc(path, compat_level=pl.CompatLevel.oldest())
+    rows = pl.int_range(frame.height)
+    frame.select(pl.all().gather(rows)).write_ipc(path, compat_level=pl.CompatLevel.oldest())
 
 
 def _write_json(frame: pl.DataFrame, path: Path) -> None:

@@ -1,0 +1,315 @@
+"""Publish a case and recount the release from its bytes, without the code of the library."""
+
+import hashlib
+import json
+import math
+import re
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import microcell as mc
+from benchmarks.adversary.buffers import file_bytes
+from benchmarks.fuzz.cases import Case, Field, is_missing
+from benchmarks.fuzz.readers import Columns, convert, read_columns
+from benchmarks.fuzz.sources import HIDDEN, make_source
+
+__all__ = ["RecountError", "anonymize", "check", "publish", "recount", "run_case"]
+
+
+class RecountError(AssertionError):
+    """A release that breaks a promise."""
+
+
+def check(holds: object, promise: str) -> None:
+    """Raise RecountError unless the promise holds."""
+    if not holds:
+        raise RecountError(promise)
+
+
+def run_case(case: Case, folder: Path) -> str:
+    """Publish and recount a case in an empty folder; return "released" or the code of a refusal."""
+    source = make_source(case, folder)
+    before = {path.name for path in folder.iterdir()}
+    output = folder / f"release{case.suffix}"
+    try:
+        release = publish(anonymize(case, source), case, output)
+    except mc.MicrocellError as error:
+        check_refusal(case, error)
+        check({path.name for path in folder.iterdir()} == before, "a refusal leaves no file")
+        return error.code
+    left = {path.name for path in folder.iterdir()} - before
+    check(left == set(outputs(case)), f"no other file is left: {sorted(left)}")
+    recount(case, release, output)
+    if case.seed % 10 == 0:
+        check_audit(case, source, output)
+    if case.seed % 10 == 1 and "order_key" in case.settings:
+        content = output.read_bytes()
+        publish(anonymize(case, source), case, output)
+        check(output.read_bytes() == content, "the same order key gives the same bytes")
+    return "released"
+
+
+def outputs(case: Case) -> list[str]:
+    """Return the names of the files of a release, in the order of their renames."""
+    name = f"release{case.suffix}"
+    return [name, *(["cells.json"] if case.with_cells else []), f"{name}.manifest.json"]
+
+
+def anonymize(case: Case, source: Any, **changes: Any) -> Any:
+    """Anonymize the table of a case."""
+    settings = {"k": case.k, "method": case.method, **case.options, **case.settings, **changes}
+    return mc.anonymize(source, case.schema, **settings)
+
+
+def publish(release: Any, case: Case, output: Path) -> Any:
+    """Publish a release of a case."""
+    cells = output.with_name("cells.json") if case.with_cells else None
+    return release.publish(output, cells=cells, **case.publish)
+
+
+def check_refusal(case: Case, error: mc.MicrocellError) -> None:
+    """Check that a case may be refused like this, and that the message has no value in it."""
+    check(error.code in case.refusals, f"refused with {error.code}: {error}")
+    check(not _tokens_in(f"{error} {error.details}".encode()), "the error contains a value")
+
+
+# ------------------------------------------------------------------------------------------ recount
+
+
+def recount(case: Case, release: Any, output: Path) -> None:
+    """Check every promise of a release on its files."""
+    manifest = check_digests(case, output)
+    columns = read_columns(output)
+    by_role = {item.name: item for item in case.fields}
+    expected = [name for name in by_role if by_role[name].role not in ("identifiers", "drop")]
+    check(list(columns) == expected, "the columns are those to publish, in their order")
+    rows = case.released_rows()
+    n_read = {len(values) for values in columns.values()}
+    check(n_read == {len(rows)}, f"{len(rows)} records, none lost and none invented: {n_read}")
+    order = range(len(rows)) if case.publish.get("keep_order") else release.row_order.tolist()
+    check(sorted(order) == list(range(len(rows))), "the order is a permutation")
+    published = [rows[position] for position in order]
+    for name in expected:
+        if by_role[name].role != "quasi":
+            _check_unchanged(case, by_role[name].take(published), columns[name])
+    _check_classes(case, manifest, columns)
+    if manifest.get("blocks") is None:
+        _check_representatives(case, release, published, order, columns)
+    _check_bytes(case, output, columns)
+
+
+def check_digests(case: Case, output: Path) -> dict[str, Any]:
+    """Check the manifest against the files next to it; return it."""
+    path = output.with_name(f"{output.name}.manifest.json")
+    manifest: dict[str, Any] = json.loads(path.read_bytes())
+    check(path.stat().st_mode & 0o777 == 0o600, "only the owner can read the manifest")
+    digest = hashlib.sha256(output.read_bytes()).hexdigest()
+    check(manifest["output"]["sha256"] == digest, "the manifest has the digest of the table")
+    files = {entry["path"]: entry["sha256"] for entry in manifest.get("files") or ()}
+    check(list(files) == outputs(case)[1:-1], "the manifest lists the other files")
+    for name, recorded in files.items():
+        digest = hashlib.sha256(output.with_name(name).read_bytes()).hexdigest()
+        check(recorded == digest, "the manifest has the digests of the other files")
+    return manifest
+
+
+def _check_unchanged(case: Case, item: Field, values: Sequence[Any]) -> None:
+    for row, (before, raw) in enumerate(zip(item.values, values, strict=True), start=1):
+        if case.publish.get("escape_formulas") and item.type == "text":
+            _check_escaped(raw)
+        try:
+            same = any(
+                _equal(before, convert(form, item.type, case.suffix), item.type, case.suffix)
+                for form in _forms(case, item, raw)
+            )
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise RecountError(
+                f"{item.type} {before!r} became {raw!r} (row {row}, {error})"
+            ) from None
+        check(same, f"{item.role} {item.type} {before!r} became {raw!r} (row {row})")
+
+
+def _forms(case: Case, item: Field, raw: Any) -> list[Any]:
+    """Return what a value of the file may stand for: a text may have been escaped."""
+    escaped = case.publish.get("escape_formulas") and item.type == "text" and isinstance(raw, str)
+    return [raw[1:]] if escaped and re.match(r"'+[=+\-@\t\r]", raw) else [raw]
+
+
+_NUMBER = re.compile(r"[+-]?[\d.,]+([eE][+-]?\d+)?( to [+-]?[\d.,]+([eE][+-]?\d+)?)?")
+
+
+def _check_escaped(raw: Any) -> None:
+    risky = isinstance(raw, str) and raw[:1] in tuple("=+-@\t\r")
+    check(not risky or _NUMBER.fullmatch(raw), f"a formula is not escaped: {raw!r}")
+
+
+_WITHOUT_NEGATIVE_ZERO = (".xlsx", ".xpt", ".sav", ".zsav")
+
+
+def _equal(before: Any, after: Any, kind: str, suffix: str) -> bool:
+    if is_missing(before) or after is None:
+        return is_missing(before) and after is None
+    if kind == "single":
+        single = struct.unpack("f", struct.pack("f", before))[0]
+        sheet = {float(f"{single:.16G}")} if suffix == ".xlsx" else set()
+        return after in {single, _shortest(single), *sheet}
+    if kind == "float":
+        sign = math.copysign(1, before) == math.copysign(1, after)
+        same = after == before or (suffix == ".xlsx" and after == float(f"{before:.16G}"))
+        return same and (sign or suffix in _WITHOUT_NEGATIVE_ZERO)
+    if kind == "datetime" and suffix in (".xlsx", ".sav", ".zsav", ".dta", ".xpt"):
+        return bool(abs(after - before) <= timedelta(milliseconds=1))
+    return bool(after == before)
+
+
+def _shortest(single: float) -> float:
+    """Return the number with the fewest digits that is this single-precision number."""
+    for digits in range(1, 10):
+        short = float(f"{single:.{digits}g}")
+        if struct.unpack("f", struct.pack("f", short))[0] == single:
+            return short
+    return single
+
+
+def _check_classes(case: Case, manifest: dict[str, Any], columns: Columns) -> None:
+    keys = [item.name for item in case.of_role("quasi", "strata")]
+    k = manifest["k"]
+    blocks = manifest.get("blocks")
+    required = case.settings.get("require", {})
+    least = max(case.k, required.get("k", 0))
+    check(k >= case.k or blocks is not None, "the manifest states the requested k")
+    smallest = min(Counter(_classes(columns, keys)).values())
+    check(smallest >= k, f"a class of {smallest}, below k = {k}")
+    check(smallest >= least or blocks is not None, f"a class of {smallest}, below {least}")
+    if blocks is not None:
+        strata = [item.name for item in case.of_role("strata")]
+        for names in blocks["columns"]:
+            parts = [
+                part
+                for column in case.schema.quasi
+                if column.name in names
+                for part in column.parts
+            ]
+            sizes = Counter(_classes(columns, [*parts, *strata]))
+            check(min(sizes.values()) >= case.k, "a block has a class below k")
+    if "l_diversity" in required:
+        for item in case.of_role("confidential"):
+            values = defaultdict(set)
+            for label, value in zip(_classes(columns, keys), columns[item.name], strict=True):
+                values[label].add(None if value == "" or is_missing(value) else value)
+            check(
+                min(map(len, values.values())) >= required["l_diversity"],
+                f"a class has too few values of {item.name}",
+            )
+
+
+def _classes(columns: Columns, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return the key of each record, as it stands in the file."""
+    parts = [[None if is_missing(value) else value for value in columns[key]] for key in keys]
+    return list(zip(*parts, strict=True)) if parts else []
+
+
+def _check_representatives(
+    case: Case, release: Any, published: Sequence[int], order: Iterable[int], columns: Columns
+) -> None:
+    """Check that every published value lies within its cell."""
+    labels = release.partition.labels
+    cell_of = [int(labels[position]) for position in order]
+    for item in case.of_role("quasi"):
+        column = item.column
+        if column is None or column.kind == "location":
+            continue
+        members: dict[int, list[Any]] = defaultdict(list)
+        for row, cell in zip(published, cell_of, strict=True):
+            if not is_missing(item.values[row]):
+                members[cell].append(item.values[row])
+        present = [value for value in item.values if not is_missing(value)]
+        spread = max(present) - min(present) if present and item.type != "text" else 0
+        digits = 1e-9 * spread if isinstance(spread, float) else 0.0
+        if item.type == "single":
+            digits = max(digits, 1e-6 * max(map(abs, present), default=0.0))
+        cells = dict(zip(cell_of, columns[item.name], strict=True))
+        for cell, raw in cells.items():
+            _check_within(case, item, raw, members[cell], digits)
+
+
+def _check_within(case: Case, item: Field, raw: Any, members: list[Any], digits: float) -> None:
+    """Check a published value; means are rounded to ``digits``."""
+    column = item.column
+    assert column is not None
+    what = f"{item.type} {column.kind} {raw!r} of {members!r}"
+    if column.publish == "range" or column.kind == "code":
+        value = convert(_forms(case, item, raw)[0], "text", case.suffix)
+    else:
+        value = convert(_forms(case, item, raw)[0], item.type, case.suffix)
+    if value is None or not members:
+        check(value is None and not members, f"missing if all are missing: {what}")
+    elif column.publish == "range":
+        _check_range(value, members, what)
+    elif column.kind == "code":
+        prefix = value.rstrip("*")
+        check(all(member.startswith(prefix) for member in members), f"a common prefix: {what}")
+    elif column.kind in ("nominal", "ordinal"):
+        check(value in members, f"a member's category: {what}")
+    else:
+        low, high = _slack(min(members), -1, digits), _slack(max(members), 1, digits)
+        check(low <= value <= high, f"within the cell: {what}")
+
+
+def _slack(bound: Any, sign: int, digits: float = 0.0) -> Any:
+    """Return a bound with room for rounding."""
+    if isinstance(bound, datetime):
+        return bound + sign * timedelta(milliseconds=2)
+    if isinstance(bound, (date, int)):
+        return bound
+    single = struct.unpack("f", struct.pack("f", bound))[0] if abs(bound) < 3.4e38 else bound
+    nearest = min(bound, single) if sign < 0 else max(bound, single)
+    return nearest + sign * (1e-9 * abs(nearest) + digits + 1e-300)
+
+
+_RANGE = re.compile(r"([+-]?[\d.]+(?:[eE][+-]?\d+)?)(?:-| to )([+-]?[\d.]+(?:[eE][+-]?\d+)?)")
+
+
+def _check_range(text: str, members: list[Any], what: str) -> None:
+    match = _RANGE.fullmatch(text)
+    low_bound = float(match[1] if match else text)
+    high_bound = float(match[2] if match else text)
+    check(
+        low_bound <= _slack(min(members), 1) and _slack(max(members), -1) <= high_bound,
+        f"a range that contains its cell: {what}",
+    )
+
+
+# ------------------------------------------------------------------------------------------- bytes
+
+_TOKEN = re.compile(rb"(?:Pname|Nnote|Rtown)[bcdfghjklmnpqrstvwxz]{10}")
+
+
+def _tokens_in(content: bytes) -> set[str]:
+    found = _TOKEN.findall(content) + _TOKEN.findall(content.replace(b"\0", b""))
+    return {text.decode() for text in found}
+
+
+def _check_bytes(case: Case, output: Path, columns: Columns) -> None:
+    """Check that no text of the original is left that the release replaces or removes."""
+    published = {
+        value for item in case.of_role("quasi") for value in columns[item.name] if value is not None
+    }
+    for name in outputs(case):
+        content = file_bytes(output.with_name(name))
+        left = _tokens_in(content) - {str(value).lstrip("'") for value in published}
+        check(not left, f"{name} contains {sorted(left)[:3]}")
+        for pattern in HIDDEN:
+            check(pattern not in content, f"{name} contains hidden bytes {pattern!r}")
+
+
+def check_audit(case: Case, source: Any, output: Path) -> None:
+    """Check that an audit of the files agrees."""
+    audit = mc.audit(source, output, case.schema, brief=True)
+    check(audit["values_changed"] == 0, f"the audit finds changes: {audit['values_changed']}")
+    check(audit["manifest_contradictions"] == 0, "the audit contradicts the manifest")
+    check(audit["k"] >= (1 if "blocks" in case.settings else case.k), "the audit finds k too small")
