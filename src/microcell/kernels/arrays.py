@@ -14,6 +14,7 @@ __all__ = [
     "Seeds",
     "Singles",
     "centroids",
+    "count_distinct",
     "distinct_rows",
     "squared_distances",
     "squared_residuals",
@@ -116,3 +117,16 @@ def distinct_rows(points: Floats | Integers) -> Distinct:
     place = np.empty(n, dtype=np.int64)
     place[order] = np.cumsum(begins) - 1
     return Distinct(order[begins].astype(np.int64), place)
+
+
+def count_distinct(labels: Integers, codes: Integers) -> Integers:
+    """Return the number of distinct codes in each group of rows; groups are numbered from 0.
+
+    Examples
+    --------
+    >>> count_distinct(np.array([0, 0, 0, 1]), np.array([5, 5, 7, 7]))
+    array([2, 1])
+    """
+    span = int(codes.max(initial=0)) + 1
+    groups = np.unique(labels * span + codes) // span
+    return np.bincount(groups, minlength=int(labels.max(initial=-1)) + 1).astype(np.int64)

@@ -8,11 +8,10 @@ from math import comb, sqrt
 import numpy as np
 
 from microcell.errors import DataError
-from microcell.kernels.arrays import Distinct, distinct_rows
+from microcell.kernels.arrays import Distinct, count_distinct, distinct_rows
 from microcell.kernels.linkage import count_links
 from microcell.kernels.trees import MOST_TREE_DIMENSIONS
 from microcell.kinds.pairs import ColumnPoints, read_categories
-from microcell.measures.classes import count_distinct
 from microcell.measures.pairs import ColumnPairs
 from microcell.model import Floats, Integers
 from microcell.progress import report

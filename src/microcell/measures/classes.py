@@ -14,7 +14,6 @@ __all__ = [
     "class_labels",
     "class_sizes",
     "combine",
-    "count_distinct",
     "fewest_people",
     "number_values",
 ]
@@ -91,19 +90,6 @@ def combine(labels: Integers, codes: Integers) -> Integers:
     """
     span = int(codes.max(initial=0)) + 1
     return _renumber(labels * span + codes)
-
-
-def count_distinct(labels: Integers, codes: Integers) -> Integers:
-    """Return the number of distinct codes in each group of rows; groups are numbered from 0.
-
-    Examples
-    --------
-    >>> count_distinct(np.array([0, 0, 0, 1]), np.array([5, 5, 7, 7]))
-    array([2, 1])
-    """
-    span = int(codes.max(initial=0)) + 1
-    groups = np.unique(labels * span + codes) // span
-    return np.bincount(groups, minlength=int(labels.max(initial=-1)) + 1).astype(np.int64)
 
 
 def fewest_people(class_sizes: Integers, rows_per_person: Integers) -> Integers:

@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from microcell.errors import DataError
+from microcell.kernels.arrays import count_distinct
 from microcell.kinds import kind_of
 from microcell.kinds.losses import Loss, standardize
-from microcell.measures.classes import combine, count_distinct, number_values
+from microcell.measures.classes import combine, number_values
 from microcell.model import Column, Floats, Integers, Mask, Schema, Table, Values
 
 __all__ = [

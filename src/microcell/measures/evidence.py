@@ -6,12 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
+from microcell.kernels.arrays import count_distinct
 from microcell.measures.attacks import Links, link_records, read_linkage_points
 from microcell.measures.checks import RoleProblems, check_roles
 from microcell.measures.classes import (
     class_labels,
     class_sizes,
-    count_distinct,
     fewest_people,
 )
 from microcell.measures.confidential import ConfidentialColumn, confidential_columns

@@ -8,7 +8,8 @@ import numpy as np
 
 from microcell._display import count
 from microcell.errors import DataError, SchemaError, TooFewRecordsError
-from microcell.measures.classes import class_labels, count_distinct
+from microcell.kernels.arrays import count_distinct
+from microcell.measures.classes import class_labels
 from microcell.model import Integers, Mask, Schema, Table
 
 __all__ = [

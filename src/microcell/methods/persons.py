@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell.errors import OptionError
+from microcell.kernels.arrays import count_distinct
 from microcell.kernels.merging import find_cheapest, lay_out_cells
 from microcell.kernels.rules import Rule, make_rule
 from microcell.model import Floats, Integers
@@ -14,7 +15,6 @@ __all__ = [
     "Whole",
     "as_persons",
     "collapse",
-    "count_persons",
     "merge_short_cells",
     "person_rule",
 ]
@@ -57,13 +57,6 @@ def as_persons(persons: ArrayLike | None, n: int) -> Integers | None:
     return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def count_persons(labels: Integers, persons: Integers) -> Integers:
-    """Return the number of distinct persons in each cell."""
-    span = int(persons.max()) + 1
-    cells = np.unique(labels * span + persons) // span
-    return np.bincount(cells, minlength=int(labels.max()) + 1).astype(np.int64)
-
-
 def collapse(
     points: Floats, weights: Floats | None, persons: Integers, strata: Integers | None
 ) -> Whole:
@@ -100,7 +93,7 @@ def merge_short_cells(
     each = np.ones(len(X)) if weights is None else weights
     labels = np.unique(labels, return_inverse=True)[1].reshape(-1)
     while True:  # every round merges at least two cells
-        short = np.flatnonzero(count_persons(labels, persons) < k)
+        short = np.flatnonzero(count_distinct(labels, persons) < k)
         if not len(short):
             return labels
         masses = np.bincount(labels, weights=each).astype(np.float64)

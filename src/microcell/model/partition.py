@@ -7,7 +7,7 @@ import numpy as np
 
 from microcell._display import count, html_card, number_range, short_repr
 from microcell.errors import GuaranteeError
-from microcell.kernels.arrays import Floats, Integers
+from microcell.kernels.arrays import Floats, Integers, count_distinct
 from microcell.model.encoding import Encoding
 
 __all__ = ["Encoded", "Partition", "Placed"]
@@ -112,7 +112,7 @@ class Partition:
             )
         labels = labels.astype(np.int64)
         sizes = np.bincount(labels).astype(np.int64)
-        people = sizes if persons is None else _count_persons(labels, persons)
+        people = sizes if persons is None else count_distinct(labels, persons)
         n_small = int((people < self.k).sum())
         if n_small:
             raise GuaranteeError(
@@ -154,10 +154,3 @@ class Partition:
             },
             next_steps={"partition.labels": "the cell of each record"},
         )
-
-
-def _count_persons(labels: Integers, persons: Integers) -> Integers:
-    """Return the number of distinct persons in each cell; 0 for an empty one."""
-    span = int(persons.max()) + 1
-    cells = np.unique(labels * span + persons) // span
-    return np.bincount(cells, minlength=int(labels.max()) + 1).astype(np.int64)
