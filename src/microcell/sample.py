@@ -204,7 +204,8 @@ def sample_visits(patients: int = 1500, *, seed: int = 7) -> dict[str, NDArray[A
     >>> list(visits)
     ['patient_number', 'name', 'sex', 'birth_date', 'postal_code', 'admission', 'discharge', 'ward',
     'icd10', 'cost']
-    >>> len(set(visits["patient_number"].tolist())), bool((visits["discharge"] < "2024").any())
+    >>> backwards = visits["discharge"] < visits["admission"]
+    >>> len(set(visits["patient_number"].tolist())), bool(backwards.any())
     (100, False)
     """
     _check_count("patients", patients)
