@@ -489,7 +489,8 @@ def write_statfile(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin)
     if file_format.has_value_labels:
         options["variable_value_labels"] = _value_labels(frame, origin)
     try:
-        getattr(pyreadstat, file_format.writer)(_storable(frame), path, **options)
+        stored = _storable(frame)
+        getattr(pyreadstat, file_format.writer)(stored, path, **options)
     except (
         pyreadstat.ReadstatError,
         pyreadstat.PyreadstatError,
@@ -503,9 +504,19 @@ def write_statfile(frame: pl.DataFrame, path: Path, suffix: str, origin: Origin)
             f"{file_format.product} files cannot store this table. Write .parquet or .csv.",
             code="table.format_limit",
         ) from None
-    if suffix == ".xpt" and _is_truncated(path, frame.height):  # of which pyreadstat says nothing
+    if suffix == ".xpt" and _lacks_rows(path, stored):
         raise _full(path)
     _reset_time(path, file_format)
+
+
+def _lacks_rows(path: Path, frame: pl.DataFrame) -> bool:
+    """Return whether a transport file is shorter than its rows: pyreadstat ignores a full disk."""
+    lengths = frame.select(pl.col(pl.String).str.len_bytes().max())
+    width = sum(length or 0 for length in lengths.row(0)) if lengths.width else 0
+    width += 8 * (frame.width - lengths.width)
+    data = path.read_bytes()
+    header = re.search(rb"HEADER RECORD\*{7}OBS.{5}HEADER RECORD!{7}", data)
+    return header is None or len(data) - header.start() - 80 < width * frame.height
 
 
 def _full(path: Path) -> OSError:
