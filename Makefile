@@ -51,7 +51,7 @@ test-lowest: setup
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/$(SCRIPTS)/python --requirement build/lowest.txt \
 		--constraint build/lowest.txt --editable . hypothesis pandas pypdf pytest pytest-timeout pytest-xdist
-	$(LOWEST)/$(SCRIPTS)/pytest -q -n 2 --dist worksteal -m "not slow" -W ignore::DeprecationWarning $(LOWEST_TESTS)
+	NUMBA_CACHE_DIR=$(CURDIR)/build/lowest-kernels $(LOWEST)/$(SCRIPTS)/pytest -q -n 2 --dist worksteal -m "not slow" -W ignore::DeprecationWarning $(LOWEST_TESTS)
 
 bench: setup
 	$(BIN)/python -m benchmarks $(or $(PROFILE),full)

@@ -375,8 +375,10 @@ def _run_area(name: str, count: int, seed: int, workers: int) -> dict[str, str]:
     area = AREAS[name]
     runner = Runner(area, sample_mutants(list_mutants(area.sources), count, seed), workers)
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis"]
-    # Plain Python warns where integers wrap around, which kernels rely on.
-    options += [] if area.compiled else ["-W", "ignore::RuntimeWarning"]
+    options += ["-m", "not slow"]
+    if not area.compiled:
+        # Plain Python warns where integers wrap around, which kernels rely on.
+        options += ["-W", "ignore::RuntimeWarning", "--ignore", "tests/kernels/test_shipping.py"]
     tests = [test for test in area.tests if (ROOT / test).exists()]
     pytest.main([*options, "-o", "addopts=--import-mode=importlib", *tests], plugins=[runner])
     return {str(mutant): result for mutant, result in runner.results.items()}

@@ -56,7 +56,7 @@ PCL_PRINTED = (
     Printed(75, None, "0.290", -0.173, 37, 76, 5),
     Printed(100, None, "0.331", -0.168, 16, 107, 5),
 )
-SHAKES: dict[str, dict[str, int]] = {"quick": {"shakes": 20}, "full": {}}
+STARTS: dict[str, dict[str, int]] = {"quick": {"count": 2, "shakes": 20}, "full": {}}
 EFFORT = {"quick": "fast", "full": "balanced"}
 STEPS = {"quick": 200, "full": 10_000}
 NOTES = {"quick": " Short profile: less shaking and less effort than the defaults.", "full": ""}
@@ -97,11 +97,11 @@ def census(results: Study, profile: str) -> None:
             )
             for seed in range(1, noisy_starts + 1)
         ]
-        default = starts(X, row.k, prepartition=row.macrocells, **SHAKES[profile])
+        default = starts(X, row.k, prepartition=row.macrocells, **STARTS[profile])
         auto = run_method(X, row.k, "auto", effort=EFFORT[profile])
         anneal = run_method(X, row.k, "anneal", steps=STEPS[profile])
         tried.append(Tried(row, run_method(X, row.k, "mdav"), noisy, default, auto, anneal))
-    whole = {k: starts(X, k, **SHAKES[profile]) for k in (5, 10)}
+    whole = {k: starts(X, k, **STARTS[profile]) for k in (5, 10)}
     table_of_mdav(results, tried)
     table_of_pcl(results, tried)
     for one in tried:

@@ -2,6 +2,7 @@
 
 import ast
 import pickle
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,9 @@ def error_classes():
     ]
 
 
+@cache
 def parsed_sources():
-    for path in SOURCE.rglob("*.py"):
-        yield path, ast.parse(path.read_text(encoding="utf-8"))
+    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in SOURCE.rglob("*.py")]
 
 
 def texts_outside_the_catalogue():

@@ -2,7 +2,6 @@
 
 import ast
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
@@ -239,34 +238,6 @@ def distributions(uv, tmp_path_factory):
         pytest.skip("no network to fetch the build backend")
     assert done.returncode == 0, done.stderr
     return {path.suffix: path for path in folder.iterdir() if path.suffix in (".whl", ".gz")}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_wheel_in_an_empty_environment_runs_the_readme(uv, distributions, tmp_path):
-    """With the core only; the report has no figures then."""
-    python = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-
-    def run(*command):
-        parts = [str(part) for part in command]
-        done = subprocess.run(
-            parts, cwd=tmp_path, env=clean, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
-        return done.stdout
-
-    run(uv, "venv", "--python", sys.executable, tmp_path / "env")
-    constraint = ("--constraint", ROOT / "requirements.lock")
-    run(uv, "pip", "install", "--python", python, *constraint, distributions[".whl"])
-    packages = run(uv, "pip", "list", "--python", python)
-    assert not re.search("matplotlib|fastexcel|xlsxwriter|fpdf2|scikit-learn|pytest", packages)
-    block = re.search(r"^```sh\n(.*?)^```$", read("README.md"), re.DOTALL | re.MULTILINE)[1]
-    for line in block.splitlines():
-        _, *arguments = line.partition("    #")[0].split()
-        run(python, "-m", "microcell", *arguments)
-    assert "microcell[report]" in (tmp_path / "people_k5.html").read_text(encoding="utf-8")
-    assert '"revealed": 0' in run(python, "-m", "microcell", "demo", "--records", 300, "--json")
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from microcell.errors import (
 )
 
 EXAMPLES = {command.__name__: examples for command, examples in COMMANDS.items()}
-RUN_IN_ORDER = ("example", "inspect", "anonymize", "audit", "methods", "compile", "compare")
+RUN_IN_ORDER = ("example", "inspect", "anonymize", "audit", "methods", "compare")
 """The other commands need other tables; their own tests run their examples."""
 
 ANSI = "\x1b["

@@ -183,7 +183,7 @@ def test_kills_at_random_moments(worker, prepared, added, tmp_path, step):
         worker, (added["refined"] if step == "finish" else prepared), tmp_path, step
     )
     killed = 0
-    for number in range(20):
+    for number in range(8):
         strategy = ("refined", "nearest")[number % 2]
         folder = copied(added[strategy] if step == "finish" else prepared, tmp_path)
         killed += worker(folder, step, strategy=strategy, after=float(rng.uniform(0, longest)))[

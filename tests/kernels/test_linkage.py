@@ -69,8 +69,8 @@ def test_order_of_rows_and_columns_does_not_matter(table, random):
 @pytest.mark.parametrize("dimensions", [3, 12])
 def test_many_points_match_a_plain_loop(dimensions, few_pairs):
     rng = np.random.default_rng(5)
-    originals = rng.normal(size=(900, dimensions))
-    after = np.repeat(originals.reshape(300, 3, dimensions).mean(axis=1), 3, axis=0)
+    originals = rng.normal(size=(300, dimensions))
+    after = np.repeat(originals.reshape(100, 3, dimensions).mean(axis=1), 3, axis=0)
     with searching(few_pairs):
         result = link(originals, after, count_links)
     np.testing.assert_allclose(result, link(originals, after, link_plainly))

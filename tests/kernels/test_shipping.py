@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import textwrap
 import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -220,9 +223,17 @@ ONE_KERNEL = """
 """
 
 
+@dataclass(frozen=True)
+class Environment:
+    """An environment of its own: its Python, and a function that runs a command there."""
+
+    python: Path
+    run: Callable[..., str]
+
+
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """A wheel with kernels in an environment of its own; a function that runs code there."""
+def environment(tmp_path_factory):
+    """A wheel with kernels in an environment of its own, with the core and the extra locations."""
     uv = shutil.which("uv") or shutil.which("uv", path=Path(sys.executable).parent)
     if uv is None:
         pytest.skip("uv is not installed")
@@ -231,10 +242,14 @@ def installed(tmp_path_factory):
     clean |= {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
     clean |= {"UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR", str(Path.home() / ".cache" / "uv"))}
 
-    def run(*command, **environment):
-        parts = [str(part) for part in command]
+    def run(*command, folder=folder, **variables):
         done = subprocess.run(
-            parts, cwd=folder, env=clean | environment, capture_output=True, text=True, check=False
+            [str(part) for part in command],
+            cwd=folder,
+            env=clean | variables,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode and "error sending request" in done.stderr:
             pytest.skip("no network to fetch packages")
@@ -247,14 +262,29 @@ def installed(tmp_path_factory):
     assert "-none-any" not in wheel.name
     run(uv, "venv", "--python", sys.executable, folder / "env")
     python = folder / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
-    run(uv, "pip", "install", "--python", python, f"{wheel}[locations]")
+    constraint = ("--constraint", ROOT / "requirements.lock")
+    run(uv, "pip", "install", "--python", python, *constraint, f"{wheel}[locations]")
+    return Environment(python, run)
 
-    def measure(work, before="", python=python, **environment):
+
+@pytest.fixture(scope="module")
+def installed(environment):
+    """A function that runs code in the environment and counts what is compiled."""
+
+    def measure(work, before="", python=environment.python, **variables):
         body = textwrap.indent(textwrap.dedent(work), " " * 4).strip()
         code = textwrap.dedent(COUNT).format(before=before, work=body)
-        return json.loads(run(python, "-c", code, **environment).splitlines()[-1])
+        return json.loads(environment.run(python, "-c", code, **variables).splitlines()[-1])
 
     return measure
+
+
+@pytest.fixture(scope="module")
+def one_kernel(installed):
+    """What a run with one kernel from the wheel gives."""
+    outcome = installed(ONE_KERNEL)
+    assert outcome["compiled"] == 0
+    return outcome
 
 
 _UNWANTED = {"PYTHONPATH", "NUMBA_CACHE_DIR", "NUMBA_CPU_NAME", "VIRTUAL_ENV"}
@@ -283,30 +313,27 @@ def test_the_list_contains_the_kernels_of_every_method(installed):
     [
         'numba.__version__ = "0.0.1"',
         "llvmlite.binding.get_host_cpu_features = llvmlite.binding.targets.FeatureMap",
-        'import platform; platform.machine = lambda: "riscv64"',
     ],
 )
-def test_a_wheel_falls_back_to_the_users_cache(installed, tmp_path, before):
-    expected = installed(ONE_KERNEL)
-    assert expected["compiled"] == 0
+def test_a_wheel_falls_back_to_the_users_cache(installed, one_kernel, tmp_path, before):
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     first = installed(ONE_KERNEL, before, **cache)
     again = installed(ONE_KERNEL, before, **cache)
     assert first["compiled"] > 0
     assert again["compiled"] == 0
-    assert first["digest"] == again["digest"] == expected["digest"]
+    assert first["digest"] == again["digest"] == one_kernel["digest"]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_read_only_folders_do_not_stop_a_wheel(installed):
+def test_read_only_folders_do_not_stop_a_wheel(installed, one_kernel):
     """Neither the package folder nor the user's cache directory can be written to."""
     before = (
         "from numba.core import caching\ndef refuse(self): raise PermissionError\n"
         "{}.ensure_cache_path = refuse"
     )
     package = before.format("caching.InTreeCacheLocator")
-    expected = installed(ONE_KERNEL)["digest"]
+    expected = one_kernel["digest"]
     native = {"MICROCELL_KERNELS": "native"}
     assert installed(ONE_KERNEL, package)["compiled"] == 0
     assert installed(ONE_KERNEL, package, **native)["digest"] == expected
@@ -317,3 +344,22 @@ def test_read_only_folders_do_not_stop_a_wheel(installed):
         outcome = installed(ONE_KERNEL, nowhere, **native)
         assert outcome["compiled"] > 0
         assert outcome["digest"] == expected
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_wheel_in_an_empty_environment_runs_the_readme(environment, tmp_path):
+    """Without matplotlib; the report has no figures then."""
+    python, run = environment.python, environment.run
+    code = "from importlib.metadata import distributions as d; print([x.name for x in d()])"
+    packages = run(python, "-c", code)
+    assert "narwhals" in packages
+    assert not re.search("matplotlib|fastexcel|xlsxwriter|fpdf2|scikit-learn|pytest", packages)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = re.search(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)[1]
+    for line in block.splitlines():
+        _, *arguments = line.partition("    #")[0].split()
+        run(python, "-m", "microcell", *arguments, folder=tmp_path)
+    assert "microcell[report]" in (tmp_path / "people_k5.html").read_text(encoding="utf-8")
+    demo = run(python, "-m", "microcell", "demo", "--records", "300", "--json", folder=tmp_path)
+    assert '"revealed": 0' in demo

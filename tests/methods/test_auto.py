@@ -12,14 +12,10 @@ from microcell.methods.auto import choose
 from tests.raising import raises
 
 GOALS = {
-    ("census", 3): 4.6771,
     ("census", 5): 7.30,
-    ("census", 10): 11.40,
     ("tarragona", 3): 14.4697,
     ("tarragona", 10): 30.12,
-    ("eia", 3): 0.3537,
     ("eia", 5): 0.75761,
-    ("eia", 10): 2.0810,
 }
 
 
