@@ -46,7 +46,7 @@ mutants: setup
 
 # The lowest versions that pyproject.toml allows, in a separate environment.
 test-lowest: setup
-	$(BIN)/uv pip compile --quiet --resolution lowest-direct --all-extras --no-header --no-annotate \
+	$(BIN)/uv pip compile --quiet --upgrade --resolution lowest-direct --all-extras --no-header --no-annotate \
 		--python $(BIN)/python --output-file build/lowest.txt pyproject.toml
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/$(SCRIPTS)/python --requirement build/lowest.txt \

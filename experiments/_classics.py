@@ -73,7 +73,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "full": {"pcl": {"restarts": 5}, "plain": {"restarts": 5}, "auto": {}, "anneal": {}},
 }
-WITH_NOISE = {"quick": ("census",), "full": tuple(SHOWN)}
+WITH_NOISE: dict[str, tuple[str, ...]] = {"quick": (), "full": tuple(SHOWN)}
 """Data sets on which PCL is run with noisy copies, as published for small cells (slow)."""
 MACROCELL = {3: 360, 5: 360, 10: 540}
 """Records per macrocell, as in the paper's split of Census."""
