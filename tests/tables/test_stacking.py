@@ -113,14 +113,10 @@ def test_whole_numbers_beyond_floats_are_not_rounded():
         stack({"a": [2**60 + 1]}, {"a": [0.5]})
     with raises(TableError, "table.mismatch", column="a"):  # NumPy would convert both to floats.
         stack(*({"a": np.array([2**62 + 1], dtype=kind)} for kind in (np.int64, np.uint64)))
-    wide = [
-        pl.DataFrame({"a": pl.Series([2**62 + 1], dtype=kind)}) for kind in (pl.Int64, pl.UInt64)
-    ]
-    if int(pl.__version__.partition(".")[0]) >= 2:
-        assert stack(*wide).native["a"].to_list() == [2**62 + 1, 2**62 + 1]
-    else:  # as NumPy
-        with raises(TableError, "table.mismatch", column="a"):
-            stack(*wide)
+    wide = stack(
+        *(pl.DataFrame({"a": pl.Series([2**62 + 1], dtype=kind)}) for kind in (pl.Int64, pl.UInt64))
+    )
+    assert wide.native["a"].to_list() == [2**62 + 1, 2**62 + 1]
 
 
 def test_rejects_two_types_of_frames():
