@@ -249,7 +249,8 @@ class KernelCache(NullCache):  # type: ignore[misc]
         if result is not None:
             # Kernels that are compiled to call this one start the threads it needs when they are
             # loaded. numba forgets that for kernels from a cache, and calling them would crash.
-            result.library._reload_init.update(result.reload_init)
+            # Older versions of numba do not have the attribute.
+            getattr(result.library, "_reload_init", set()).update(result.reload_init)
         return result
 
     def save_overload(self, signature: Any, result: Any) -> None:
