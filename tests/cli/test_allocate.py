@@ -157,7 +157,7 @@ def test_full_disk_leaves_all_files_unchanged(folder, run, monkeypatch, old):
     for name in ("out.csv", "map.svg") if old else ():
         (folder / name).write_text("old", encoding="utf-8")
     before = contents(folder)
-    monkeypatch.setattr(AtomicFiles, "_commit", fail)
+    monkeypatch.setattr(AtomicFiles, "_rename", fail)
     outcome = run(*BASE, *PLANE, "--figure", "map.svg")
     assert outcome.code == 2
     assert "No space left on device" in outcome.stderr

@@ -186,7 +186,7 @@ def test_full_disk_leaves_the_old_figure(folder, run, monkeypatch):
 
     (folder / "out.svg").write_text("old", encoding="utf-8")
     before = contents(folder)
-    monkeypatch.setattr(AtomicFiles, "_commit", fail)
+    monkeypatch.setattr(AtomicFiles, "_rename", fail)
     outcome = run(*BASE, "-k", 5, "--methods", "mdav", "--figure", "out.svg")
     assert outcome.code == 2
     assert "No space left on device" in outcome.stderr

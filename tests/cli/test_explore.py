@@ -283,7 +283,7 @@ def test_interruption_leaves_the_old_files(folder, run, monkeypatch, error):
     for name in ("map.svg", "map.csv"):
         (folder / name).write_text("old", encoding="utf-8")
     before = contents(folder)
-    monkeypatch.setattr(AtomicFiles, "_commit", fail)
+    monkeypatch.setattr(AtomicFiles, "_rename", fail)
     outcome = run(*BASE, "-k", 5, "--methods", "mdav", "--figure", "map.svg", "--output", "map.csv")
     assert outcome.code == (130 if isinstance(error, KeyboardInterrupt) else 2)
     assert contents(folder) == before

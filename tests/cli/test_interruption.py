@@ -119,7 +119,7 @@ def test_a_full_disk_leaves_all_files_unchanged(folder, run, monkeypatch, argume
         raise OSError(errno.ENOSPC, "No space left on device")
 
     before = contents(folder)
-    monkeypatch.setattr(AtomicFiles, "_commit", fail)
+    monkeypatch.setattr(AtomicFiles, "_rename", fail)
     outcome = run(*arguments)
     assert outcome.code == 2
     assert outcome.error == "system.io_error"

@@ -177,7 +177,6 @@ def test_the_engine_is_selected_by_name(source, tmp_path, monkeypatch):
     assert calls[0][0] == (source, SCHEMA)
     assert calls[0][1] == {
         "k": 5, "method": "auto", "seed": 0, "missing": "error", "dependence": 0.0,
-        "order_key": None,
         "output": tmp_path / "out", "workers": 3, "require": {"k": 5},
     }  # fmt: skip
     with raises(OptionError, "option.unknown", option="engine"):

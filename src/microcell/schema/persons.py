@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from microcell._display import record_html, record_repr
 from microcell.errors import OptionError
 from microcell.model import Integers, Schema, Values
 
@@ -45,6 +46,9 @@ class RowsPerPerson:
 
     median: float
     max: int
+
+    __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True, eq=False)
