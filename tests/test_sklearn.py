@@ -473,3 +473,51 @@ def test_non_numeric_input_is_rejected_without_showing_a_value(X, expected):
         Microaggregator().fit(X)
     assert not any(value in str(caught.value) for value in (SECRET, "1999", str(10**400)))
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+# --------------------------------------------------------------------------------------- groups
+
+
+def people_per_row(table, groups):
+    """Count the distinct groups of each class of equal rows by plain sets."""
+    members = {}
+    for row, group in zip(np.asarray(table).tolist(), list(groups), strict=True):
+        members.setdefault(tuple(row), set()).add(group)
+    return [len(each) for each in members.values()]
+
+
+@pytest.mark.parametrize("method", ["auto", "mdav", "pcl", "vmdav"])
+def test_groups_are_persons(method):
+    rng = np.random.default_rng(2)
+    groups = rng.integers(40, size=120)
+    X = random_rows(40)[groups] + 0.1 * random_rows(120)
+    model = Microaggregator(k=4, method=method)
+    Z = model.fit_transform(X, groups=groups)
+    counts = people_per_row(Z, groups)
+    assert min(counts) >= 4
+    assert sorted(model.cell_people_) == sorted(counts)
+    np.testing.assert_array_equal(model.fit(X, None, groups).transform(X), Z)
+    names = np.array([f"group {group}" for group in groups])
+    for given_groups in (names, pd.Series(names), list(names)):
+        np.testing.assert_array_equal(model.fit_transform(X, groups=given_groups), Z)
+    np.testing.assert_array_equal(
+        Microaggregator().fit(X).cell_people_, Microaggregator().fit(X).cell_sizes_
+    )
+
+
+def test_groups_in_a_pipeline():
+    groups = np.arange(60) % 20
+    X = random_rows(60)
+    model = make_pipeline(MinMaxScaler(), Microaggregator(k=4, method="mdav"))
+    Z = model.fit_transform(X, microaggregator__groups=groups)
+    assert min(people_per_row(Z, groups)) >= 4
+
+
+def test_groups_that_cannot_be_used():
+    X = random_rows(10)
+    for groups in ([1, 2], np.zeros((10, 2)), [SECRET, 1.5, None] + [1] * 7, [np.nan] + [1.0] * 9):
+        with raises(OptionError, "option.invalid", option="groups") as caught:
+            Microaggregator(k=2).fit(X, groups=groups)
+        assert SECRET not in str(caught.value)
+    with raises(TooFewRecordsError, "guarantee.too_few_records", records=2, unit="persons"):
+        Microaggregator(k=3).fit(X, groups=np.arange(10) % 2)

@@ -194,7 +194,7 @@ def survey_size(size: "SurveySize", *, format: str = "svg") -> bytes:
 
 
 def _select_columns(schema: Schema, names: list[str]) -> Schema:
-    """Keep only these quasi-identifiers. Everything else is dropped, as nothing is released."""
+    """Keep only these quasi-identifiers and the persons, as nothing is released."""
     available = {column.name: column for column in schema.quasi}
     unknown = [name for name in names if name not in available]
     if unknown:
@@ -205,12 +205,18 @@ def _select_columns(schema: Schema, names: list[str]) -> Schema:
             option="columns",
             columns=unknown,
         )
-    return replace(Schema(quasi=[available[name] for name in names]), rest="drop")
+    return Schema(
+        quasi=[available[name] for name in names],
+        person=schema.person,
+        person_cells=schema.person_cells,
+        rest="drop",
+    )
 
 
 def _panel_of_method(prepared: prepare.Prepared, request: partition.Request) -> "figures.Panel":
     one_stratum = len(np.unique(prepared.strata)) == 1
-    if request.method == "pcl" and one_stratum:
+    by_row = prepared.schema.person_cells == "rows"
+    if request.method == "pcl" and one_stratum and by_row:
         grouping = partition.fit_cells(prepared, request, "power")
         power_cells = grouping.cells if isinstance(grouping.cells, PowerCells) else None
         return picture.make_panel("pcl", prepared, grouping.partition.labels, power_cells)

@@ -13,6 +13,7 @@ from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.kernels.arrays import centroids, distinct_rows
 from microcell.kernels.trees import nearest_rows
 from microcell.methods import check_k, check_method, distortion, partition
+from microcell.methods.persons import as_persons
 from microcell.model import Column, Encoding, Floats, Integers, Schema, Table
 from microcell.schema import resolve
 
@@ -57,12 +58,13 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
     The fitted estimator contains the records that it was fitted to, because it must recognise them:
     it is as confidential as they are and must not be published. What ``transform`` returns for the
     whole fitted table is k-anonymous on its columns. Part of that table, or a table of new rows,
-    need not be.
+    need not be. If a person may have several rows, pass who each row is about as ``groups`` to
+    ``fit`` or ``fit_transform``: k then counts distinct groups.
 
     Parameters
     ----------
     k
-        Minimum number of records per cell, at least 2.
+        Minimum number of records per cell, at least 2; with ``groups``, of distinct groups.
     method
         "auto" or a registered method (``microcell methods`` lists them).
     standardize
@@ -79,6 +81,8 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         Cell of each fitted record, by position.
     cell_sizes_
         Number of fitted records in each cell.
+    cell_people_
+        Number of distinct groups in each cell; the cell sizes if ``groups`` was not passed.
     cluster_centers_
         Mean of each cell, in the units of X, one row per cell.
     distortion_
@@ -118,27 +122,28 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> "Microaggregator":  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> "Microaggregator":  # noqa: ARG002
         """Group the rows of X into cells of at least k and return the estimator; ``y`` is ignored.
 
+        ``groups`` says who each row is about, one value per row, if a person may have several rows:
+        a patient, a household, a company. Every cell then has at least k distinct groups, and
+        ``transform`` keeps to that for the whole fitted table in the order in which it was fitted.
+
         Raises :class:`OptionError` for an invalid parameter, :class:`TooFewRecordsError` for fewer
-        rows than k, and :class:`DataError` for entries that are not finite numbers.
+        rows or groups than k, and :class:`DataError` for entries that are not finite numbers.
         """
         self._check_parameters()
         rows = self._read(X, reset=True).astype(np.float64)
-        if len(rows) < self.k:
-            raise TooFewRecordsError(
-                f"n_samples={len(rows)} is too few for k = {self.k}. Lower k or add rows.",
-                code="guarantee.too_few_records",
-                k=int(self.k),
-                records=len(rows),
-            )
+        persons = _as_groups(groups, len(rows))
+        _check_enough(len(rows), persons, int(self.k))
         scaling = (_Standardizing if self.standardize else _Scaling).fit(rows)
         points = scaling.place(rows) if self.standardize else rows
         seed = _seed_of(self.random_state)
-        cells = partition(points, self.k, method=self.method, seed=seed, **(self.options or {}))
+        options = dict(self.options or {})
+        cells = partition(points, self.k, method=self.method, persons=persons, seed=seed, **options)
         self.labels_ = cells.labels
         self.cell_sizes_ = cells.sizes
+        self.cell_people_ = cells.people
         self.cluster_centers_ = _means(rows, cells.labels)
         self.distortion_ = distortion(points, cells.labels)
         self.method_ = cells.method
@@ -241,6 +246,32 @@ class _Scaling:
 
 def _as_table(rows: Floats) -> Table:
     return tables.read({f"x{place}": column for place, column in enumerate(rows.T)})
+
+
+def _as_groups(groups: Any, n: int) -> Integers | None:
+    """Number the groups of the rows 0, 1, 2, ..."""
+    try:
+        return as_persons(groups, n)
+    except (OptionError, TypeError):  # TypeError: values of types that cannot be sorted
+        raise OptionError(
+            f"groups must say who each row of X is about: one value per row ({n}), none missing, "
+            "all of one type.",
+            code="option.invalid",
+            option="groups",
+        ) from None
+
+
+def _check_enough(n: int, persons: Integers | None, k: int) -> None:
+    people = n if persons is None else len(np.unique(persons))
+    if people < k:
+        found, noun = ("n_samples", "row") if persons is None else ("n_groups", "group")
+        raise TooFewRecordsError(
+            f"{found}={people} is too few for k = {k}. Lower k or add {noun}s.",
+            code="guarantee.too_few_records",
+            k=k,
+            records=people,
+            unit="records" if persons is None else "persons",
+        )
 
 
 def _seed_of(random_state: Any) -> int:

@@ -581,7 +581,8 @@ def _audit(prepared: prepare.Prepared, partition: Partition) -> Audit:
     """Audit the table that a release of these cells would publish."""
     published = groupings.aggregate_table(prepared, groupings.Grouping(partition))
     progress.report("auditing")
-    return auditing.audit(prepared.original, published, prepared.schema)
+    pairs = None if prepared.persons is None else prepared.rows  # to count persons exactly
+    return auditing.audit(prepared.original, published, prepared.schema, pairs=pairs)
 
 
 def _cost(point: Point, name: str) -> float:
@@ -823,7 +824,9 @@ def _as_dependence_point(prepared: prepare.Prepared, attempt: _Attempt) -> Depen
     distortion = groupings.quasi_identifier_loss(prepared, blocks)
     dependence_loss = groupings.confidential_loss(prepared, blocks)
     columns = [
-        confidential_columns(prepared.table, prepared.schema, block.partition.labels)
+        confidential_columns(
+            prepared.table, prepared.schema, block.partition.labels, prepared.persons
+        )
         for block in blocks
     ]
     linked = linked_originals(

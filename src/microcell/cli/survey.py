@@ -473,6 +473,16 @@ def collect(
             show_default=False,
         ),
     ] = None,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            "--person",
+            metavar="NAME",
+            help="Column that tells respondents apart, if they may answer several times: k counts "
+            "them, not answers; not published.",
+            show_default=False,
+        ),
+    ] = None,
     drop: Annotated[
         str | None,
         typer.Option(
@@ -499,7 +509,7 @@ def collect(
     with messages.progress():
         table = mc.read(answers, **read_options)
         result = mc.surveys.collect(
-            cells, table, below=below, id=id, drop=names, order_key=order_key
+            cells, table, below=below, id=id, person=person, drop=names, order_key=order_key
         )
         result = result.publish(output, report=report, certificate=certificate, overwrite=force)
     if json:

@@ -15,6 +15,7 @@ from microcell.errors import DataError, SchemaError, TableError
 from microcell.model import Integers
 
 __all__ = [
+    "Batch",
     "Spill",
     "arrow",
     "concatenate",
@@ -44,12 +45,22 @@ def arrow() -> Any:
 class Spill:
     """An intermediate file of rows sorted by destination, with one batch per destination.
 
-    ``destinations`` are in ascending order; ``rows`` holds the number of rows of each.
+    ``destinations`` are in ascending order; ``rows`` holds the number of rows of each, ``people``
+    a few of the persons of each (:func:`microcell.dask.people.some_persons`), if they are counted.
     """
 
     path: Path
     destinations: tuple[int, ...]
     rows: tuple[int, ...]
+    people: tuple[Integers, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch of rows in an intermediate file."""
+
+    path: Path
+    number: int
 
 
 # -------------------------------------------------------------------------------- column types

@@ -6,31 +6,49 @@ from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any
 
 import numpy as np
 
 from microcell import auditing, tables
 from microcell._files import TEXT_SUFFIXES
-from microcell.dask.arrow import arrow, plain_schema, read_part, row_groups, unify
+from microcell.dask.arrow import Spill, arrow, plain_schema, read_part, row_groups, unify
 from microcell.dask.cluster import DaskEngine, Engine, check_installed
 from microcell.dask.folders import Folders, temporary_output
+from microcell.dask.people import collect_buckets, count_digests, spill_digests
 from microcell.dask.sources import find_files, inspect_file, read_text
 from microcell.dask.stages import CLASSES_PER_BUCKET, check_scratch, check_workers
-from microcell.dask.tasks import CheckedFile, collect_buckets, count_bucket, count_file
+from microcell.dask.tasks import CheckedFile, count_bucket, count_file
+from microcell.measures.classes import fewest_people
 from microcell.measures.evaluate import Result, as_measures, evaluate_sizes
+from microcell.measures.people import digest_values, incomplete_persons
 from microcell.measures.registry import measures as declared_measures
-from microcell.model import Audit, Schema
+from microcell.model import Audit, Integers, Schema
 from microcell.model.manifest import Manifest, TableSection
 from microcell.release import find_manifest, prepare
 from microcell.schema import resolve
 
-__all__ = ["audit_counts", "audit_dataset", "audit_files", "combine_digests", "describe_files"]
+__all__ = [
+    "audit_counts",
+    "audit_dataset",
+    "audit_files",
+    "combine_digests",
+    "describe_files",
+    "expand",
+]
 
+_WORST_CASE = (
+    "Records were not matched with the original, so the persons in a class could not be counted: "
+    "k and the other figures on persons are the worst that is possible. The release itself was "
+    "counted when it was produced (its manifest states k)."
+)
 _NOT_COMPARED = (
     "Records were counted, not compared one by one: values that should be unchanged were not "
     "checked, and the information loss is the one stated in the manifest."
 )
+
+_PERSON_BUCKETS = 16
 
 
 def audit_dataset(
@@ -102,8 +120,9 @@ def audit_files(
     files: list[CheckedFile] = engine.run(
         "reading the release", partial(_read, keys, resolved.keys, buckets), items
     )
-    counts = engine.run("counting class sizes", count_bucket, collect_buckets(files))
-    sizes: Counter[int] = sum(counts, Counter())
+    counted = collect_buckets([file.classes for file in files])
+    counts = engine.run("counting class sizes", count_bucket, counted)
+    sizes, _ = expand(sum(counts, Counter()))
     digests = [file.sha256 for file in files]
     contradictions: tuple[str, ...] | None = None
     information_loss = None
@@ -113,22 +132,29 @@ def audit_files(
             _find_contradictions(manifest, rows, before, digests, sizes, resolved)
         )
         information_loss = None if contradictions else manifest.information_loss
-    return audit_counts(blank, rows, sizes, information_loss, contradictions, (_NOT_COMPARED,))
+    notes = [_NOT_COMPARED]
+    people = None
+    if resolved.person:
+        notes.insert(0, _WORST_CASE)
+        rows_per_person = _count_rows_per_person(engine, original, columns, resolved, work)
+        people = fewest_people(sizes, rows_per_person)
+    return audit_counts(blank, rows, sizes, information_loss, contradictions, notes, people=people)
 
 
 def audit_counts(
     blank: Audit,
     rows: int,
-    sizes: Mapping[int, int],
+    class_sizes: Integers,
     information_loss: float | None,
     contradictions: Sequence[str] | None = None,
     notes: Sequence[str] = (),
+    *,
+    people: Integers | None = None,
 ) -> Audit:
-    """Complete an audit of the columns with class sizes, given as number of classes by size."""
-    class_sizes = np.repeat(
-        np.array(sorted(sizes), dtype=np.int64),
-        np.array([sizes[size] for size in sorted(sizes)], dtype=np.int64),
-    )
+    """Complete an audit of the columns with the sizes of all classes.
+
+    ``people`` are the numbers of persons in the classes; None if every record is a person.
+    """
     released = int(class_sizes.sum())
     measures = {name: item for name, item in blank.measures.items() if name != "values_changed"}
     if "records_unaccounted" in measures:
@@ -139,7 +165,7 @@ def audit_counts(
     if contradictions is not None:
         definition = definitions["manifest_contradictions"]
         measures |= as_measures([Result(definition, len(contradictions))])
-    measures |= evaluate_sizes(class_sizes, rows)
+    measures |= evaluate_sizes(class_sizes, rows, people)
     if information_loss is not None:
         measures |= as_measures([Result(definitions["information_loss"], information_loss)])
     return replace(
@@ -147,9 +173,17 @@ def audit_counts(
         rows_original=rows,
         rows_released=released,
         measures=measures,
-        class_sizes=class_sizes,
+        class_sizes=class_sizes if people is None else people,
         notes=(*(contradictions or ()), *blank.notes, *notes),
     )
+
+
+def expand(classes: Mapping[tuple[int, int], int]) -> tuple[Integers, Integers]:
+    """Return the numbers of records and of people of each class, given how many have which."""
+    keys = sorted(classes)
+    numbers = np.array([classes[key] for key in keys], dtype=np.int64)
+    both = np.array(keys, dtype=np.int64).reshape(-1, 2)
+    return np.repeat(both[:, 0], numbers), np.repeat(both[:, 1], numbers)
 
 
 def describe_files(rows: int, columns: int, digests: Sequence[str]) -> TableSection:
@@ -193,17 +227,41 @@ def _read(columns: Any, keys: Sequence[str], buckets: int, item: tuple[Path, Pat
     return count_file(tables.read(source), path, keys, buckets, target)
 
 
+def _count_rows_per_person(
+    engine: Engine, files: Sequence[Path], columns: Any, schema: Schema, work: Path
+) -> Integers:
+    """Return the number of rows of each person of the original, in any order."""
+    fields = arrow().schema([columns.field(name) for name in schema.person])
+    items = [(path, work / f"persons-{number:06d}.arrow") for number, path in enumerate(files)]
+    task = partial(_read_persons, fields, schema, token_bytes(32))
+    spills = engine.run("reading the original", task, items)
+    counts = engine.run("counting persons", count_digests, collect_buckets(spills))
+    totals: Counter[int] = sum(counts, Counter())
+    return np.repeat(np.array([*totals], dtype=np.int64), np.array([*totals.values()]))
+
+
+def _read_persons(columns: Any, schema: Schema, key: bytes, item: tuple[Path, Path]) -> Spill:
+    path, target = item
+    is_text = path.suffix.lower() in TEXT_SUFFIXES
+    source = path if is_text else read_part(path, range(len(row_groups(path))), columns)
+    table = tables.read(source)
+    digests = digest_values(table, schema.person, key)
+    complete = ~incomplete_persons(table, schema)  # others cannot have been released
+    return spill_digests(digests[complete], _PERSON_BUCKETS, target)
+
+
 def _find_contradictions(
     manifest: Manifest,
     rows: int,
     before: Sequence[str],
     after: Sequence[str],
-    sizes: Counter[int],
+    sizes: Integers,
     schema: Schema,
 ) -> list[str]:
     """Return the statements of the manifest that are false for these files, as sentences."""
-    released = sum(size * classes for size, classes in sizes.items())
+    released = int(sizes.sum())
     quasi = {name for name, column in manifest.columns.items() if column.role == "quasi"}
+    counted_by = () if manifest.person is None else manifest.person.columns
     output = manifest.output
     statements = {
         "The original data set is not the one the release was produced from (digests differ).": (
@@ -219,7 +277,10 @@ def _find_contradictions(
             manifest.records.read != rows
         ),
         "The release has a class smaller than the k in the manifest.": (
-            min(sizes, default=0) < manifest.k
+            int(sizes.min(initial=released)) < manifest.k
+        ),
+        "The manifest and the schema name different person columns.": (
+            set(counted_by) != set(schema.person)
         ),
         "Quasi-identifiers in the manifest have another role in the schema.": (
             not quasi <= set(schema.keys)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import frexp, fsum, ldexp, sqrt
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from microcell import auditing, encoding, tables
 from microcell.dask.arrow import arrow, concatenate
+from microcell.dask.people import some_persons, some_persons_by_group
 from microcell.encoding import fit_confidential, sampling_weights
 from microcell.kernels.arrays import sum_of_squares, unit_vectors
 from microcell.kinds import kind_of
@@ -164,7 +165,8 @@ class Summary:
     """Summary of some records: counts, moments and categories of columns, strata and a sample.
 
     ``read`` counts the records read, ``rows`` those released. ``categories`` are Arrow tables of
-    the distinct values of a column with their counts.
+    the distinct values of a column with their counts. ``persons`` are some persons of each stratum
+    (:func:`microcell.dask.people.some_persons`), if they are counted.
     """
 
     read: int
@@ -174,6 +176,7 @@ class Summary:
     storages: Mapping[str, tuple[str, str | None]]
     strata: Counter[Key]
     sample: Any
+    persons: Mapping[Key, Integers] = field(default_factory=dict)
 
 
 def summarize_table(
@@ -184,10 +187,13 @@ def summarize_table(
     share: float,
     *,
     confidential: bool = False,
+    persons: Integers | None = None,
+    k: int = 0,
 ) -> Summary:
     """Summarize the quasi-identifiers of a part and sample a share of its records.
 
-    With ``confidential``, the confidential columns are summarized as well.
+    With ``confidential``, the confidential columns are summarized as well. With ``persons``, the
+    digest of each record's person, up to k persons of each stratum are kept.
     """
     columns = (*schema.quasi, *(schema.confidential if confidential else ()))
     checked = tuple(c for c in columns if _has_moments(c) or c.order is not None)
@@ -207,12 +213,19 @@ def summarize_table(
         {c.name: _storage(table.columns[c.parts[0]]) for c in columns},
         Counter(dict(zip(keys, np.bincount(labels, minlength=len(keys)).tolist(), strict=True))),
         table.native.select(names).take(arrow().array(rows)),
+        {}
+        if persons is None
+        else dict(zip(keys, some_persons_by_group(persons, labels, k), strict=True)),
     )
 
 
-def combine(parts: Sequence[Summary]) -> Summary:
-    """Combine the summaries of all parts."""
+def combine(parts: Sequence[Summary], k: int = 0) -> Summary:
+    """Combine the summaries of all parts, with up to k persons of each stratum."""
     first = parts[0]
+    persons: dict[Key, list[Integers]] = {}
+    for part in parts:
+        for key, some in part.persons.items():
+            persons.setdefault(key, []).append(some)
     return Summary(
         sum(part.read for part in parts),
         sum(part.rows for part in parts),
@@ -221,6 +234,7 @@ def combine(parts: Sequence[Summary]) -> Summary:
         {name: _first_storage([part.storages[name] for part in parts]) for name in first.storages},
         sum((part.strata for part in parts), Counter()),
         concatenate([part.sample for part in parts]),
+        {key: some_persons(np.concatenate(some), k) for key, some in persons.items()},
     )
 
 

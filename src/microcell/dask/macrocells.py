@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from microcell.dask.arrow import Batch
 from microcell.dask.first_pass import Embedding, Key
+from microcell.dask.people import some_persons
 from microcell.model import Floats, Integers, Schema
 
 __all__ = [
-    "Batch",
     "Job",
     "Macrocell",
     "Routing",
@@ -187,12 +188,19 @@ def make_routing(
 
 
 def make_macrocells(
-    counts: Sequence[int], first: Sequence[int], least: int, rows: int
+    counts: Sequence[int],
+    first: Sequence[int],
+    least: int,
+    rows: int,
+    *,
+    people: Mapping[int, Integers] | None = None,
+    k: int = 0,
 ) -> tuple[tuple[int, ...], ...]:
     """Group leaves into macrocells, given the records per leaf and the first leaf per stratum.
 
-    A leaf of fewer than ``least`` records joins its neighbour in the same stratum. Small strata
-    share macrocells of up to ``rows`` records. Empty leaves are left out.
+    A leaf of fewer than ``least`` records joins its neighbour in the same stratum. With ``people``,
+    some persons of each leaf, so does one of fewer than k persons. Small strata share macrocells of
+    up to ``rows`` records. Empty leaves are left out.
 
     Examples
     --------
@@ -201,7 +209,9 @@ def make_macrocells(
     """
     groups: list[list[int]] = []
     for start, end in pairwise(first):
-        groups += _merge_small([leaf for leaf in range(start, end) if counts[leaf]], counts, least)
+        leaves = [leaf for leaf in range(start, end) if counts[leaf]]
+        merged = _merge_small(leaves, counts, least)
+        groups += merged if people is None else _merge_short(merged, people, k)
     packed: list[list[int]] = []
     room = 0
     for group in groups:
@@ -225,16 +235,35 @@ def _merge_small(leaves: Sequence[int], counts: Sequence[int], least: int) -> li
     return merged
 
 
+def _merge_short(
+    groups: Sequence[list[int]], people: Mapping[int, Integers], k: int
+) -> list[list[int]]:
+    """Join a group of leaves to the one before if either has fewer than k persons."""
+    merged: list[list[int]] = []
+    persons: list[Integers] = []
+    for group in groups:
+        some = some_persons(np.concatenate([people[leaf] for leaf in group]), k)
+        if merged and min(len(some), len(persons[-1])) < k:
+            merged[-1] += group
+            persons[-1] = some_persons(np.concatenate([persons[-1], some]), k)
+        else:
+            merged.append(list(group))
+            persons.append(some)
+    return merged
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
     """Everything that the tasks of a release need to know.
 
     Stored in a file that every worker reads once. ``columns`` is the Arrow schema of the columns
-    that are published and therefore read. ``dependence`` is the weight of confidential columns.
+    that are read: those to be published, and those that tell persons apart. ``dependence`` is
+    the weight of confidential columns.
     ``embedding`` maps records to points, and ``strata`` numbers the strata. ``routings`` lead to
-    the macrocells of each round. ``label`` is the name of the column that carries cell labels
-    between rounds. ``order_key`` is the secret key of the row order. ``work`` is the temporary
-    directory, ``target`` that of the release.
+    the macrocells of each round. ``label`` and ``person`` are the names of the columns that carry
+    cell labels and digests of persons between rounds. ``order_key`` is the secret key of the row
+    order, ``person_key`` that of the digests. ``work`` is the temporary directory, ``target`` that
+    of the release.
     """
 
     schema: Schema
@@ -250,17 +279,11 @@ class Job:
     target: Path
     suffix: str
     label: str
+    person: str
+    person_key: bytes
     embedding: Embedding = Embedding()  # noqa: RUF009
     strata: Mapping[Key, int] | None = None
     routings: tuple[Routing, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A batch of rows in an intermediate file."""
-
-    path: Path
-    number: int
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 from microcell import auditing, tables
 from microcell._display import count, html_card, short_repr
 from microcell.dask import is_dask
-from microcell.dask.audit import audit_counts, describe_files
+from microcell.dask.audit import audit_counts, describe_files, expand
 from microcell.dask.cluster import DaskEngine, Engine, check_installed, read_frame
 from microcell.dask.first_pass import combined_distortion
 from microcell.dask.folders import Folders, check_output
@@ -29,7 +29,13 @@ from microcell.dask.stages import (
 )
 from microcell.dask.tasks import PublishedFile, combine_losses
 from microcell.model import Audit, Schema
-from microcell.model.manifest import CellsSection, DependenceSection, Manifest, MethodSection
+from microcell.model.manifest import (
+    CellsSection,
+    DependenceSection,
+    Manifest,
+    MethodSection,
+    PersonSection,
+)
 from microcell.release import manifest as manifests
 
 __all__ = ["DatasetRelease", "anonymize_dataset", "release_dataset"]
@@ -44,13 +50,14 @@ class DatasetRelease:
     path
         Directory of the release.
     k
-        Size of the smallest class, counted in the files.
+        Number of people in the smallest class, counted in the files: of distinct persons if the
+        schema names a person column, otherwise of records.
     manifest
         Description of how the release was produced.
     schema
         Role of each column.
-    sizes
-        Number of classes by size.
+    classes
+        Number of classes by numbers of records and of people.
     suffix
         Suffix of the files.
     """
@@ -59,7 +66,7 @@ class DatasetRelease:
     k: int
     manifest: Manifest
     schema: Schema
-    sizes: Mapping[int, int] = field(default_factory=dict)
+    classes: Mapping[tuple[int, int], int] = field(default_factory=dict)
     suffix: str = ".parquet"
 
     @property
@@ -79,8 +86,13 @@ class DatasetRelease:
         blank = auditing.audit(
             tables.read(columns), tables.read(published), self.schema, brief=True
         )
+        records, people = expand(self.classes)
         return audit_counts(
-            blank, self.manifest.records.read, self.sizes, self.manifest.information_loss
+            blank,
+            self.manifest.records.read,
+            records,
+            self.manifest.information_loss,
+            people=people if self.schema.person else None,
         )
 
     def __repr__(self) -> str:
@@ -233,13 +245,15 @@ def release_dataset(
             request.missing,
             sum(item.n_missing for item in published),
         ),
-        cells=_describe_cells(published, sum(proof.sizes.values())),
+        cells=_describe_cells(published, sum(proof.classes.values())),
         information_loss=combine_losses(job.schema.quasi, [item.losses for item in published]),
         seconds=round(perf_counter() - started, 3),
         dependence=_describe_dependence(request, published),
         dominance=manifests.describe_dominance(
             job.schema, sum(item.n_capped for item in published)
         ),
+        person=_describe_persons(job.schema, proof.rows_per_person),
+        rows_are_people=job.schema.rows_are_people or None,
         row_order="shuffled",
         order_key=request.order_key,
         output=describe_files(summary.rows, proof.columns, proof.digests),
@@ -251,9 +265,8 @@ def release_dataset(
         request.replace,
         digest=manifest.output.sha256,
     )
-    return DatasetRelease(
-        request.output, min(proof.sizes), manifest, job.schema, proof.sizes, job.suffix
-    )
+    smallest = min(people for _, people in proof.classes)
+    return DatasetRelease(request.output, smallest, manifest, job.schema, proof.classes, job.suffix)
 
 
 def _describe_method(request: Request, published: Sequence[PublishedFile]) -> MethodSection:
@@ -281,6 +294,17 @@ def _describe_cells(published: Sequence[PublishedFile], classes: int) -> CellsSe
         sizes={str(size): sizes[size] for size in sorted(sizes)},
         classes=classes,
         macrocells=len(published),
+    )
+
+
+def _describe_persons(schema: Schema, rows_per_person: Counter[int]) -> PersonSection | None:
+    if not schema.person:
+        return None
+    return PersonSection(
+        columns=tuple(schema.person),
+        cells=schema.person_cells,
+        count=sum(rows_per_person.values()),
+        most_rows=max(rows_per_person),
     )
 
 

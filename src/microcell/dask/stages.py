@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from microcell import methods, progress, tables
 from microcell._display import count
 from microcell._files import TEXT_SUFFIXES
-from microcell.dask.arrow import Spill, arrow, unify
+from microcell.dask.arrow import Batch, Spill, arrow, unify
 from microcell.dask.cluster import Engine
 from microcell.dask.first_pass import (
     Dependence,
@@ -26,7 +27,6 @@ from microcell.dask.first_pass import (
 )
 from microcell.dask.folders import Folders, check_output, temporary_output
 from microcell.dask.macrocells import (
-    Batch,
     Job,
     Macrocell,
     Routing,
@@ -34,12 +34,17 @@ from microcell.dask.macrocells import (
     make_routing,
     save_job,
 )
+from microcell.dask.people import (
+    collect_buckets,
+    count_digests,
+    some_persons,
+    spill_identifier,
+)
 from microcell.dask.sources import FileInfo, Part, convert, inspect_file, make_parts
 from microcell.dask.tasks import (
     CheckedFile,
     PublishedFile,
     check_file,
-    collect_buckets,
     count_bucket,
     partition,
     refine_seams,
@@ -47,10 +52,10 @@ from microcell.dask.tasks import (
     sum_part,
     summarize,
 )
-from microcell.errors import GuaranteeError, OptionError, SchemaError, TooFewRecordsError
+from microcell.errors import GuaranteeError, OptionError, SchemaError
 from microcell.kinds import kind_of
 from microcell.measures import people
-from microcell.model import Schema
+from microcell.model import Integers, Schema
 from microcell.release import prepare
 from microcell.release.order import read_order_key
 from microcell.schema import resolve
@@ -138,6 +143,13 @@ def make_request(
         check_output(Path(output), settings["replace"])
     settings["macrocell"] = max(int(settings["macrocell"]), 4 * int(settings["k"]))
     read_schema = prepare.as_schema(schema)
+    if read_schema.person_cells == "together":
+        raise OptionError(
+            "person_cells = 'together' is not supported for data sets: the rows of a person may "
+            "lie far apart, in different macrocells. Use person_cells = 'rows'.",
+            code="option.unsupported",
+            option="person_cells",
+        )
     prepare.check_dominance(read_schema, settings["k"])
     return Request(
         read_schema,
@@ -219,11 +231,16 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Proof:
-    """Result of reading back the release: number of classes by size, columns and file digests."""
+    """Result of reading back the release: columns, file digests, classes and persons.
 
-    sizes: Counter[int]
+    ``classes`` counts the classes by numbers of records and of people, ``rows_per_person`` the
+    persons by number of rows; it is empty if every record counts as a person.
+    """
+
+    classes: Counter[tuple[int, int]]
     columns: int
     digests: tuple[str, ...]
+    rows_per_person: Counter[int]
 
 
 def open_dataset(
@@ -249,12 +266,10 @@ def open_dataset(
     schema = resolve.resolve(request.schema, tables.read(columns.empty_table()))
     if request.dependence > 0:
         prepare.check_confidential(schema)
-    published = {*schema.keys, *schema.unchanged}
+    needed = {*schema.keys, *schema.unchanged, *schema.person}
     job = Job(
         schema,
-        columns=arrow().schema(
-            [columns.field(name) for name in columns.names if name in published]
-        ),
+        columns=arrow().schema([columns.field(name) for name in columns.names if name in needed]),
         k=request.k,
         seed=request.seed,
         order_key=request.order_key,
@@ -265,7 +280,9 @@ def open_dataset(
         work=folders.work,
         target=folders.target,
         suffix=suffix,
-        label=_unused_name(columns.names),
+        label=_unused_name("cell", columns.names),
+        person=_unused_name("person", columns.names),
+        person_key=token_bytes(32),
     )
     return Dataset(make_parts(infos, names, request.macrocell), columns, job)
 
@@ -300,8 +317,7 @@ def _check_orders(schema: Schema, ordered: set[str]) -> None:
             )
 
 
-def _unused_name(names: Sequence[str]) -> str:
-    name = "cell"
+def _unused_name(name: str, names: Sequence[str]) -> str:
     while name in names:
         name += "_"
     return name
@@ -313,12 +329,12 @@ def _unused_name(names: Sequence[str]) -> str:
 def summarize_dataset(engine: Engine, dataset: Dataset, request: Request) -> tuple[Job, Summary]:
     """Run the first pass; return the job with embedding, strata and routings, and the summary."""
     job, total = dataset.job, sum(part.rows for part in dataset.parts)
-    _check_count(total, job.k)
+    people.check_enough(total, job.k)
+    _check_identifiers(engine, dataset, total)
     size = max(_MIN_SAMPLE, _SAMPLE_PER_MACROCELL * total // request.macrocell)
     task = partial(summarize, save_job(job, "summarize"), min(1.0, size / total))
-    summary = combine(engine.run("summarizing columns", task, dataset.parts))
-    _check_count(summary.rows, job.k)
-    people.check_strata(np.array([*summary.strata.values()]), job.schema, job.k)
+    summary = combine(engine.run("summarizing columns", task, dataset.parts), job.k)
+    _check_people(summary, job)
     keys = sorted(
         summary.strata, key=lambda key: tuple((name is not None, name or "") for name in key)
     )
@@ -359,15 +375,38 @@ def _make_routings(
     )
 
 
-def _check_count(rows: int, k: int) -> None:
-    if rows < k:
-        raise TooFewRecordsError(
-            f"{count(rows, 'record')} cannot form a cell of k = {k}. Lower k or add records. "
-            "Nothing was released.",
-            code="guarantee.too_few_records",
-            records=rows,
-            k=k,
-        )
+def _check_identifiers(engine: Engine, dataset: Dataset, rows: int) -> None:
+    """Raise SchemaError if people seem to have several rows and the schema does not say so."""
+    job = dataset.job
+    if job.schema.person or job.schema.rows_are_people:
+        return
+    counts = {}
+    for name in job.schema.identifiers:
+        column = arrow().schema([dataset.columns.field(name)])
+        buckets = 1 + rows // CLASSES_PER_BUCKET
+        task = partial(spill_identifier, column, job.person_key, buckets, job.work)
+        spills = engine.run("counting identifiers", task, dataset.parts)
+        parts = engine.run("counting identifiers", count_digests, collect_buckets(spills))
+        repeated: Counter[int] = sum(parts, Counter())
+        counts[name] = (sum(repeated.values()), sum(n * each for n, each in repeated.items()))
+        for spill in spills:
+            spill.path.unlink(missing_ok=True)
+        if counts[name][0] == rows:
+            return
+    people.check_repetition(counts, rows)
+
+
+def _check_people(summary: Summary, job: Job) -> None:
+    """Raise TooFewRecordsError if the data set or a stratum has fewer than k people."""
+    if not job.schema.person:
+        people.check_enough(summary.rows, job.k)
+        people.check_strata(np.array([*summary.strata.values()]), job.schema, job.k)
+        return
+    some = [*summary.persons.values(), np.zeros(0, dtype=np.int64)]
+    everyone = some_persons(np.concatenate(some), job.k)
+    people.check_enough(len(everyone), job.k, people.unit(job.schema))
+    sizes = np.array([len(persons) for persons in summary.persons.values()])
+    people.check_strata(sizes, job.schema, job.k)
 
 
 # -------------------------------------------------------------------------------- cells
@@ -380,7 +419,7 @@ def build_cells(
     path = save_job(job, "cells")
     spills = engine.run("shuffling records into macrocells", partial(shuffle, path), dataset.parts)
     for number, routing in enumerate(job.routings):
-        macrocells = _collect_macrocells(spills, routing, number, job.k, request.macrocell)
+        macrocells = _collect_macrocells(spills, routing, number, job, request.macrocell)
         if number == 0:
             outputs = engine.run("partitioning macrocells", partial(partition, path), macrocells)
         else:
@@ -393,16 +432,23 @@ def build_cells(
 
 
 def _collect_macrocells(
-    spills: Sequence[Spill], routing: Routing, number: int, k: int, rows: int
+    spills: Sequence[Spill], routing: Routing, number: int, job: Job, rows: int
 ) -> list[Macrocell]:
     """Return the macrocells of a round, each with the batches of its records."""
     counts = [0] * routing.first[-1]
     batches: dict[int, list[Batch]] = {}
+    persons: dict[int, Integers] = {}
     for spill in spills:
         for position, (leaf, size) in enumerate(zip(spill.destinations, spill.rows, strict=True)):
             counts[leaf] += size
             batches.setdefault(leaf, []).append(Batch(spill.path, position))
-    groups = make_macrocells(counts, routing.first, 2 * k, rows)
+        for leaf, some in zip(spill.destinations, spill.people, strict=False):
+            known = persons.get(leaf, some)
+            persons[leaf] = some_persons(np.concatenate([known, some]), job.k)
+    # After the first round whole cells are moved, which have k persons each.
+    groups = make_macrocells(
+        counts, routing.first, 2 * job.k, rows, people=persons or None, k=job.k
+    )
     order = {spill.path: position for position, spill in enumerate(spills)}
     macrocells = []
     for group_number, group in enumerate(groups):
@@ -418,16 +464,18 @@ def _collect_macrocells(
 def count_classes(engine: Engine, job: Job, published: Sequence[PublishedFile], rows: int) -> Proof:
     """Read the release back and count its classes; raise GuaranteeError if one is below k."""
     cells = sum(sum(item.sizes.values()) for item in published)
-    buckets = 1 + cells // CLASSES_PER_BUCKET
+    buckets = 1 + (rows if job.schema.person else cells) // CLASSES_PER_BUCKET
     path = save_job(replace(job, embedding=Embedding(), routings=()), "check")
     files: list[CheckedFile] = engine.run(
         "reading back the release",
         partial(check_file, path, buckets),
         [item.name for item in published],
     )
-    counts = engine.run("counting class sizes", count_bucket, collect_buckets(files))
-    sizes: Counter[int] = sum(counts, Counter())
-    counted = sum(size * classes for size, classes in sizes.items())
+    spills = collect_buckets([file.classes for file in files])
+    classes: Counter[tuple[int, int]] = sum(
+        engine.run("counting class sizes", count_bucket, spills), Counter()
+    )
+    counted = sum(size * number for (size, _), number in classes.items())
     if counted != rows or sum(file.rows for file in files) != rows:
         raise GuaranteeError(
             f"The release has {count(counted, 'record')} instead of {rows:,}. Nothing was "
@@ -435,13 +483,25 @@ def count_classes(engine: Engine, job: Job, published: Sequence[PublishedFile], 
             code="guarantee.failed",
             records=counted,
         )
-    smallest = min(sizes)
+    smallest = min(people_of for _, people_of in classes)
     if smallest < job.k:
         raise GuaranteeError(
-            f"The finished data set has a class of {count(smallest, 'record')}, fewer than k = "
-            f"{job.k}. Nothing was released. This is a bug in microcell; please report it.",
+            f"The finished data set has a class of {count(smallest, people.unit(job.schema))}, "
+            f"fewer than k = {job.k}. Nothing was released. This is a bug in microcell; please "
+            "report it.",
             code="guarantee.failed",
             k=job.k,
             class_size=smallest,
         )
-    return Proof(sizes, files[0].columns, tuple(file.sha256 for file in files))
+    return Proof(
+        classes,
+        files[0].columns,
+        tuple(file.sha256 for file in files),
+        _count_rows_per_person(engine, [file.persons for file in files if file.persons]),
+    )
+
+
+def _count_rows_per_person(engine: Engine, spills: Sequence[Spill]) -> Counter[int]:
+    if not spills:
+        return Counter()
+    return sum(engine.run("counting persons", count_digests, collect_buckets(spills)), Counter())

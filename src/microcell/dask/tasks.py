@@ -17,7 +17,15 @@ from zlib import crc32
 import numpy as np
 
 from microcell import auditing, encoding, methods, tables
-from microcell.dask.arrow import Spill, arrow, concatenate, read_batch, read_part, write_batches
+from microcell.dask.arrow import (
+    Batch,
+    Spill,
+    arrow,
+    concatenate,
+    read_batch,
+    read_part,
+    write_batches,
+)
 from microcell.dask.first_pass import (
     EmbeddedRecords,
     Summary,
@@ -26,7 +34,8 @@ from microcell.dask.first_pass import (
     sum_points,
     summarize_table,
 )
-from microcell.dask.macrocells import Batch, Job, Macrocell, load_job
+from microcell.dask.macrocells import Job, Macrocell, load_job
+from microcell.dask.people import some_persons_by_group, spill_digests
 from microcell.dask.sources import Part, in_file
 from microcell.encoding import sampling_weights
 from microcell.errors import GuaranteeError, MicrocellError
@@ -34,7 +43,9 @@ from microcell.kernels.arrays import centroids, unit_vectors
 from microcell.kinds import CategoricalKind, kind_of
 from microcell.kinds.losses import Loss
 from microcell.measures.pairs import ColumnPairs
+from microcell.measures.people import digest_persons
 from microcell.measures.utility import ColumnLoss, weigh_losses
+from microcell.methods.persons import as_persons, person_rule
 from microcell.methods.search import refine_labels
 from microcell.model import Column, Encoding, Floats, Integers, Schema, Table, Values
 from microcell.release import aggregate, prepare
@@ -46,7 +57,6 @@ __all__ = [
     "PartialLoss",
     "PublishedFile",
     "check_file",
-    "collect_buckets",
     "combine_losses",
     "count_bucket",
     "count_file",
@@ -177,20 +187,22 @@ _SHIFT = np.uint64(32)
 
 @dataclass(frozen=True, eq=False)
 class CheckedFile:
-    """A file that was read back: its size, its classes by bucket, and its digest."""
+    """A file that was read back: its size, its classes and persons by bucket, and its digest."""
 
     name: str
     rows: int
     columns: int
     classes: Spill
     sha256: str
+    persons: Spill | None = None
 
 
 def check_file(job_path: Path, buckets: int, name: str) -> CheckedFile:
     """Read a file back and count its classes; raise GuaranteeError on unexpected columns."""
     job = load_job(job_path)
     path = job.target / name
-    table = tables.read_back(tables.read(job.columns.empty_table()), path)
+    columns = job.columns.empty_table().drop_columns(list(job.schema.person))
+    table = tables.read_back(tables.read(columns), path)
     unexpected = set(table.names) ^ {*job.schema.keys, *job.schema.unchanged}
     if unexpected:
         raise GuaranteeError(
@@ -199,43 +211,51 @@ def check_file(job_path: Path, buckets: int, name: str) -> CheckedFile:
             code="guarantee.failed",
             columns=sorted(unexpected),
         )
-    return count_file(table, path, job.schema.keys, buckets, job.work / f"classes-{name}.arrow")
+    target = job.work / f"classes-{name}.arrow"
+    if not job.schema.person:
+        return count_file(table, path, job.schema.keys, buckets, target)
+    digests = read_batch(_persons_path(job, name), 0).column("person").to_numpy()
+    checked = count_file(table, path, job.schema.keys, buckets, target, digests)
+    spill = spill_digests(digests, buckets, job.work / f"census-{name}.arrow")
+    return replace(checked, persons=spill)
 
 
 def count_file(
-    table: Table, path: Path, keys: Sequence[str], buckets: int, target: Path
+    table: Table,
+    path: Path,
+    keys: Sequence[str],
+    buckets: int,
+    target: Path,
+    persons: Integers | None = None,
 ) -> CheckedFile:
     """Count the classes of a table and write them to ``target``, sorted by bucket.
 
-    The bucket is a hash of the values, so that equal classes of all files share a bucket.
+    The bucket is a hash of the values, so that equal classes of all files share a bucket. With
+    ``persons``, the digest of each row's person, each person of a class is written.
     """
     labels = auditing.class_labels(table, keys)
+    if persons is not None:
+        codes = np.unique(persons, return_inverse=True)[1].reshape(-1)
+        labels = labels * (int(codes.max(initial=0)) + 1) + codes
     _, rows, sizes = np.unique(labels, return_index=True, return_counts=True)
     classes, hashes = _classes(table, keys, rows, sizes, typed=path.suffix.lower() == ".parquet")
+    if persons is not None:
+        classes = classes.append_column("person", arrow().array(persons[rows]))
     spill = write_batches(classes, (hashes % np.uint64(buckets)).astype(np.int64), target)
     return CheckedFile(path.name, table.rows, len(table.names), spill, tables.file_digest(path))
 
 
-def collect_buckets(files: Sequence[CheckedFile]) -> list[tuple[Batch, ...]]:
-    """Return the batches of each bucket, as arguments of :func:`count_bucket`."""
-    batches: dict[int, list[Batch]] = {}
-    for file in files:
-        for number, bucket in enumerate(file.classes.destinations):
-            batches.setdefault(bucket, []).append(Batch(file.classes.path, number))
-    return [tuple(batches[bucket]) for bucket in sorted(batches)]
-
-
-def count_bucket(batches: tuple[Batch, ...]) -> Counter[int]:
-    """Return the number of classes by size in one bucket, over all files."""
+def count_bucket(batches: tuple[Batch, ...]) -> Counter[tuple[int, int]]:
+    """Return the number of classes of one bucket by records and people, over all files."""
     classes = concatenate([read_batch(batch.path, batch.number) for batch in batches])
-    names = [name for name in classes.column_names if name != "count"]
-    sizes = (
-        classes.group_by(names, use_threads=False)
-        .aggregate([("count", "sum")])
-        .column("count_sum")
-        .to_numpy()
-    )
-    return Counter(sizes.tolist())
+    names = [name for name in classes.column_names if name not in ("count", "person")]
+    counted = [("count", "sum")]
+    if "person" in classes.column_names:
+        counted.append(("person", "count_distinct"))
+    totals = classes.group_by(names, use_threads=False).aggregate(counted)
+    sizes = totals.column("count_sum").to_pylist()
+    people = sizes if len(counted) == 1 else totals.column("person_count_distinct").to_pylist()
+    return Counter(zip(sizes, people, strict=True))
 
 
 def _classes(
@@ -315,6 +335,8 @@ class _Records:
     embedded: EmbeddedRecords
     strata: Integers
     weights: Floats | None
+    persons: Integers | None
+    """Digest of each record's person, if persons are counted."""
 
     @property
     def points(self) -> Floats:
@@ -327,13 +349,16 @@ def summarize(job_path: Path, share: float, part: Part) -> Summary:
     job = load_job(job_path)
     native = read_part(part.path, part.groups, job.columns, part.name)
     try:
+        table = _released(job, native)
         return summarize_table(
-            _released(job, native),
+            table,
             job.schema,
             native.num_rows,
             _make_rng(job, _SAMPLING, part.number),
             share,
             confidential=job.dependence > 0,
+            persons=digest_persons(table, job.schema, job.person_key),
+            k=job.k,
         )
     except MicrocellError as error:
         raise in_file(error, part.name, part.first) from None
@@ -342,7 +367,7 @@ def summarize(job_path: Path, share: float, part: Part) -> Summary:
 def sum_part(job_path: Path, part: Part) -> tuple[Sums, Sums]:
     """Return the sums of the quasi-identifier and confidential points of a part."""
     job = load_job(job_path)
-    records = _read(job, _released(job, read_part(part.path, part.groups, job.columns, part.name)))
+    records = _read_part(job, part)
     embedded = records.embedded
     assert embedded.confidential is not None
     return (
@@ -354,18 +379,22 @@ def sum_part(job_path: Path, part: Part) -> tuple[Sums, Sums]:
 def shuffle(job_path: Path, part: Part) -> Spill:
     """Write the records of a part sorted by their leaf in the first routing."""
     job = load_job(job_path)
-    records = _read(job, _released(job, read_part(part.path, part.groups, job.columns, part.name)))
+    records = _read_part(job, part)
     uniforms = _make_rng(job, _SHUFFLING, part.number).random(len(records.points))
     leaves = job.routings[0].route(records.points, records.strata, uniforms)
     path = job.work / f"shuffled-{part.number:06d}.arrow"
-    return write_batches(records.table.native, leaves, path)
+    native = records.table.native.drop_columns(list(job.schema.person))
+    spill = write_batches(_with_persons(job, native, records), leaves, path)
+    if records.persons is None:
+        return spill
+    return replace(spill, people=tuple(some_persons_by_group(records.persons, leaves, job.k)))
 
 
 def partition(job_path: Path, macrocell: Macrocell) -> Spill | PublishedFile:
     """Partition a macrocell within strata, and pass it on to the next round or publish it."""
     job = load_job(job_path)
     batches = [read_batch(batch.path, batch.number) for batch in macrocell.batches]
-    records = _read(job, tables.read(concatenate(batches)))
+    records = _read_records(job, concatenate(batches))
     _, strata = np.unique(records.strata, return_inverse=True)
     result = methods.partition_within(
         strata,
@@ -373,6 +402,7 @@ def partition(job_path: Path, macrocell: Macrocell) -> Spill | PublishedFile:
         job.k,
         method=job.method,
         weights=records.weights,
+        persons=records.persons,
         seed=job.seed,
         **job.options,
     )
@@ -389,8 +419,8 @@ def refine_seams(job_path: Path, macrocell: Macrocell) -> Spill | PublishedFile:
         _, batch_labels = np.unique(batch.column(job.label).to_numpy(), return_inverse=True)
         labels.append(batch_labels + n_cells)
         n_cells += int(batch_labels.max()) + 1
-    records = _read(
-        job, tables.read(concatenate([batch.drop_columns([job.label]) for batch in batches]))
+    records = _read_records(
+        job, concatenate([batch.drop_columns([job.label]) for batch in batches])
     )
     return _pass_on(job, macrocell, records, _refine(job, records, np.concatenate(labels)))
 
@@ -404,8 +434,15 @@ def _refine(job: Job, records: _Records, labels: Integers) -> Integers:
         rows = np.flatnonzero(records.strata == stratum)
         weights = None if records.weights is None else records.weights[rows]
         _, start = np.unique(labels[rows], return_inverse=True)
+        persons = None if records.persons is None else as_persons(records.persons[rows], len(rows))
         result = refine_labels(
-            records.points[rows], start, job.k, weights=weights, seed=job.seed, rounds=_ROUNDS
+            records.points[rows],
+            start,
+            job.k,
+            weights=weights,
+            seed=job.seed,
+            rounds=_ROUNDS,
+            rule=None if persons is None else person_rule(persons, job.k),
         )
         refined[rows] = len(labels) * (stratum + 1) + result
     return np.unique(refined, return_inverse=True)[1].astype(np.int64)
@@ -424,7 +461,8 @@ def _pass_on(
     uniforms = _make_rng(job, _REFINING + next_round, macrocell.number).random(len(strata))
     means = centroids(records.points, labels, each)
     leaves = job.routings[next_round].route(means, strata, uniforms)
-    native = records.table.native.append_column(job.label, arrow().array(labels))
+    native = _with_persons(job, records.table.native, records)
+    native = native.append_column(job.label, arrow().array(labels))
     path = job.work / f"round{macrocell.round}-{macrocell.number:06d}.arrow"
     return write_batches(native, leaves[labels], path)
 
@@ -435,8 +473,12 @@ def _publish(job: Job, macrocell: Macrocell, records: _Records, labels: Integers
     published = tables.publish(table, labels, representatives)
     name = f"part-{macrocell.number:06d}{job.suffix}"
     temporary = job.target / f".{name}.{token_hex(4)}.partial{job.suffix}"
+    order = _row_order(job, macrocell, table)
+    if records.persons is not None:  # in the order of the file, to count the persons of its classes
+        persons = arrow().table({"person": records.persons[order]})
+        write_batches(persons, np.zeros_like(order), _persons_path(job, name))
     try:
-        shuffled = tables.take(published, _row_order(job, macrocell, table))
+        shuffled = tables.take(published, order)
         # Dates keep their time of day: whether all files have whole days only is not known here.
         tables.check_writable(shuffled, job.suffix)
         tables.write(shuffled, temporary, days=False)
@@ -481,11 +523,35 @@ def _released(job: Job, native: Any) -> Table:
     return prepare.take_rows(table, prepare.released_rows(table, job.schema, job.missing))
 
 
-def _read(job: Job, table: Table) -> _Records:
+def _read_part(job: Job, part: Part) -> _Records:
+    table = _released(job, read_part(part.path, part.groups, job.columns, part.name))
+    return _as_records(job, table, digest_persons(table, job.schema, job.person_key))
+
+
+def _read_records(job: Job, native: Any) -> _Records:
+    """Read records of an intermediate file, which has digests in place of the persons."""
+    if not job.schema.person:
+        return _as_records(job, tables.read(native), None)
+    persons = native.column(job.person).to_numpy()
+    return _as_records(job, tables.read(native.drop_columns([job.person])), persons)
+
+
+def _with_persons(job: Job, native: Any, records: _Records) -> Any:
+    if records.persons is None:
+        return native
+    return native.append_column(job.person, arrow().array(records.persons))
+
+
+def _persons_path(job: Job, name: str) -> Path:
+    return job.work / f"persons-{name}.arrow"
+
+
+def _as_records(job: Job, table: Table, persons: Integers | None) -> _Records:
     keys, labels = stratum_keys(table, job.schema.strata)
     assert job.strata is not None
     strata = np.array([job.strata[key] for key in keys], dtype=np.int64)[labels]
-    return _Records(table, job.embedding.place(table), strata, sampling_weights(table, job.schema))
+    weights = sampling_weights(table, job.schema)
+    return _Records(table, job.embedding.place(table), strata, weights, persons)
 
 
 def _make_rng(job: Job, stream: int, number: int) -> np.random.Generator:

@@ -46,7 +46,7 @@ __all__ = [
 _STRATA_ADVICE = "Add records of these strata, or start again with merged strata or a lower k."
 
 WAITING = -1
-"""Label of a record without a cell, because its stratum has fewer than k records so far."""
+"""Label of a record without a cell, because its stratum has fewer than k people so far."""
 
 _REQUESTED = "requested"
 
@@ -82,8 +82,10 @@ class Batch:
 class Session:
     """A table that arrives in parts, in memory; :func:`start` creates one.
 
-    All records so far are in cells of at least k, except records of strata with fewer than k, which
-    wait. A batch that raises an error leaves the session unchanged.
+    All records so far are in cells of at least k people, except records of strata with fewer than
+    k, which wait. Rows of one person may come with different batches: k counts distinct persons if
+    the schema names a person column, otherwise records. A batch that raises an error leaves the
+    session unchanged.
     """
 
     def __init__(self, state: "State") -> None:
@@ -123,7 +125,7 @@ class Session:
 
     @property
     def k(self) -> int:
-        """Smallest number of records in a cell."""
+        """Smallest number of people in a cell."""
         return self._state.request.k
 
     @property
@@ -143,7 +145,7 @@ class Session:
 
     @property
     def waiting(self) -> int:
-        """Number of records without a cell, because their stratum has fewer than k records."""
+        """Number of records without a cell, because their stratum has fewer than k people."""
         return self._state.waiting
 
     @property
@@ -195,7 +197,7 @@ class Session:
         OptionError
             The session was finished with another key.
         TooFewRecordsError
-            A stratum has fewer than k records. The session remains open.
+            A stratum has fewer than k people. The session remains open.
         """
         if self._release is None:
             self._release = build_release(self._state, order_key=order_key)
@@ -250,12 +252,12 @@ def start(
     Parameters
     ----------
     base, schema, k, method, seed, missing, options
-        As for :func:`anonymize`. Strata with fewer than k records wait for more.
+        As for :func:`anonymize`. Strata with fewer than k people wait for more.
 
     Raises
     ------
     TooFewRecordsError
-        The base has fewer than k records.
+        The base has fewer than k people.
 
     Examples
     --------
@@ -285,21 +287,38 @@ def finished_error() -> GuaranteeError:
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Encoded records with their sampling weights, if any."""
+    """Encoded records with their sampling weights and persons, if any."""
 
     matrix: Floats
     weights: Floats | None
+    persons: Integers | None = None
+    """Person of each record; None if every record counts as a person."""
+    together: bool = False
+    """Whether the records of a person must share a cell."""
 
     __repr__ = record_repr
 
     def take(self, rows: Integers) -> "Points":
         """Return the points of these rows."""
-        matrix = np.ascontiguousarray(self.matrix[rows])
-        return Points(matrix, None if self.weights is None else self.weights[rows])
+        return replace(
+            self,
+            matrix=np.ascontiguousarray(self.matrix[rows]),
+            weights=None if self.weights is None else self.weights[rows],
+            persons=None if self.persons is None else self.persons[rows],
+        )
+
+    def of_people(self, table: Table, schema: Schema) -> "Points":
+        """Return the points with the persons that the rows of the table are about."""
+        together = schema.person_cells == "together"
+        return replace(self, persons=people.person_codes(table, schema), together=together)
+
+    def count_people(self, rows: Integers) -> int:
+        """Return the number of people that these rows are about."""
+        return len(rows) if self.persons is None else len(np.unique(self.persons[rows]))
 
     @classmethod
     def stack(cls, parts: Sequence["Points"]) -> "Points":
-        """Concatenate parts."""
+        """Concatenate parts, without their persons."""
         weights = [part.weights for part in parts if part.weights is not None]
         matrix = np.concatenate([part.matrix for part in parts])
         return cls(matrix, np.concatenate(weights) if weights else None)
@@ -315,9 +334,9 @@ class Labelled:
 
 
 def partition_base(points: Points, strata: Integers, request: Request) -> Labelled:
-    """Partition all strata with at least k records; records of the others wait."""
+    """Partition all strata with at least k people; records of the others wait."""
     labels = np.full(len(strata), WAITING, dtype=np.int64)
-    rows = np.flatnonzero(np.bincount(strata)[strata] >= request.k)
+    rows = np.flatnonzero(people.count_people(strata, points.persons)[strata] >= request.k)
     if len(rows) == 0:
         return Labelled(labels, request.method, _REQUESTED)
     ready = points.take(rows)
@@ -327,6 +346,8 @@ def partition_base(points: Points, strata: Integers, request: Request) -> Labell
         request.k,
         method=request.method,
         weights=ready.weights,
+        persons=ready.persons,
+        together=points.together,
         seed=request.seed,
         **request.options,
     )
@@ -346,7 +367,7 @@ def join(
     """Add the last records, which have no label yet, to the cells of the others.
 
     A stratum that has cells adds its new records by the strategy; one without cells is partitioned
-    as soon as it has k records. The result does not depend on the order of the new records.
+    as soon as it has k people. The result does not depend on the order of the new records.
     """
     joined = np.full(len(strata), WAITING, dtype=np.int64)
     n_cells = 0
@@ -355,7 +376,7 @@ def join(
         old = rows[rows < len(labels)]
         old = old[labels[old] != WAITING]
         new = rows if len(old) == 0 else rows[rows >= len(labels)]
-        if len(old) == 0 and len(new) < request.k:
+        if len(old) == 0 and points.count_people(new) < request.k:
             continue
         if len(old) == 0:
             new = new[_canonical_order(points.take(new))]
@@ -392,6 +413,8 @@ def _add(
         points.matrix[new],
         request.k,
         weights=None if points.weights is None else points.weights[both],
+        persons=None if points.persons is None else points.persons[both],
+        together=points.together,
         seed=request.seed,
         **options,
     ).labels
@@ -472,14 +495,20 @@ def start_state(source: Any, schema: Schema | str | Path, request: Request, miss
     original = _copy_frame(tables.read(source))
     _check_enough(original.rows, request.k)
     resolved = resolve.resolve(prepare.as_schema(schema), original)
+    people.check_people(original, resolved)
     prepare.check_dominance(resolved, request.k)
     kept = prepare.released_rows(original, resolved, missing)
-    _check_enough(len(kept), request.k)
     table = prepare.take_rows(original, kept)
+    strata = auditing.class_labels(table, resolved.strata)
+    persons = people.person_codes(table, resolved)
+    n_people = len(kept) if persons is None else len(np.unique(persons))
+    _check_enough(n_people, request.k, people.unit(resolved))
+    people.check_together(resolved, persons, strata)
     progress.report("encoding")
     encoded = encoding.encode(table, resolved)
-    points = Points(encoded.matrix, encoded.weights)
-    first = partition_base(points, auditing.class_labels(table, resolved.strata), request)
+    together = resolved.person_cells == "together"
+    points = Points(encoded.matrix, encoded.weights, persons, together)
+    first = partition_base(points, strata, request)
     base = Batch(
         records=original.rows,
         kept=len(kept),
@@ -538,18 +567,21 @@ def add_part(
         _check_duplicate(state, digest)
     _check_orders(batch, state.schema)
     rows = prepare.released_rows(batch, state.schema, state.missing)
+    people.person_codes(prepare.take_rows(batch, rows), state.schema)  # errors name rows of it
     progress.report("encoding")
     placed = place_part(batch, rows, state.encoding, state.schema)
     original = tables.stack([state.original, batch])
     kept = np.concatenate([state.kept, state.original.rows + rows])
     table = prepare.take_rows(original, kept)
+    strata = auditing.class_labels(table, state.schema.strata)
+    points = Points.stack([state.points, placed.points]).of_people(table, state.schema)
     # Errors that would prevent the release must appear now, not at the end.
     encoding.fit(table, state.schema)
-    points = Points.stack([state.points, placed.points])
+    people.check_people(original, state.schema)
+    people.check_together(state.schema, points.persons, strata)
     cells = Labelled(state.labels, state.method, state.reason)
     if len(rows):
         progress.report("adding records")
-        strata = auditing.class_labels(table, state.schema.strata)
         joined = join(
             points, strata, state.labels, state.request, strategy=strategy, inertial=inertial
         )
@@ -646,14 +678,15 @@ def _check_request(request: Request, missing: str) -> None:
         )
 
 
-def _check_enough(n_records: int, k: int) -> None:
-    if n_records < k:
+def _check_enough(n: int, k: int, noun: str = "record") -> None:
+    if n < k:
         raise TooFewRecordsError(
-            f"The base has {count(n_records, 'record')}, but needs at least k = {k}. Wait for "
-            "more records, or lower k.",
+            f"The base has {count(n, noun)}, but needs at least k = {k}. Wait for more {noun}s, or "
+            "lower k.",
             code="guarantee.too_few_records",
             k=k,
-            records=n_records,
+            records=n,
+            unit=f"{noun}s",
         )
 
 
@@ -719,14 +752,17 @@ def build_release(
     key = order.read_order_key(order_key if finished is None else finished.order_key)
     table, schema, k = state.table, state.schema, state.request.k
     strata = auditing.class_labels(table, schema.strata)
-    people.check_strata(np.bincount(strata), schema, k, _STRATA_ADVICE)
+    persons = state.points.persons
+    people.check_strata(people.count_people(strata, persons), schema, k, _STRATA_ADVICE)
     progress.report("encoding")
     encoded = encoding.encode(table, schema)
-    prepared = prepare.Prepared(state.original, table, schema, encoded, strata, state.kept)
-    partition = Partition(state.labels, k, method=state.method, reason=state.reason)
+    prepared = prepare.Prepared(state.original, table, schema, encoded, strata, state.kept, persons)
+    partition = Partition(
+        state.labels, k, method=state.method, reason=state.reason, persons=persons
+    )
     published = aggregate_table(prepared, Grouping(partition))
     progress.report("checking")
-    class_sizes = prove(published, schema, k=k, n_rows=table.rows)
+    class_sizes = prove(published, schema, k=k, n_rows=table.rows, persons=persons)
     loss = methods.distortion(encoded.matrix, partition.labels, weights=encoded.weights)
     information_loss = measure_information_loss(table, published, schema)
     elapsed = sum(batch.seconds for batch in state.batches) + perf_counter() - started
@@ -746,6 +782,8 @@ def build_release(
         dominance=manifests.describe_dominance(
             schema, count_dominated(partition.labels, encoded.weights, schema)
         ),
+        person=manifests.describe_persons(schema, persons),
+        rows_are_people=schema.rows_are_people or None,
         information_loss=information_loss,
         seconds=round(elapsed, 3) if finished is None else finished.seconds,
         order_key=key,
@@ -759,6 +797,7 @@ def build_release(
         row_order=order.row_order(table, manifest),
         original=state.original,
         class_sizes=class_sizes,
+        persons=persons,
         sources=() if state.source is None else (state.source,),
     )
 

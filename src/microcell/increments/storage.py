@@ -97,7 +97,7 @@ class Status:
     """Number of records that will be released."""
     cells: int
     waiting: int
-    """Number of records without a cell, because their stratum has fewer than k records."""
+    """Number of records without a cell, because their stratum has fewer than k people."""
     batches: tuple[Batch, ...]
     finished: str | None
     """When the release was produced, or None."""
@@ -628,14 +628,16 @@ def _load_state(folder: Path, content: Mapping[str, Any]) -> State:
         place_part(part, kept, fitted, schema).points
         for part, kept in zip(parts, rows, strict=True)
     ]
+    original = tables.stack(parts)
+    kept = np.concatenate([start + kept for start, kept in zip(starts, rows, strict=True)])
     return State(
-        original=tables.stack(parts),
-        kept=np.concatenate([start + kept for start, kept in zip(starts, rows, strict=True)]),
+        original=original,
+        kept=kept,
         schema=schema,
         request=Request(content["k"], content["method"], content["seed"], content["options"]),
         missing=missing,
         encoding=fitted,
-        points=Points.stack(points),
+        points=Points.stack(points).of_people(prepare.take_rows(original, kept), schema),
         labels=_read_labels(folder, content),
         method=content["used_method"],
         reason=content["reason"],

@@ -4,20 +4,26 @@ k protects people. Where a person may have several rows, the schema names the co
 people apart, and everything that k counts is then counted in distinct persons.
 """
 
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
 import numpy as np
 
 from microcell._display import count
 from microcell.errors import DataError, SchemaError, TooFewRecordsError
 from microcell.kernels.arrays import count_distinct
 from microcell.measures.classes import class_labels
-from microcell.model import Integers, Mask, Schema, Table
+from microcell.model import Integers, Mask, Schema, Table, Values
 
 __all__ = [
     "check_enough",
     "check_people",
+    "check_repetition",
     "check_strata",
     "check_together",
     "count_people",
+    "digest_persons",
+    "digest_values",
     "incomplete_persons",
     "person_codes",
     "unit",
@@ -44,6 +50,47 @@ def person_codes(table: Table, schema: Schema) -> Integers | None:
     """
     if not schema.person:
         return None
+    _check_complete(table, schema)
+    return class_labels(table, schema.person)
+
+
+def digest_persons(table: Table, schema: Schema, key: bytes) -> Integers | None:
+    """Return a keyed digest of each row's person; None if every row counts as a person.
+
+    It recognizes a person in several tables without their values. Whoever has the key can find
+    out who a digest belongs to, so the key must be random, and neither is ever published. If two
+    persons have the same digest by chance, they count as one, which is safe.
+
+    Raises
+    ------
+    DataError
+        A row does not say who it is about.
+    """
+    if not schema.person:
+        return None
+    _check_complete(table, schema)
+    return digest_values(table, schema.person, key)
+
+
+def digest_values(table: Table, names: Sequence[str], key: bytes) -> Integers:
+    """Return the BLAKE2b digest of each row's values in some columns, with 64 bits."""
+    labels = class_labels(table, names)
+    _, rows = np.unique(labels, return_index=True)
+    columns = [_texts(table.columns[name], rows) for name in names]
+    digests = b"".join(
+        blake2b(repr(values).encode(), key=key, digest_size=8).digest()
+        for values in zip(*columns, strict=True)
+    )
+    return np.frombuffer(digests, dtype=np.dtype("<i8")).astype(np.int64)[labels]
+
+
+def _texts(values: Values, rows: Integers) -> list[str | None]:
+    codes, names = values.factorize()
+    plain = ["0" if name in ("-0", "-0.0") else name for name in names]
+    return [None if code < 0 else plain[code] for code in codes[rows].tolist()]
+
+
+def _check_complete(table: Table, schema: Schema) -> None:
     rows = np.flatnonzero(incomplete_persons(table, schema))
     if len(rows):
         raise DataError(
@@ -55,7 +102,6 @@ def person_codes(table: Table, schema: Schema) -> Integers | None:
             row=int(rows[0]) + 1,
             count=len(rows),
         )
-    return class_labels(table, schema.person)
 
 
 def incomplete_persons(table: Table, schema: Schema) -> Mask:
@@ -81,26 +127,33 @@ def check_people(table: Table, schema: Schema) -> None:
     """
     if schema.person or schema.rows_are_people:
         return
-    repeating = {}
+    counts = {}
     for name in schema.identifiers:
         values = table.columns[name]
         present = values.data[~values.missing]
-        distinct = len(np.unique(present))
-        if distinct == table.rows:
-            return
-        if distinct < len(present):
-            repeating[name] = distinct
-    if repeating:
+        counts[name] = (len(np.unique(present)), len(present))
+    check_repetition(counts, table.rows)
+
+
+def check_repetition(counts: Mapping[str, tuple[int, int]], rows: int) -> None:
+    """Raise SchemaError if an identifier repeats and none is unique per row.
+
+    ``counts`` are the numbers of distinct and of all values of each identifier.
+    """
+    repeating = {
+        name: distinct for name, (distinct, present) in counts.items() if distinct < present
+    }
+    if repeating and all(distinct < rows for distinct, _ in counts.values()):
         name, distinct = min(repeating.items(), key=lambda item: item[1])
         raise SchemaError(
             f"Some people seem to have several rows: {name!r} has {distinct:,} distinct values in "
-            f"{count(table.rows, 'row')}, and no identifier is unique per row. k must count "
+            f"{count(rows, 'row')}, and no identifier is unique per row. k must count "
             f"people, so give the column that tells people apart the role person (role = "
             f'"person" for {name!r}), or state that every row is about another person with '
             "rows_are_people = true. Nothing was released.",
             code="schema.person_required",
             columns=list(repeating),
-            rows=table.rows,
+            rows=rows,
             distinct=distinct,
         )
 

@@ -18,7 +18,7 @@ from microcell.kernels.rules import Rule, trait_rule
 from microcell.methods.auto import Choice, check_effort, choose_method, run_choice
 from microcell.methods.dependence import check_dependence, extend
 from microcell.methods.increments import add_batch, check_strategy
-from microcell.methods.persons import as_persons, collapse, merge_short_cells
+from microcell.methods.persons import as_persons, collapse, merge_short_cells, person_rule
 from microcell.methods.quantization import (
     MOST_POWER_CELLS,
     Quantization,
@@ -207,13 +207,17 @@ def refine(
     k: int,
     *,
     weights: ArrayLike | None = None,
+    persons: ArrayLike | None = None,
     seed: int = 0,
     traits: ArrayLike | None = None,
     allowed: Callable[[Floats], bool] | None = None,
 ) -> Partition:
     """Improve a partition by local search; the distortion never rises.
 
-    Cells end with k to 2k-1 records. ``allowed`` is an additional condition on cells: a function of
+    Cells end with k to 2k-1 records. With ``persons``, who each row is about, the initial cells
+    must have k distinct persons, every change preserves that, and cells have no maximum size.
+
+    ``allowed`` is an additional condition on cells: a function of
     the members' rows of ``traits``, a numeric matrix, that numba can compile. The initial cells
     must satisfy it, every change preserves it, and cells then have no maximum size.
 
@@ -227,16 +231,20 @@ def refine(
     """
     check_k(k)
     points = varying(as_points(X))
-    start = Partition(np.asarray(labels), int(k))
-    if len(start.labels) != len(points):
+    who = as_persons(persons, len(points))
+    if np.shape(labels) != (len(points),):
         raise OptionError(
-            f"labels must have one cell number per row ({len(points)}), not {len(start.labels)}.",
+            f"labels must have one cell number per row ({len(points)}).",
             code="option.invalid",
             option="labels",
         )
+    start = Partition(np.asarray(labels), int(k), persons=who)
     each, rule = as_weights(weights, len(points)), _as_rule(traits, allowed, start.labels)
+    if who is not None:
+        counted = person_rule(who, int(k))
+        rule = counted if rule is None else rule._replace(persons=who, least=counted.least)
     refined = refine_labels(points, start.labels, int(k), weights=each, seed=seed, rule=rule)
-    return Partition(refined, int(k), method="refine", reason=REQUESTED)
+    return Partition(refined, int(k), method="refine", reason=REQUESTED, persons=who)
 
 
 def _as_rule(

@@ -7,7 +7,7 @@ addition.
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
@@ -24,6 +24,7 @@ from microcell.kernels.merging import Sites, join_in_turn, make_sites, near_site
 from microcell.kernels.trees import MOST_TREE_DIMENSIONS, nearest_rows
 from microcell.methods.auto import check_effort, choose_method, run_choice
 from microcell.methods.mdav import mdav
+from microcell.methods.persons import as_persons, collapse, person_rule
 from microcell.methods.registry import select
 from microcell.methods.search import refine_labels
 from microcell.model import Floats, Integers, Partition
@@ -78,15 +79,26 @@ def join_inertially(X: Floats, labels: Integers, weights: Floats) -> Integers:
     return filling.labels
 
 
-def join_early(X: Floats, labels: Integers, weights: Floats, k: int, *, inertial: bool) -> Integers:
+def join_early(
+    X: Floats,
+    labels: Integers,
+    weights: Floats,
+    k: int,
+    persons: Integers | None = None,
+    *,
+    inertial: bool,
+) -> Integers:
     """Add further records in order, splitting a cell by MDAV as soon as it has 2k records.
 
-    Cells that already have 2k are split first. Without ``inertial``, centroids stay where they are
-    until their cell is split. Returns all labels. Time O(G q m).
+    Cells that already have 2k are split first. With ``persons`` every part has k of them, and a
+    cell remains whole as long as it cannot be split so. Without ``inertial``, centroids stay where
+    they are until their cell is split. Returns all labels. Time O(G q m).
     """
-    start = split_cells(X[: len(labels)], labels, weights[: len(labels)], k)
+    base = len(labels)
+    known = None if persons is None else persons[:base]
+    start = split_cells(X[:base], labels, weights[:base], k, known)
     filling = _Filling(X, start, weights, room=len(X) // k, inertial=inertial)
-    filling.take_all(k)
+    filling.take_all(k, persons)
     return filling.labels
 
 
@@ -101,7 +113,7 @@ class _Filling:
         self._sites: Sites = make_sites(X[: self._base], labels, weights[: self._base], room)
         self.labels = np.concatenate([labels, np.full(len(X) - self._base, -1)])
 
-    def take_all(self, k: int | None = None) -> None:
+    def take_all(self, k: int | None = None, persons: Integers | None = None) -> None:
         """Add all records to cells; with ``k``, split a cell as soon as it has 2k."""
         n, most = len(self._X), len(self._X) + 1 if k is None else 2 * k
         done, step, reported = self._base, 16, monotonic()
@@ -112,17 +124,19 @@ class _Filling:
             )
             cell = int(self.labels[done - 1])
             if k is not None and self._sites.sizes[cell] >= most:
-                self._split(cell, k)
+                self._split(cell, k, persons)
             elif monotonic() - reported < _SECONDS:
                 step *= 2
             if monotonic() - reported >= _SECONDS:
                 step, reported = max(16, step // 2), monotonic()
                 progress.report(_JOINING, done - self._base, n - self._base)
 
-    def _split(self, cell: int, k: int) -> None:
+    def _split(self, cell: int, k: int, persons: Integers | None) -> None:
         """Split a cell by MDAV; its first part keeps the number, the others get new ones."""
         rows = np.flatnonzero(self.labels == cell)
-        parts = _split_by_mdav(self._X[rows], k, self._weights[rows])
+        parts = _split_by_mdav(self._X[rows], k, self._weights[rows], _take(persons, rows))
+        if not parts.any():
+            return
         for part in range(int(parts.max()) + 1):
             inside = rows[parts == part]
             place = int(self._sites.used[0]) if part else cell
@@ -130,15 +144,20 @@ class _Filling:
             place_site(self._sites, place, self._X[inside], self._weights[inside])
 
 
-def split_cells(X: Floats, labels: Integers, weights: Floats, k: int) -> Integers:
-    """Split every cell of at least 2k by MDAV; the first part keeps the number."""
+def split_cells(
+    X: Floats, labels: Integers, weights: Floats, k: int, persons: Integers | None = None
+) -> Integers:
+    """Split every cell of at least 2k by MDAV; the first part keeps the number.
+
+    With ``persons`` every part has k of them.
+    """
     out, free = labels.copy(), int(labels.max()) + 1
     members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
     large = [rows for rows in members if len(rows) >= 2 * k]
     for done, rows in enumerate(large):
         if done % 100 == 0:
             progress.report("splitting cells", done, len(large))
-        parts = _split_by_mdav(X[rows], k, weights[rows])
+        parts = _split_by_mdav(X[rows], k, weights[rows], _take(persons, rows))
         out[rows[parts > 0]] = free + parts[parts > 0] - 1
         free += int(parts.max())
     return out
@@ -160,9 +179,13 @@ def neighbourhood(
     return np.union1d(touched, near)
 
 
-def _split_by_mdav(X: Floats, k: int, weights: Floats) -> Integers:
+def _split_by_mdav(X: Floats, k: int, weights: Floats, persons: Integers | None) -> Integers:
     with progress.listen(_ignore):  # splits are short and numerous
-        return mdav(X, k, weights=weights, seed=0)
+        return mdav(X, k, weights=weights, seed=0, persons=persons)
+
+
+def _take(persons: Integers | None, rows: Integers | slice) -> Integers | None:
+    return None if persons is None else persons[rows]
 
 
 def _ignore(task: str, done: int, total: int) -> None:
@@ -215,11 +238,19 @@ class _Task:
     options: Mapping[str, Any]
     rounds: int
     weighted: bool
+    persons: Integers | None
 
     @property
     def new(self) -> int:
         """Number of records in the batch."""
         return len(self.points) - len(self.labels)
+
+    @property
+    def new_people(self) -> int:
+        """Number of people in the batch."""
+        if self.persons is None:
+            return self.new
+        return len(np.unique(self.persons[len(self.labels) :]))
 
 
 def add_batch(
@@ -233,6 +264,8 @@ def add_batch(
     method: str | None = None,
     rounds: int | None = None,
     weights: ArrayLike | None = None,
+    persons: ArrayLike | None = None,
+    together: bool = False,
     seed: int = 0,
     **options: Any,
 ) -> Partition:
@@ -265,11 +298,16 @@ def add_batch(
         Cell of each record of ``base``; all cells must have at least k.
     weights
         One positive number for each record of the base, then of the batch.
+    persons
+        Who each record of the base, then of the batch is about, if a person may have several. k
+        then counts distinct persons, and cells have no maximum size.
+    together
+        All records of a person share a cell: those of a person of the base join that person's cell.
 
     Raises
     ------
     GuaranteeError
-        A cell of the base has fewer than k records.
+        A cell of the base has fewer than k records or, with ``persons``, fewer than k persons.
     OptionError, DataError
         The strategy is unknown, an option is not supported by it, or the points are invalid.
 
@@ -290,18 +328,21 @@ def add_batch(
     check_k(k)
     check_strategy(strategy, inertial=inertial, method=method, rounds=rounds, options=options)
     base_points, new = _check_parts(base, batch)
-    start = Partition(np.asarray(labels), int(k))
-    if len(start.labels) != len(base_points):
+    first = len(base_points)
+    if np.shape(labels) != (first,):
         raise OptionError(
-            f"labels must have one cell number per row of base ({len(base_points)}), not "
-            f"{len(start.labels)}.",
+            f"labels must have one cell number per row of base ({first}).",
             code="option.invalid",
             option="labels",
         )
     points = varying(as_points(np.concatenate([base_points, new])))  # scaled together, if at all
+    who = as_persons(persons, len(points))
+    start = Partition(np.asarray(labels), int(k), persons=_take(who, slice(first)))
     checked_weights = as_weights(weights, len(points))
+    if who is not None and together:
+        settings = {"strategy": strategy, "inertial": inertial, "method": method, "rounds": rounds}
+        return _add_whole(points, start, who, checked_weights, seed=seed, **settings, **options)
     each = np.ones(len(points)) if checked_weights is None else checked_weights
-    first = len(base_points)
     order = np.concatenate(
         [np.arange(first), first + order_by_coordinates(points[first:], each[first:])]
     )
@@ -316,11 +357,41 @@ def add_batch(
         options,
         _ROUNDS if rounds is None else rounds,
         checked_weights is not None,
+        _take(who, order),
     )
     result = np.empty(len(points), dtype=np.int64)
     result[order] = STRATEGIES[strategy](task)
     reason = f"{task.new} records added to {len(start.sizes)} cells"
-    return Partition(result, int(k), method=strategy, reason=reason)
+    return Partition(result, int(k), method=strategy, reason=reason, persons=who)
+
+
+def _add_whole(
+    points: Floats, start: Partition, persons: Integers, weights: Floats | None, **settings: Any
+) -> Partition:
+    """Add a batch with each person as one point; those of the base stay in their cells."""
+    first = len(start.labels)
+    cells = np.full(int(persons.max()) + 1, -1)
+    cells[persons[:first]] = start.labels
+    if (cells[persons[:first]] != start.labels).any():
+        raise OptionError(
+            "The rows of a person of the base are in several cells, so they cannot stay together.",
+            code="option.conflict",
+            option="together",
+        )
+    whole = collapse(points, weights, persons, None)
+    order = np.argsort(cells < 0, kind="stable")  # persons of the base first
+    base, new = np.split(order, [int((cells >= 0).sum())])
+    added = add_batch(
+        whole.points[base],
+        cells[base],
+        whole.points[new],
+        start.k,
+        weights=whole.weights[order],
+        **settings,
+    )
+    of_person = np.empty(len(order), dtype=np.int64)
+    of_person[order] = added.labels
+    return replace(added, labels=of_person[persons], persons=persons)
 
 
 def check_strategy(
@@ -377,13 +448,15 @@ def check_strategy(
 
 
 def _separate(task: _Task) -> Integers:
-    if task.new < task.k:
+    if task.new_people < task.k:
         return _nearest(task)
     base = len(task.labels)
     weights = task.weights[base:] if task.weighted else None
     part = varying(task.points[base:])
     choice = choose_method(part, task.k, task.method, task.options, len(part))
-    cells, _ = run_choice(part, task.k, choice, weights, task.seed)
+    cells, _ = run_choice(
+        part, task.k, choice, weights, task.seed, _take(task.persons, slice(base, None))
+    )
     return np.concatenate([task.labels, int(task.labels.max()) + 1 + cells])
 
 
@@ -393,11 +466,13 @@ def _nearest(task: _Task) -> Integers:
 
 
 def _split_early(task: _Task) -> Integers:
-    return join_early(task.points, task.labels, task.weights, task.k, inertial=task.inertial)
+    return join_early(
+        task.points, task.labels, task.weights, task.k, task.persons, inertial=task.inertial
+    )
 
 
 def _split_late(task: _Task) -> Integers:
-    return split_cells(task.points, _nearest(task), task.weights, task.k)
+    return split_cells(task.points, _nearest(task), task.weights, task.k, task.persons)
 
 
 def _refined(task: _Task) -> Integers:
@@ -411,8 +486,12 @@ def _refined(task: _Task) -> Integers:
     local = np.searchsorted(cells, labels[rows])
     weights = task.weights[rows] if task.weighted else None
     points = np.ascontiguousarray(task.points[rows])
+    rule = None
+    if task.persons is not None:
+        local_persons = np.unique(task.persons[rows], return_inverse=True)[1].reshape(-1)
+        rule = person_rule(local_persons, task.k)
     refined = refine_labels(
-        points, local, task.k, weights=weights, seed=task.seed, rounds=task.rounds
+        points, local, task.k, weights=weights, seed=task.seed, rounds=task.rounds, rule=rule
     )
     labels[rows] = int(labels.max()) + 1 + refined
     return np.unique(labels, return_inverse=True)[1]  # cells may have disappeared or been added

@@ -1,6 +1,6 @@
 """Collection of a survey: from answers to a k-anonymous release."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -18,6 +18,8 @@ from microcell.errors import (
     TooFewRecordsError,
 )
 from microcell.kernels.arrays import squared_distances
+from microcell.measures import people
+from microcell.measures.classes import number_values
 from microcell.model import Audit, Floats, Integers, Mask, Schema, Table, Values
 from microcell.model.manifest import CellsSection, Manifest, RecordsSection, SurveySection
 from microcell.release import manifest as manifests
@@ -76,7 +78,9 @@ class Collection:
     """The release as a :class:`Table`."""
     schema: Schema
     attained: Integers
-    """Number of answers per cell. Not for publication: it includes suppressed answers."""
+    """Number of people who answered per cell. Not for publication: it includes suppressed ones."""
+    persons: Integers | None = None
+    """Person of each published row (a number), if a person may answer several times. Secret."""
     source: Path | None = None
     """File that the answers were read from."""
 
@@ -133,7 +137,7 @@ class Collection:
         return replace(self, manifest=manifest)
 
     def _prove_file(self, written: Table) -> None:
-        _prove(written, self.schema, self.manifest.k, self.released.rows)
+        _prove(written, self.schema, self.manifest.k, self.released.rows, self.persons)
 
     def render(self, form: str = "html") -> str:
         """Return a public report of the release: the parts of an audit that need no original."""
@@ -152,6 +156,7 @@ def collect(
     *,
     below: str = "suppress",
     id: str | None = None,
+    person: str | None = None,
     drop: Sequence[str] = (),
     order_key: str | Path | None = None,
 ) -> Collection:
@@ -173,6 +178,9 @@ def collect(
         the same representative for all of them.
     id
         Column that identifies respondents, to detect duplicates. It is not published.
+    person
+        Instead of ``id``, if a respondent may answer several times: the column that tells
+        respondents apart. k then counts distinct respondents. It is not published.
     drop
         Other columns not to publish.
     order_key
@@ -206,13 +214,18 @@ def collect(
     k = survey.k
     progress.report("reading")
     table = tables.read(answers)
-    dropped = check_answers(survey, table, id=id, drop=drop)
+    dropped = check_answers(survey, table, id=id, person=person, drop=drop)
     labels = find_cells(survey, table)
-    _check_enough(table.rows, k)
-    attained = np.bincount(labels, minlength=len(survey.cells))
+    persons = None if person is None else number_values(table.columns[person])
+    n_people = table.rows if persons is None else len(np.unique(persons))
+    _check_enough(n_people, k, "answer" if persons is None else "respondent")
+    answered = np.bincount(labels, minlength=len(survey.cells))
+    attained = answered.copy()
+    attained[: int(labels.max()) + 1] = people.count_people(labels, persons)
     groups = np.where(attained >= k, np.arange(len(attained)), -1)
     if below == "merge":
-        groups = merge_cells(survey.cells.centroids, attained, k)
+        respondents = None if persons is None else _persons_by_cell(labels, persons)
+        groups = merge_cells(survey.cells.centroids, answered, k, respondents)
     rows = np.flatnonzero(groups[labels] >= 0)
     if len(rows) == 0:
         raise TooFewRecordsError(
@@ -226,23 +239,32 @@ def collect(
     shuffled = tables.take(table, rows, keep_index=False)
     released = _release(survey, shuffled, groups[labels[rows]], dropped)
     schema = _release_schema(survey, released)
-    _prove(released, schema, k, len(rows))
+    published = (
+        None if persons is None else np.unique(persons[rows], return_inverse=True)[1].reshape(-1)
+    )
+    _prove(released, schema, k, len(rows), published)
+    manifest = _describe(
+        survey,
+        schema,
+        table,
+        released,
+        answered,
+        attained,
+        groups,
+        cast("Literal['suppress', 'merge']", below),
+        key,
+    )
+    if person is not None:
+        counted = replace(schema, person=(person,))
+        manifest = manifest.updated(person=manifests.describe_persons(counted, published))
     return Collection(
         table=released.native,
-        manifest=_describe(
-            survey,
-            schema,
-            table,
-            released,
-            attained,
-            groups,
-            cast("Literal['suppress', 'merge']", below),
-            key,
-        ),
-        audit=_audit(released, schema),
+        manifest=manifest,
+        audit=_audit(released, schema, person, published),
         released=released,
         schema=schema,
         attained=attained,
+        persons=published,
         source=table.origin.path,
     )
 
@@ -251,14 +273,26 @@ def collect(
 
 
 def check_answers(
-    survey: SurveyCells, table: Table, *, id: str | None, drop: Sequence[str]
+    survey: SurveyCells,
+    table: Table,
+    *,
+    id: str | None,
+    drop: Sequence[str],
+    person: str | None = None,
 ) -> list[str]:
     """Check respondents and design of the answers; return the columns not to publish."""
     if isinstance(drop, str) or not isinstance(drop, Sequence):
         raise OptionError(
             "drop must be a list of column names.", code="option.wrong_type", option="drop"
         )
-    own_columns = [] if id is None else [id]
+    if id is not None and person is not None:
+        raise OptionError(
+            "id states that every respondent answers once, and person that some answer several "
+            "times. Pass one of them.",
+            code="option.conflict",
+            option="person",
+        )
+    own_columns = [name for name in (id, person) if name is not None]
     unknown = [name for name in (*drop, *own_columns) if name not in table.columns]
     if unknown:
         raise SchemaError(
@@ -280,6 +314,13 @@ def check_answers(
         )
     if id is not None:
         _check_unique(id, table.columns[id])
+    if person is not None:
+        _reject_rows(
+            table.columns[person].missing,
+            "data.bad_key",
+            f"Column {person!r} has no value",
+            column=person,
+        )
     if DESIGN in table.columns:
         _check_design(survey, table.columns[DESIGN])
     technical = {name for name in (CELL, DESIGN) if name in table.columns}
@@ -410,27 +451,34 @@ def _reject_rows(invalid: Mask, code: str, problem: str, **details: Any) -> None
     )
 
 
-def _check_enough(n_answers: int, k: int) -> None:
-    if n_answers < k:
+def _check_enough(n: int, k: int, noun: str) -> None:
+    if n < k:
         raise TooFewRecordsError(
-            f"The table has {count(n_answers, 'answer')}, fewer than k = {k}. Wait for more "
-            "answers.",
+            f"The table has {count(n, noun)}, fewer than k = {k}. Wait for more {noun}s.",
             code="guarantee.too_few_records",
             k=k,
-            records=n_answers,
+            records=n,
+            unit=f"{noun}s",
         )
 
 
 # -------------------------------------------------------------------------------------- release
 
 
-def merge_cells(centroids: Floats, attained: Integers, k: int) -> Integers:
+def merge_cells(
+    centroids: Floats,
+    attained: Integers,
+    k: int,
+    respondents: Mapping[int, set[int]] | None = None,
+) -> Integers:
     """Return, for each cell, the cell whose representative it publishes; -1 without answers.
 
     The group with the fewest answers (the first of equals) joins the group with the nearest mean,
-    until every group has at least k. The mean of a group is the mean of its cells' centroids
-    weighted by answers. A group publishes the representative of its cell nearest to that mean.
-    There must be at least k answers in total. Time O(G^2 m) for G cells with answers.
+    until every group has at least k. With ``respondents``, who answered in each cell, it is the one
+    with the fewest respondents, until every group has k of them. The mean of a group is the mean of
+    its cells' centroids weighted by answers. A group publishes the representative of its cell
+    nearest to that mean. There must be at least k answers or respondents in total. Time O(G^2 m)
+    for G cells with answers.
 
     Examples
     --------
@@ -441,10 +489,12 @@ def merge_cells(centroids: Floats, attained: Integers, k: int) -> Integers:
     group = np.arange(len(used))
     means = centroids[used].copy()
     counts = attained[used].astype(np.float64)
+    persons = None if respondents is None else [set(respondents[cell]) for cell in used.tolist()]
+    n_people = counts if persons is None else np.array([float(len(each)) for each in persons])
     while len(np.flatnonzero(counts)) > 1:
         alive = np.flatnonzero(counts)
-        fewest = int(alive[np.argmin(counts[alive])])
-        if counts[fewest] >= k:
+        fewest = int(alive[np.argmin(n_people[alive])])
+        if n_people[fewest] >= k:
             break
         others = alive[alive != fewest]
         target = int(others[squared_distances(means[others], means[fewest]).argmin()])
@@ -453,6 +503,9 @@ def merge_cells(centroids: Floats, attained: Integers, k: int) -> Integers:
         means[target] = weighted / total
         counts[target] = total
         counts[fewest] = 0.0
+        if persons is not None:
+            persons[target] |= persons[fewest]
+            n_people[target] = len(persons[target])
         group[group == fewest] = target
     published = np.full(len(attained), -1)
     for number in np.unique(group):
@@ -460,6 +513,13 @@ def merge_cells(centroids: Floats, attained: Integers, k: int) -> Integers:
         nearest = squared_distances(centroids[members], means[number]).argmin()
         published[members] = members[nearest]
     return published
+
+
+def _persons_by_cell(labels: Integers, persons: Integers) -> dict[int, set[int]]:
+    cells: dict[int, set[int]] = {}
+    for cell, person in zip(labels.tolist(), persons.tolist(), strict=True):
+        cells.setdefault(cell, set()).add(person)
+    return cells
 
 
 def _row_order(table: Table, design: str, n_rows: int, order_key: str) -> Integers:
@@ -497,9 +557,12 @@ def _release_schema(survey: SurveyCells, released: Table) -> Schema:
     return resolve.resolve(Schema(quasi=quasi, confidential=others), released)
 
 
-def _prove(released: Table, schema: Schema, k: int, n_rows: int) -> None:
+def _prove(released: Table, schema: Schema, k: int, n_rows: int, persons: Integers | None) -> None:
     """Count k on the table about to be published, as an outsider would."""
-    smallest = int(auditing.class_sizes(released, schema.keys).min(initial=n_rows))
+    classes = auditing.class_labels(released, schema.keys)
+    if persons is not None and len(persons) != len(classes):
+        persons = None  # rows were lost, which is an error in any case
+    smallest = int(people.count_people(classes, persons).min(initial=n_rows))
     if smallest < k or released.rows != n_rows:
         raise GuaranteeError(
             f"The finished table has {count(released.rows, 'record')} and a smallest class of "
@@ -512,9 +575,13 @@ def _prove(released: Table, schema: Schema, k: int, n_rows: int) -> None:
         )
 
 
-def _audit(released: Table, schema: Schema) -> Audit:
-    """Audit what an outsider sees in the release alone."""
-    audit = auditing.audit(released, released, schema, brief=True)
+def _audit(released: Table, schema: Schema, person: str | None, persons: Integers | None) -> Audit:
+    """Audit what an outsider sees in the release alone, with the persons of its rows counted."""
+    original, rows = released, None
+    if person is not None and persons is not None:
+        original, rows = tables.add_columns(released, {person: persons}), np.arange(released.rows)
+        schema = replace(schema, person=(person,))
+    audit = auditing.audit(original, released, schema, pairs=rows, brief=True)
     measures = {
         name: measure for name, measure in audit.measures.items() if name not in _COMPARING_MEASURES
     }
@@ -526,6 +593,7 @@ def _describe(
     schema: Schema,
     table: Table,
     released: Table,
+    answered: Integers,
     attained: Integers,
     groups: Integers,
     below: Literal["suppress", "merge"],
@@ -533,7 +601,7 @@ def _describe(
 ) -> Manifest:
     """Return the manifest. It counts the cells with too few answers but does not name them."""
     published = np.flatnonzero((groups >= 0) & (attained > 0))
-    sizes = np.bincount(groups[published], weights=attained[published])
+    sizes = np.bincount(groups[published], weights=answered[published])
     sizes = sizes[sizes > 0]
     return manifests.build_manifest(
         schema,

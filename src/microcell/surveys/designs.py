@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from microcell import __version__, encoding, methods, progress, tables
+from microcell import __version__, auditing, encoding, methods, progress, tables
 from microcell._atomic import AtomicFiles
 from microcell._display import count, html_card, short_repr
 from microcell._validation import MIN_PROBABILITY, check_failure
@@ -23,6 +23,7 @@ from microcell.errors import (
     TooFewRecordsError,
 )
 from microcell.kernels.arrays import squared_distances
+from microcell.measures import people
 from microcell.methods.boxes import make_boxes
 from microcell.methods.candidates import expected_distortion, size_for_participation
 from microcell.model import Encoding, Floats, Integers, Schema, Table
@@ -242,8 +243,11 @@ def design(
     failure = check_failure(failure)
     kind = _choose_kind(trust, cells, max_boxes)
     prepare.check_handling(missing, seed)
-    reduced = quasi_identifiers_only(prepare.as_schema(schema), participation)
-    prepared = prepare.prepare(frame, reduced, k=k, missing=missing, publish_cells=True)
+    complete = prepare.as_schema(schema)
+    reduced = quasi_identifiers_only(complete, participation)
+    candidates = tables.read(frame)
+    _check_candidates(candidates, complete)
+    prepared = prepare.prepare(candidates, reduced, k=k, missing=missing, publish_cells=True)
     expected = Participation.read(participation, prepared.original, prepared.table)
     size = _min_cell_size(k, expected, failure, method, options)
     _check_enough(size, prepared.table.rows, k)
@@ -313,7 +317,35 @@ def quasi_identifiers_only(schema: Schema, participation: object) -> Schema:
             column=min(reserved),
             option="schema",
         )
-    return replace(schema, identifiers=(), confidential=(), keep=(), drop=(), rest="drop")
+    return replace(
+        schema,
+        identifiers=(),
+        person=(),
+        person_cells="rows",
+        confidential=(),
+        keep=(),
+        drop=(),
+        rest="drop",
+    )
+
+
+def _check_candidates(frame: Table, schema: Schema) -> None:
+    """Raise SchemaError if a candidate has several rows: each takes part once, or not at all."""
+    identifiers = [name for name in schema.identifiers if name in frame.columns]
+    counted = replace(schema, identifiers=identifiers)  # others may come with the answers only
+    people.check_people(frame, counted)
+    if counted.person and frame.columns.keys() >= set(counted.person):
+        distinct = len(auditing.class_sizes(frame, counted.person))
+        if distinct < frame.rows:
+            raise SchemaError(
+                f"The sampling frame has {count(frame.rows, 'row')} of "
+                f"{count(distinct, 'person')}, but needs one row per candidate: a candidate takes "
+                "part or not. Keep one row per person; answers may repeat (collect with person).",
+                code="schema.invalid",
+                columns=list(counted.person),
+                rows=frame.rows,
+                distinct=distinct,
+            )
 
 
 @dataclass(frozen=True, eq=False)
