@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from microcell import auditing, encoding, methods, progress, tables
 from microcell._atomic import AtomicFiles, check_target
@@ -38,6 +39,7 @@ __all__ = [
     "check_outputs",
     "check_report_names",
     "inspect",
+    "partition",
     "publish",
     "read",
     "write",
@@ -97,9 +99,10 @@ def anonymize(
         original records.
     require
         Limits that the release must meet, by measure, such as
-        ``{"l_diversity": 3, "t_closeness.income": 0.3}``. Cells that violate one are merged with
-        the neighbour in the same stratum that costs the least information. Measures that merging
-        cannot improve (``information_loss``, ``linkage``, ...) are checked on the finished release.
+        ``{"l_diversity": 3, "t_closeness.income": 0.3}``. Limits on cells are met by a search for
+        cells that keep them, or by merging cells of the same stratum, whichever loses less
+        information. Other measures (``information_loss``, ``linkage``, ...) are checked on the
+        finished release.
     dependence
         Weight (lambda) of preserving the association between confidential columns and
         quasi-identifiers: the partition minimizes (1 - lambda) D_X + lambda D_Y. From 0, the
@@ -152,7 +155,9 @@ def anonymize(
     key = order.read_order_key(order_key)
     request = partitioning.Request(k, method, seed, options, float(dependence))
     prepared = prepare.prepare(source, schema, k=k, missing=missing, publish_cells=bool(kind))
-    demands = enforce.resolve_limits(limits, prepared.table, prepared.schema, prepared.strata)
+    demands = enforce.resolve_limits(
+        limits, prepared.table, prepared.schema, prepared.strata, prepared.encoded
+    )
     grouping = partitioning.make_grouping(prepared, request, kind, blocks)
     merged = enforce.enforce(
         demands,
@@ -160,6 +165,7 @@ def anonymize(
         prepared.encoded,
         prepared.schema,
         lambda cells: partitioning.aggregate_table(prepared, replace(grouping, partition=cells)),
+        partitioning.searching(prepared, request),
     )
     final = replace(grouping, partition=merged.partition)
     final_blocks = _describe_blocks(final, prepared.schema, k)
@@ -184,7 +190,7 @@ def anonymize(
         missing=missing,
         cells=_describe_cells(prepared, final, kind),
         requirements=manifests.describe_requirements(
-            limits, grouping.partition, final.partition, merged.rounds, prepared.encoded
+            limits, grouping.partition, merged, prepared.encoded
         ),
         dependence=_describe_dependence(prepared, final, request.dependence),
         dominance=_describe_dominance(prepared, final),
@@ -196,6 +202,61 @@ def anonymize(
         order_key=key,
     )
     return _make_release(prepared, final, merged.published, manifest, class_sizes)
+
+
+def partition(
+    X: ArrayLike,
+    k: int,
+    *,
+    method: str = "auto",
+    weights: ArrayLike | None = None,
+    seed: int = 0,
+    refine: bool = False,
+    require: Mapping[str, float] | None = None,
+    confidential: Any = None,
+    **options: Any,
+) -> Partition:
+    """Group the rows of a matrix into cells of at least k.
+
+    Parameters
+    ----------
+    X
+        Points, one per row, used without further scaling.
+    k
+        Minimum number of records per cell.
+    method
+        "auto" or a registered method (``microcell methods`` lists them).
+    weights
+        One positive number per row, for weighted means.
+    seed
+        Random seed. The same seed gives the same labels, whatever the number of threads, unless
+        the time was limited.
+    refine
+        Improve the result by local search.
+    require
+        Limits on cells by measure, as for :func:`anonymize`.
+    confidential
+        The columns that the limits are about: one array, or several by name (a dict or a data
+        frame). Numbers and dates are ordered values, text is not.
+    options
+        Options of the method. "auto" has one, ``effort``: "fast", "balanced" (the default), "best",
+        or a number of seconds.
+
+    Examples
+    --------
+    >>> cells = partition([[2, 1], [3, 2], [3, 2], [20, 19], [21, 20]], k=2, method="mdav")
+    >>> cells.labels
+    array([1, 1, 1, 0, 0])
+    >>> ages, illness = [[20], [21], [23], [24], [60], [61]], ["flu", "flu", "ulcer", "ulcer"] * 2
+    >>> partition(ages, 2, require={"l_diversity": 2}, confidential=illness[:6]).labels.tolist()
+    [0, 1, 0, 1, 2, 2]
+    """
+    settings = {"method": method, "weights": weights, "seed": seed, "refine": refine, **options}
+    limits = enforce.check_limits(require)
+    cells = methods.partition(X, k, **settings)
+    if not limits:
+        return cells
+    return partitioning.partition_within_limits(cells, X, limits, confidential, settings)
 
 
 def publish(release: Release, path: str | Path, **options: Any) -> Release:

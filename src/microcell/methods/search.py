@@ -58,6 +58,9 @@ PASSES = 2
 SPREAD = 0.6
 """A record's heat grows with this power of the initial SSE per record in its cell."""
 
+_MORE_CELLS = 8
+"""Cells that a search with a rule may add at least, in a region."""
+
 COOLINGS = 5
 """Number of temperatures within a round."""
 
@@ -82,7 +85,7 @@ class Search:
     ) -> None:
         self._X = X
         self.copies, self.least = copies, k
-        self._rule = rule
+        self.rule = rule
         self._weights = np.ones(len(X)) if weights is None else weights
         self._rng = np.random.default_rng(seed)
         self._limits = Limits(k, len(X) if rule else 2 * k - 1)
@@ -103,7 +106,7 @@ class Search:
 
     def exchange(self) -> int:
         """Make improving exchanges in each region once; return their number. O(n m k)."""
-        if self._rule:
+        if self.rule:
             return self.anneal(10.0 * self._limits.least, 0.0, 0.0)
         return self._round(min(13_000, max(700, self.cells // 4)), self._exchange)
 
@@ -194,15 +197,20 @@ class Search:
             return RegionResult(labels, 0)
         least, largest = self._limits.least, int(np.bincount(labels).max())
         limits = Limits(least, min(self._limits.most, max(2 * least - 1, 2 * largest)))
-        count, cap = len(rows) // least + 1, limits.most  # room for one more cell
+        cap = limits.most
+        count = len(rows) // least + 1  # room for one more cell
+        if self.rule:  # cells may be far larger than the least size, and room for all too much
+            count = min(count, 2 * (int(labels.max()) + 1) + _MORE_CELLS)
         cells = make_grouping(points, self._weights[rows], labels, count, cap)
         near = np.zeros(
             (len(rows), min(max(NEAR_RECORDS, least + 8), len(rows) - 1)), dtype=np.int64
         )
         records = RECORDS_AROUND if self.cells <= MANY_CELLS else RECORDS_AROUND_OF_MANY
-        around = max(NEAR_CELLS, -(-records // least))
+        typical = len(rows) // (int(labels.max()) + 1) if self.rule else least
+        around = max(NEAR_CELLS, -(-records // typical))
         find_near_records(cells, near_cells(cells.sums, cells.totals, around), near)
-        rule = take_rows(self._rule, rows) if self._rule else no_rule(len(rows))
+        rule = take_rows(self.rule, rows) if self.rule else no_rule(len(rows))
+        rule = rule._replace(price=rule.price / scale**2)
         changes, each = 0, int(np.ceil(tries * len(rows) / len(heats)))
         for heat in heats:
             changes += exchange_at_random(cells, near, heat / scale**2, limits, rule, each, state)

@@ -196,10 +196,10 @@ def _requirements(manifest: Entries) -> str:
 
 def _merged_cells(manifest: Entries) -> str:
     requirements = _section(manifest, "requirements")
-    count, before = (requirements.get(key) for key in ("cells_merged", "cells_before"))
-    if not (isinstance(count, int) and isinstance(before, int)):
+    after, before, way = (requirements.get(key) for key in ("cells_after", "cells_before", "way"))
+    if not (isinstance(after, int) and isinstance(before, int) and isinstance(way, str)):
         return ""
-    return f"{count:,} of {counted(before, 'cell')}, to meet the requirements"
+    return f"{way}: {counted(after, 'cell')} instead of {before:,} without limits"
 
 
 def _original(manifest: Entries) -> str:
