@@ -586,7 +586,9 @@ def test_the_message_of_an_impossible_requirement():
         mc.anonymize(people(), schema_of(), k=3, require={"l_diversity.disease": 5})
     assert str(caught.value) == (
         "l_diversity.disease cannot be met: it is 4 for disease even if the whole table is one "
-        "cell, required at least 5. Relax the limit. Nothing was released."
+        "cell, required at least 5. 120 records in 1 cell stand in the way. The nearest limit that "
+        "can be met is l_diversity.disease = 4, at an information loss of at most 100 %. Relax the "
+        "limit. Nothing was released."
     )
 
 

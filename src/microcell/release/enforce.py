@@ -297,7 +297,11 @@ def _check_possible(requirements: Requirements, encoded: Encoded | Points | None
     missed = list(_missed_by(monotone, requirements.strata))
     if missed:
         raise _requirement_error(
-            missed, requirements.strata, encoded, f"cannot be met: it is {{}} even if {whole}"
+            missed,
+            requirements.strata,
+            encoded,
+            f"cannot be met: it is {{}} even if {whole}",
+            one_stratum=strata == 1,
         )
 
 
@@ -306,7 +310,8 @@ def _check_met(requirements: Requirements, labels: Integers, encoded: Encoded | 
     missed = list(_missed_by(requirements.enforced, labels))
     if missed:
         reached = "is {} after merging as many cells as possible"
-        raise _requirement_error(missed, labels, encoded, reached)
+        one_stratum = bool((requirements.strata == requirements.strata[0]).all())
+        raise _requirement_error(missed, labels, encoded, reached, one_stratum=one_stratum)
 
 
 def _requirement_error(
@@ -314,6 +319,8 @@ def _requirement_error(
     labels: Integers,
     encoded: Encoded | Points | None,
     outcome: str,
+    *,
+    one_stratum: bool,
 ) -> RequirementError:
     """Return the error: the value that these cells reach, its cost, and who stands in the way."""
     problems = [
@@ -329,12 +336,13 @@ def _requirement_error(
         if encoded is None
         else methods.distortion(encoded.matrix, labels, weights=encoded.weights)
     )
-    cost = "" if loss is None else f", at an information loss of {100 * loss:.3g} %"
+    cost = "" if loss is None else f", at an information loss of at most {100 * loss:.3g} %"
+    advice = "Relax the limit." if one_stratum else "Relax the limit, or use fewer strata."
     nearest = ", ".join(f"{item.name} = {value:.6g}" for item, value in missed)
     return RequirementError(
         f"{' '.join(problems)} {counted(records, 'record')} in {counted(cells, 'cell')} "
         f"{'stands' if records == 1 else 'stand'} in the way. The nearest limit that can be met is "
-        f"{nearest}{cost}. Relax the limit, or use fewer strata. Nothing was released.",
+        f"{nearest}{cost}. {advice} Nothing was released.",
         code="guarantee.requirement_not_met",
         measures=list(dict.fromkeys(item.name for item, _ in missed)),
         nearest={item.name: value for item, value in missed},
