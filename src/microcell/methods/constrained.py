@@ -60,8 +60,10 @@ _REPAIR = 200.0
 _MOST_STEPS, _LEAST_STEPS, _VERY_LARGE = 6000.0, 700.0, 200_000
 _STEPS_OF_MANY = 60.0
 
-_MEMORY = 3e7
-"""Most members that the cells of a start may have room for; larger cells need too much memory."""
+_LARGE = 30
+"""Starts with a cell this many times as large as the average are not searched: room for the largest
+is reserved in all cells.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,12 +184,11 @@ def _debts(labels: Integers, rule: Rule) -> Floats:
 def _worthwhile(
     problem: _Problem, starts: Mapping[str, Integers]
 ) -> Iterator[tuple[str, Integers]]:
-    """Yield the starts, unless most records are in cells that exceed limits."""
-    broken = [
-        np.isin(labels, broken_cells(labels, problem.rule)).mean() for labels in starts.values()
-    ]
-    for way, labels in starts.items() if max(broken, default=0.0) <= _MOSTLY else ():
-        if 4 * (int(labels.max()) + 1) * int(np.bincount(labels).max()) <= _MEMORY:
+    """Yield the starts in which few records are in cells that exceed limits, or in large ones."""
+    for way, labels in starts.items():
+        broken = np.isin(labels, broken_cells(labels, problem.rule)).mean()
+        sizes = np.bincount(labels)
+        if broken <= _MOSTLY and sizes.max() <= _LARGE * len(labels) / len(sizes):
             yield way, labels
 
 

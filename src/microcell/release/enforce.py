@@ -434,7 +434,8 @@ def _is_measured(name: str, schema: Schema) -> bool:
 _CELLS_AT_A_TIME = 2048
 
 AS_THEY_WERE = "the cells met the limits as they were"
-MERGED = "cells merged"
+MERGED = "merged cells"
+STRICTER = "the cells of a stricter limit"
 """Ways to meet the limits, for the manifest."""
 
 
@@ -554,8 +555,11 @@ def meet(
     partition: Partition,
     encoded: Encoded | Points,
     searching: Searching | None = None,
+    previous: Partition | None = None,
 ) -> Merged:
     """Return cells that meet the enforceable requirements: the best of searching and merging.
+
+    ``previous`` are cells that meet them, such as those of stricter limits, to begin with.
 
     Raises
     ------
@@ -563,14 +567,16 @@ def meet(
         Neither meets them.
     """
     failure = None
-    ways = []
+    ways = [] if previous is None else [Merged(previous, way=STRICTER)]
     try:
-        ways.append(merge_cells(requirements, partition, encoded))
+        merged = merge_cells(requirements, partition, encoded)
     except RequirementError as error:
         failure = error
-    if searching is not None and not (ways and ways[0].way == AS_THEY_WERE):
-        merged = ways[0].partition if ways else None
-        found = _search_cells(requirements, partition, merged, encoded.weights, searching)
+    else:
+        ways.append(merged)
+    if searching is not None and not (ways and ways[-1].way == AS_THEY_WERE):
+        starts = {item.way: item.partition for item in ways}
+        found = _search_cells(requirements, partition, starts, encoded.weights, searching)
         try:
             rest = merge_cells(requirements, found.partition, encoded)
         except RequirementError as error:
@@ -581,9 +587,7 @@ def meet(
     if not ways:
         assert failure is not None
         raise failure
-    if searching is None:
-        return ways[0]
-    points = searching.points
+    points = encoded.matrix if searching is None else searching.points
     return min(
         ways,
         key=lambda item: methods.distortion(points, item.partition.labels, weights=encoded.weights),
@@ -593,7 +597,7 @@ def meet(
 def _search_cells(
     requirements: Requirements,
     partition: Partition,
-    merged: Partition | None,
+    others: Mapping[str, Partition],
     weights: Floats | None,
     searching: Searching,
 ) -> Merged:
@@ -615,8 +619,8 @@ def _search_cells(
             if not len(methods.broken_cells(cells, part)):
                 continue
             starts["cells without limits"] = cells
-        if merged is not None and not kept.any():
-            starts["merged cells"] = methods.compact(merged.labels[rows])
+        if not kept.any():
+            starts |= {name: methods.compact(item.labels[rows]) for name, item in others.items()}
         effort = searching.effort
         share = effort if isinstance(effort, str) else float(effort) * len(rows) / n
         result = methods.search_within_limits(
