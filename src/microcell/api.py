@@ -14,7 +14,7 @@ from microcell import auditing, encoding, methods, progress, tables
 from microcell._atomic import AtomicFiles, check_target
 from microcell._display import count, short_repr
 from microcell.cells import Cells, load_cells
-from microcell.errors import DataError, OptionError
+from microcell.errors import DataError, OptionError, RequirementError
 from microcell.model import Audit, Integers, Partition, Schema, Table
 from microcell.model.manifest import (
     BlocksSection,
@@ -61,6 +61,7 @@ def anonymize(
     cells: bool | str = False,
     require: Mapping[str, float] | None = None,
     dependence: float = 0.0,
+    dependence_limit: float | None = None,
     dominance: tuple[int, float] | None = None,
     blocks: Any = None,
     engine: str | None = None,
@@ -108,6 +109,9 @@ def anonymize(
         quasi-identifiers: the partition minimizes (1 - lambda) D_X + lambda D_Y. From 0, the
         default, to 1. Confidential values are published unchanged in any case.
         :func:`dependence_sweep` helps to choose a value.
+    dependence_limit
+        Find the dependence instead: the least D_X with D_Y of at most this number (0 to 1), by
+        bisection over lambda. Takes up to eight times as long.
     dominance
         Dominance rule (n, p) for sampling weights, in place of that of the schema: the n largest
         weights of a cell are capped so that they have at most the share p of its weight when its
@@ -146,6 +150,7 @@ def anonymize(
         settings = {"k": k, "method": method, "seed": seed, "missing": missing}
         settings |= {"order_key": order_key}
         extras = {"cells": cells, "require": require, "blocks": blocks}
+        extras |= {"dependence_limit": dependence_limit}
         settings |= {"dependence": dependence} | {name: on for name, on in extras.items() if on}
         return _anonymize_on_engine(source, schema, engine, settings | options)
     started = perf_counter()
@@ -158,15 +163,11 @@ def anonymize(
     demands = enforce.resolve_limits(
         limits, prepared.table, prepared.schema, prepared.strata, prepared.encoded
     )
-    grouping = partitioning.make_grouping(prepared, request, kind, blocks)
-    merged = enforce.enforce(
-        demands,
-        grouping.partition,
-        prepared.encoded,
-        prepared.schema,
-        lambda cells: partitioning.aggregate_table(prepared, replace(grouping, partition=cells)),
-        partitioning.searching(prepared, request),
-    )
+    if dependence_limit is None:
+        grouping, merged = _find_cells(prepared, request, demands, kind, blocks)
+    else:
+        _check_dependence_limit(dependence_limit, dependence, kind, blocks)
+        request, grouping, merged = _find_dependence(prepared, request, demands, dependence_limit)
     final = replace(grouping, partition=merged.partition)
     final_blocks = _describe_blocks(final, prepared.schema, k)
     progress.report("checking")
@@ -528,6 +529,87 @@ def _check_options(
             other="blocks",
         )
     return limits, kind
+
+
+def _find_cells(
+    prepared: prepare.Prepared,
+    request: partitioning.Request,
+    demands: enforce.Requirements,
+    kind: str | None = None,
+    blocks: Any = None,
+) -> tuple[partitioning.Grouping, enforce.Enforced]:
+    """Return the cells of the method, and those that meet the requirements."""
+    grouping = partitioning.make_grouping(prepared, request, kind, blocks)
+    return grouping, enforce.enforce(
+        demands,
+        grouping.partition,
+        prepared.encoded,
+        prepared.schema,
+        lambda cells: partitioning.aggregate_table(prepared, replace(grouping, partition=cells)),
+        partitioning.searching(prepared, request),
+    )
+
+
+_TURNS = 6
+"""Bisections of lambda, after 0 and 1."""
+
+
+def _find_dependence(
+    prepared: prepare.Prepared,
+    request: partitioning.Request,
+    demands: enforce.Requirements,
+    limit: float,
+) -> tuple[partitioning.Request, partitioning.Grouping, enforce.Enforced]:
+    """Return the cells with the least D_X whose D_Y is within the limit, over several lambdas.
+
+    D_Y falls as lambda rises, up to the luck of the search.
+    """
+    low, high = 0.0, 1.0
+    best: tuple[float, Any] | None = None
+    for turn in range(_TURNS + 2):
+        weight = (0.0, 1.0)[turn] if turn < 2 else (low + high) / 2
+        tried = replace(request, dependence=weight)
+        grouping, merged = _find_cells(prepared, tried, demands)
+        parts = replace(grouping, partition=merged.partition).parts(prepared)
+        loss = partitioning.quasi_identifier_loss(prepared, parts)
+        reached = partitioning.confidential_loss(prepared, parts)
+        if reached <= limit:
+            if best is None or loss < best[0]:
+                best = (loss, (tried, grouping, merged))
+            high = min(high, weight)
+            if weight == 0:
+                break
+        elif weight == 1:
+            raise RequirementError(
+                f"The confidential loss D_Y is {reached:.4g} even if nothing else counts, required "
+                f"at most {limit:g}. Relax dependence_limit, or lower k. Nothing was released.",
+                code="guarantee.requirement_not_met",
+                measures=["dependence_limit"],
+                nearest={"dependence_limit": reached},
+                information_loss=loss,
+            )
+        else:
+            low = max(low, weight)
+    assert best is not None
+    return best[1]  # type: ignore[no-any-return]
+
+
+def _check_dependence_limit(limit: Any, dependence: float, kind: str | None, blocks: Any) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= 1:
+        raise OptionError(
+            "dependence_limit must be a number from 0 to 1.",
+            code="option.out_of_range",
+            option="dependence_limit",
+        )
+    others = {"dependence": dependence > 0, "cells": kind is not None, "blocks": blocks is not None}
+    for name, used in others.items():
+        if used:
+            raise OptionError(
+                f"dependence_limit cannot be combined with {name}. Omit one of the two.",
+                code="option.conflict",
+                option="dependence_limit",
+                other=name,
+            )
 
 
 def _describe_records(prepared: prepare.Prepared, missing: str) -> RecordsSection:

@@ -187,12 +187,13 @@ def _check_limit(name: str, limit: Any) -> float:
 
 
 def check_function(limits: Mapping[str, float], function: str | None) -> None:
-    """Raise OptionError if a cell function is requested but the limits may cause merging."""
+    """Raise OptionError if a cell function is requested together with limits on cells."""
     enforced = [name for name in limits if is_enforced(name)]
     if enforced and function is not None:
         raise OptionError(
-            f"cells cannot be combined with a requirement on {enforced[0]}: meeting it may merge "
-            "cells, and merged cells cannot be expressed as a function. Omit one of the two.",
+            f"cells cannot be combined with a requirement on {enforced[0]}: cells that meet it "
+            "depend on confidential values, and a function of the quasi-identifiers cannot. Omit "
+            "one of the two.",
             code="option.conflict",
             option="cells",
             measure=enforced[0],
