@@ -540,10 +540,11 @@ def explore(
     (3, 'lowest information_loss (1.252 %) of the 2 points (of 3) that meet all limits')
     """
     requests = _plan(k, "auto" if methods is None else methods, options, seed)
-    varied, steps = _varied_limit(require or {})
-    limits = enforce.check_limits(
-        {name: limit for name, limit in (require or {}).items() if name != varied}
-    )
+    varied, steps = _varied_limit(require)
+    fixed: Any = require
+    if varied is not None and require is not None:
+        fixed = {name: limit for name, limit in require.items() if name != varied}
+    limits = enforce.check_limits(fixed)
     risk = risk or varied or "linkage"
     prepared = _prepare(source, schema, requests, missing=missing, seed=seed)
     _compile_kernels(requests)

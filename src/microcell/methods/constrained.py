@@ -39,7 +39,7 @@ _FEW_VALUES = 64
 _QUANTILES = 8
 """Least number of quantiles of ordered columns, within which records are similar."""
 
-_TRIAL = 0.1
+_TRIAL = 0.06
 """Share of the steps for the trial of each start; the best gets the rest."""
 
 _PRICES = (3.0, 1e4)
@@ -57,7 +57,7 @@ _MOSTLY = 0.5
 _REPAIR = 200.0
 """Steps per record, without heat, to repair what is left of the debt."""
 
-_MOST_STEPS, _LEAST_STEPS, _VERY_LARGE = 6000.0, 700.0, 200_000
+_MOST_STEPS, _LEAST_STEPS, _VERY_LARGE = 6000.0, 1200.0, 200_000
 _STEPS_OF_MANY = 60.0
 
 _LARGE = 30
