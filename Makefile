@@ -55,6 +55,7 @@ test-lowest: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks $(or $(PROFILE),full)
+	$(if $(filter-out full,$(PROFILE)),,$(BIN)/python -m benchmarks.requirements)
 
 # Attack releases; a full run also writes docs/attacks.md and the figure in the README.
 attack: setup

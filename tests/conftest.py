@@ -42,7 +42,12 @@ SLOW_MODULES = (
     "tests/report/test_certificate.py",
 )
 
-SHORT_SEARCH = {("anneal", "_MOST"): 300.0, ("auto", "_MOST_SHAKES"): 10}
+SHORT_SEARCH = {
+    ("anneal", "_MOST"): 300.0,
+    ("auto", "_MOST_SHAKES"): 10,
+    ("constrained", "_MOST_STEPS"): 60.0,
+    ("constrained", "_REPAIR"): 40.0,
+}
 """Limits of a default search in tests that do not depend on how good its result is.
 
 All stages run as always, with fewer steps: a table of 200 records takes 30 ms instead of 2 s.

@@ -521,3 +521,35 @@ def test_auto_is_a_twelfth_below_mdav_at_every_weight(data_folder, k):
             left=np.inf,
         )
         assert mine.dependence_loss < 0.92 * at_same
+
+
+def test_least_loss_within_a_limit_on_the_confidential_loss():
+    rng = np.random.default_rng(0)
+    columns = {"x": rng.normal(size=60), "z": rng.normal(size=60), "y": rng.normal(size=60)}
+    schema = mc.Schema(quasi=["x", "z"], confidential=["y"])
+    free = mc.anonymize(columns, schema, k=3, dependence=1e-9).manifest.dependence
+    limit = 0.5 * free.confidential_loss
+    found = mc.anonymize(columns, schema, k=3, dependence_limit=limit).manifest.dependence
+    assert found.confidential_loss <= limit
+    assert 0 < found.weight < 1
+    whole = mc.anonymize(columns, schema, k=3, dependence=1.0).manifest.dependence
+    assert free.quasi_identifier_loss < found.quasi_identifier_loss < whole.quasi_identifier_loss
+    diverse = mc.anonymize(
+        columns, schema, k=3, dependence_limit=limit, require={"t_closeness": 0.4}
+    )
+    assert diverse.manifest.dependence.confidential_loss <= limit
+    mc.audit(columns, diverse.table, schema).require(t_closeness=0.4)
+
+
+def test_confidential_losses_that_cannot_be_reached_are_refused():
+    columns = {"x": np.arange(20.0), "y": np.arange(20.0) ** 2}
+    schema = mc.Schema(quasi=["x"], confidential=["y"])
+    with raises(
+        mc.RequirementError, "guarantee.requirement_not_met", measures=["dependence_limit"]
+    ):
+        mc.anonymize(columns, schema, k=5, dependence_limit=1e-6)
+    for wrong in (-0.1, 1.1, True, "0.1"):
+        with raises(mc.errors.OptionError, "option.out_of_range", option="dependence_limit"):
+            mc.anonymize(columns, schema, k=5, dependence_limit=wrong)
+    with raises(mc.errors.OptionError, "option.conflict", option="dependence_limit"):
+        mc.anonymize(columns, schema, k=5, dependence_limit=0.1, dependence=0.1)

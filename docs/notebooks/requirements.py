@@ -62,7 +62,7 @@ strict
 
 # %%
 merging = strict.manifest.requirements
-print(f"{merging.cells_merged} of {merging.cells_before} cells were merged.")
+print(f"{merging.cells_before} cells became {merging.cells_after}: {merging.way}.")
 grades_per_class(strict.table).value_counts().sort_index().rename("classes")
 
 # %% [markdown]

@@ -27,10 +27,19 @@ if TYPE_CHECKING:
         surveys,
     )
     from microcell.allocation import allocate
-    from microcell.api import anonymize, assign, audit, inspect, publish, read, write
+    from microcell.api import (
+        anonymize,
+        assign,
+        audit,
+        inspect,
+        partition,
+        publish,
+        read,
+        write,
+    )
     from microcell.cells import Cells, load_cells
     from microcell.errors import GuaranteeError, MicrocellError, RequirementError
-    from microcell.methods import distortion, partition, pcl, refine
+    from microcell.methods import distortion, pcl, refine
     from microcell.model import Audit, Column, Measure, Partition, Schema
     from microcell.model.manifest import Manifest
     from microcell.progress import listen
@@ -45,10 +54,10 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "allocation": ("allocate",),
-    "api": ("anonymize", "assign", "audit", "inspect", "publish", "read", "write"),
+    "api": ("anonymize", "assign", "audit", "inspect", "partition", "publish", "read", "write"),
     "cells": ("Cells", "load_cells"),
     "errors": ("GuaranteeError", "MicrocellError", "RequirementError"),
-    "methods": ("distortion", "partition", "pcl", "refine"),
+    "methods": ("distortion", "pcl", "refine"),
     "model": ("Audit", "Column", "Measure", "Partition", "Schema"),
     "model.manifest": ("Manifest",),
     "progress": ("listen",),

@@ -8,12 +8,13 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from microcell import auditing, encoding, methods, progress, tables
 from microcell._atomic import AtomicFiles, check_target
 from microcell._display import count, html_card, short_repr
 from microcell.cells import Cells, load_cells
-from microcell.errors import DataError, OptionError
+from microcell.errors import DataError, OptionError, RequirementError
 from microcell.measures import people
 from microcell.model import Audit, Integers, Partition, Schema, Table
 from microcell.model.manifest import (
@@ -39,6 +40,7 @@ __all__ = [
     "check_outputs",
     "check_report_names",
     "inspect",
+    "partition",
     "publish",
     "read",
     "write",
@@ -60,6 +62,7 @@ def anonymize(
     cells: bool | str = False,
     require: Mapping[str, float] | None = None,
     dependence: float = 0.0,
+    dependence_limit: float | None = None,
     dominance: tuple[int, float] | None = None,
     blocks: Any = None,
     engine: str | None = None,
@@ -99,14 +102,18 @@ def anonymize(
         original records.
     require
         Limits that the release must meet, by measure, such as
-        ``{"l_diversity": 3, "t_closeness.income": 0.3}``. Cells that violate one are merged with
-        the neighbour in the same stratum that costs the least information. Measures that merging
-        cannot improve (``information_loss``, ``linkage``, ...) are checked on the finished release.
+        ``{"l_diversity": 3, "t_closeness.income": 0.3}``. Limits on cells are met by a search for
+        cells that keep them, or by merging cells of the same stratum, whichever loses less
+        information. Other measures (``information_loss``, ``linkage``, ...) are checked on the
+        finished release.
     dependence
         Weight (lambda) of preserving the association between confidential columns and
         quasi-identifiers: the partition minimizes (1 - lambda) D_X + lambda D_Y. From 0, the
         default, to 1. Confidential values are published unchanged in any case.
         :func:`dependence_sweep` helps to choose a value.
+    dependence_limit
+        Find the dependence instead: the least D_X with D_Y of at most this number (0 to 1), by
+        bisection over lambda. Takes up to eight times as long.
     dominance
         Dominance rule (n, p) for sampling weights, in place of that of the schema: the n largest
         weights of a cell are capped so that they have at most the share p of its weight when its
@@ -144,6 +151,7 @@ def anonymize(
     if engine is not None or _is_dask(source):
         settings = {"k": k, "method": method, "seed": seed, "missing": missing}
         extras = {"cells": cells, "require": require, "blocks": blocks, "order_key": order_key}
+        extras |= {"dependence_limit": dependence_limit}
         settings |= {"dependence": dependence} | {name: on for name, on in extras.items() if on}
         return _anonymize_on_engine(source, schema, engine, settings | options)
     started = perf_counter()
@@ -154,15 +162,15 @@ def anonymize(
     request = partitioning.Request(k, method, seed, options, float(dependence))
     prepared = prepare.prepare(source, schema, k=k, missing=missing, publish_cells=bool(kind))
     demands = enforce.resolve_limits(
-        limits, prepared.table, prepared.schema, prepared.strata, prepared.persons
-    )
-    grouping = partitioning.make_grouping(prepared, request, kind, blocks)
-    merged = enforce.enforce(
-        demands,
-        grouping.partition,
-        prepared.encoded,
+        limits,
+        prepared.table,
         prepared.schema,
-        lambda cells: partitioning.aggregate_table(prepared, replace(grouping, partition=cells)),
+        prepared.strata,
+        prepared.encoded,
+        prepared.persons,
+    )
+    request, grouping, merged = _find_cells(
+        prepared, request, demands, kind, blocks, dependence_limit
     )
     final = replace(grouping, partition=merged.partition)
     final_blocks = _describe_blocks(final, prepared.schema, k)
@@ -187,7 +195,7 @@ def anonymize(
         missing=missing,
         cells=_describe_cells(prepared, final, kind),
         requirements=manifests.describe_requirements(
-            limits, grouping.partition, final.partition, merged.rounds, prepared.encoded
+            limits, grouping.partition, merged, prepared.encoded
         ),
         dependence=_describe_dependence(prepared, final, request.dependence),
         dominance=_describe_dominance(prepared, final),
@@ -200,6 +208,61 @@ def anonymize(
         order_key=key,
     )
     return _make_release(prepared, final, merged.published, manifest, class_sizes)
+
+
+def partition(
+    X: ArrayLike,
+    k: int,
+    *,
+    method: str = "auto",
+    weights: ArrayLike | None = None,
+    seed: int = 0,
+    refine: bool = False,
+    require: Mapping[str, float] | None = None,
+    confidential: Any = None,
+    **options: Any,
+) -> Partition:
+    """Group the rows of a matrix into cells of at least k.
+
+    Parameters
+    ----------
+    X
+        Points, one per row, used without further scaling.
+    k
+        Minimum number of records per cell.
+    method
+        "auto" or a registered method (``microcell methods`` lists them).
+    weights
+        One positive number per row, for weighted means.
+    seed
+        Random seed. The same seed gives the same labels, whatever the number of threads, unless
+        the time was limited.
+    refine
+        Improve the result by local search.
+    require
+        Limits on cells by measure, as for :func:`anonymize`.
+    confidential
+        The columns that the limits are about: one array, or several by name (a dict or a data
+        frame). Numbers and dates are ordered values, text is not.
+    options
+        Options of the method. "auto" has one, ``effort``: "fast", "balanced" (the default), "best",
+        or a number of seconds.
+
+    Examples
+    --------
+    >>> cells = partition([[2, 1], [3, 2], [3, 2], [20, 19], [21, 20]], k=2, method="mdav")
+    >>> cells.labels
+    array([1, 1, 1, 0, 0])
+    >>> ages, illness = [[20], [21], [23], [24], [60], [61]], ["flu", "flu", "ulcer", "ulcer"] * 2
+    >>> partition(ages, 2, require={"l_diversity": 2}, confidential=illness[:6]).labels.tolist()
+    [0, 1, 0, 1, 2, 2]
+    """
+    settings = {"method": method, "weights": weights, "seed": seed, "refine": refine, **options}
+    limits = enforce.check_limits(require)
+    cells = methods.partition(X, k, **settings)
+    if not limits:
+        return cells
+    return partitioning.partition_within_limits(cells, X, limits, confidential, settings)
 
 
 def publish(release: Release, path: str | Path, **options: Any) -> Release:
@@ -483,6 +546,102 @@ def _check_options(
             other="blocks",
         )
     return limits, kind
+
+
+def _find_cells(
+    prepared: prepare.Prepared,
+    request: partitioning.Request,
+    demands: enforce.Requirements,
+    kind: str | None,
+    blocks: Any,
+    dependence_limit: float | None,
+) -> tuple[partitioning.Request, partitioning.Grouping, enforce.Enforced]:
+    """Return the request in force, the cells of the method, and those that meet everything."""
+    if dependence_limit is not None:
+        _check_dependence_limit(dependence_limit, request.dependence, kind, blocks)
+        return _find_dependence(prepared, request, demands, dependence_limit)
+    return (request, *_make_cells(prepared, request, demands, kind, blocks))
+
+
+def _make_cells(
+    prepared: prepare.Prepared,
+    request: partitioning.Request,
+    demands: enforce.Requirements,
+    kind: str | None = None,
+    blocks: Any = None,
+) -> tuple[partitioning.Grouping, enforce.Enforced]:
+    """Return the cells of the method, and those that meet the requirements."""
+    grouping = partitioning.make_grouping(prepared, request, kind, blocks)
+    return grouping, enforce.enforce(
+        demands,
+        grouping.partition,
+        prepared.encoded,
+        prepared.schema,
+        lambda cells: partitioning.aggregate_table(prepared, replace(grouping, partition=cells)),
+        partitioning.searching(prepared, request),
+    )
+
+
+_TURNS = 6
+"""Bisections of lambda, after 0 and 1."""
+
+
+def _find_dependence(
+    prepared: prepare.Prepared,
+    request: partitioning.Request,
+    demands: enforce.Requirements,
+    limit: float,
+) -> tuple[partitioning.Request, partitioning.Grouping, enforce.Enforced]:
+    """Return the cells with the least D_X whose D_Y is within the limit, over several lambdas.
+
+    D_Y falls as lambda rises, up to the luck of the search.
+    """
+    low, high = 0.0, 1.0
+    best: tuple[float, Any] | None = None
+    for turn in range(_TURNS + 2):
+        weight = (0.0, 1.0)[turn] if turn < 2 else (low + high) / 2
+        tried = replace(request, dependence=weight)
+        grouping, merged = _make_cells(prepared, tried, demands)
+        parts = replace(grouping, partition=merged.partition).parts(prepared)
+        loss = partitioning.quasi_identifier_loss(prepared, parts)
+        reached = partitioning.confidential_loss(prepared, parts)
+        if reached <= limit:
+            if best is None or loss < best[0]:
+                best = (loss, (tried, grouping, merged))
+            high = min(high, weight)
+            if weight == 0:
+                break
+        elif weight == 1:
+            raise RequirementError(
+                f"The confidential loss D_Y is {reached:.4g} even if nothing else counts, required "
+                f"at most {limit:g}. Relax dependence_limit, or lower k. Nothing was released.",
+                code="guarantee.requirement_not_met",
+                measures=["dependence_limit"],
+                nearest={"dependence_limit": reached},
+                information_loss=loss,
+            )
+        else:
+            low = max(low, weight)
+    assert best is not None
+    return best[1]  # type: ignore[no-any-return]
+
+
+def _check_dependence_limit(limit: Any, dependence: float, kind: str | None, blocks: Any) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= 1:
+        raise OptionError(
+            "dependence_limit must be a number from 0 to 1.",
+            code="option.out_of_range",
+            option="dependence_limit",
+        )
+    others = {"dependence": dependence > 0, "cells": kind is not None, "blocks": blocks is not None}
+    for name, used in others.items():
+        if used:
+            raise OptionError(
+                f"dependence_limit cannot be combined with {name}. Omit one of the two.",
+                code="option.conflict",
+                option="dependence_limit",
+                other=name,
+            )
 
 
 def _describe_records(prepared: prepare.Prepared, missing: str) -> RecordsSection:

@@ -9,10 +9,11 @@ import numpy as np
 
 from microcell import encoding, tables
 from microcell._extras import missing_extra
+from microcell.api import partition
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.kernels.arrays import centroids, distinct_rows
 from microcell.kernels.trees import nearest_rows
-from microcell.methods import check_k, check_method, distortion, partition
+from microcell.methods import check_k, check_method, distortion
 from microcell.methods.persons import as_persons
 from microcell.model import Column, Encoding, Floats, Integers, Schema, Table
 from microcell.schema import resolve
@@ -72,6 +73,9 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         are.
     options
         Options of the method by name, for example ``{"gamma": 0.2}``.
+    require
+        Limits on cells by measure, such as ``{"l_diversity": 2}``. They are about ``y``, the
+        confidential values.
     random_state
         Random seed: an integer of at least 0, a ``numpy.random.RandomState``, or None.
 
@@ -114,16 +118,21 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         method: str = "auto",
         standardize: bool = True,
         options: Mapping[str, Any] | None = None,
+        require: Mapping[str, float] | None = None,
         random_state: Any = 0,
     ) -> None:
         self.k = k
         self.method = method
         self.standardize = standardize
         self.options = options
+        self.require = require
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> "Microaggregator":  # noqa: ARG002
-        """Group the rows of X into cells of at least k and return the estimator; ``y`` is ignored.
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> "Microaggregator":
+        """Group the rows of X into cells of at least k and return the estimator.
+
+        ``y`` is used only with ``require``, as the confidential values that the limits are about:
+        an array, or a dict or data frame of several columns. The limits hold for the fitted rows.
 
         ``groups`` says who each row is about, one value per row, if a person may have several rows:
         a patient, a household, a company. Every cell then has at least k distinct groups, and
@@ -139,8 +148,16 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         scaling = (_Standardizing if self.standardize else _Scaling).fit(rows)
         points = scaling.place(rows) if self.standardize else rows
         seed = _seed_of(self.random_state)
-        options = dict(self.options or {})
-        cells = partition(points, self.k, method=self.method, persons=persons, seed=seed, **options)
+        cells = partition(
+            points,
+            self.k,
+            method=self.method,
+            persons=persons,
+            seed=seed,
+            require=self.require,
+            confidential=y if self.require else None,
+            **(self.options or {}),
+        )
         self.labels_ = cells.labels
         self.cell_sizes_ = cells.sizes
         self.cell_people_ = cells.people

@@ -20,12 +20,13 @@ import numpy as np
 from microcell import auditing, progress
 from microcell import methods as partitioning
 from microcell._display import count, format_number, html_card, record_html, record_repr, short_repr
-from microcell.errors import GuaranteeError, OptionError
+from microcell.errors import GuaranteeError, OptionError, RequirementError
 from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids
 from microcell.measures.attacks import linked_originals
 from microcell.measures.confidential import confidential_columns
 from microcell.measures.disclosure import average_diversity
+from microcell.measures.registry import find
 from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, Schema, find_measure
 from microcell.model._frames import frame_of_rows
 from microcell.release import enforce, prepare
@@ -372,8 +373,9 @@ class Point:
     """Audit measures of the release that one method would produce for one k.
 
     ``used`` is the method that was run (the one chosen by "auto"), and ``reason`` says why.
-    ``measured_k`` is the k that the audit measured, ``seconds`` the time for computing the cells.
-    If the method does not support the table, ``reason`` says so and the rest is empty.
+    ``measured_k`` is the k that the audit measured, ``seconds`` the time for computing the cells,
+    ``limit`` the limit on the measure that an exploration varies. If the method does not support
+    the table, ``reason`` says so and the rest is empty.
 
     Examples
     --------
@@ -390,13 +392,14 @@ class Point:
     measured_k: int | None = None
     measures: Mapping[str, Measure] = field(default_factory=dict)
     seconds: float | None = None
+    limit: float | None = None
 
     __repr__ = record_repr
     _repr_html_ = record_html
 
     @property
     def skipped(self) -> bool:
-        """Whether the method does not support the table."""
+        """Whether the method does not support the table, or the limit cannot be met."""
         return self.used is None
 
     def __getitem__(self, name: str) -> float:
@@ -404,7 +407,8 @@ class Point:
         return find_measure(self.measures, name).value
 
     def __str__(self) -> str:
-        return f"{self.method} with k = {self.k}"
+        limit = "" if self.limit is None else f" and limit {self.limit:g}"
+        return f"{self.method} with k = {self.k}{limit}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -414,7 +418,7 @@ class Exploration:
     ``risk`` and ``loss`` name the measures of the two axes. ``frontier`` holds the points that no
     other point beats in one of them without losing in the other. ``recommended`` is None if no
     point meets the ``limits``. ``reason`` explains the recommendation, or names the point that
-    comes closest and by how much it fails.
+    comes closest and by how much it fails. ``varied`` is the measure whose limit varies, if any.
     """
 
     points: tuple[Point, ...]
@@ -424,6 +428,7 @@ class Exploration:
     risk: str
     loss: str
     frontier: tuple[Point, ...]
+    varied: str | None = None
 
     def meets(self, point: Point) -> bool:
         """Return whether the point was not skipped and meets every limit."""
@@ -447,6 +452,7 @@ class Exploration:
             "method": point.method,
             "used": point.used,
             "k": point.k,
+            **({} if self.varied is None else {"limit": point.limit}),
             "measured_k": point.measured_k,
             "seconds": point.seconds,
             "meets_limits": self.meets(point),
@@ -479,8 +485,8 @@ def explore(
     *,
     k: int | Iterable[int],
     methods: str | Iterable[str] | None = None,
-    require: Mapping[str, float] | None = None,
-    risk: str = "linkage",
+    require: Mapping[str, float | Sequence[float]] | None = None,
+    risk: str | None = None,
     loss: str = "information_loss",
     seed: int = 0,
     missing: str = "error",
@@ -506,9 +512,13 @@ def explore(
         Names of methods. Default: "auto".
     require
         Limits by name of a measure, as for :meth:`Audit.require`: the minimum if higher is better,
-        otherwise the maximum.
+        otherwise the maximum. Limits on confidential columns are met as by :func:`anonymize`. One
+        of these may be several limits, or a pair (from, to) that is divided into
+        six limits: each is a point of the map. The cells of one limit are the start for
+        the next, so the loss never falls as the limit becomes stricter.
     risk, loss
-        Names of the measures of the two axes.
+        Names of the measures of the two axes. Default of ``risk``: "linkage", or the measure whose
+        limit varies.
     options
         Options of methods. Each is passed to the methods that accept it; an option that none of
         them accepts is an error.
@@ -532,12 +542,20 @@ def explore(
     (3, 'lowest information_loss (1.252 %) of the 2 points (of 3) that meet all limits')
     """
     requests = _plan(k, "auto" if methods is None else methods, options, seed)
-    limits = enforce.check_limits(require)
+    varied, steps = _varied_limit(require)
+    fixed: Any = require
+    if varied is not None and require is not None:
+        fixed = {name: limit for name, limit in require.items() if name != varied}
+    limits = enforce.check_limits(fixed)
+    risk = risk or varied or "linkage"
     prepared = _prepare(source, schema, requests, missing=missing, seed=seed)
     _compile_kernels(requests)
     attempts = _run(requests, lambda request: _make_cells(prepared, request))
+    names = (risk, loss, *limits)
     points = tuple(
-        _as_point(prepared, attempt, names=(risk, loss, *limits)) for attempt in attempts
+        point
+        for attempt in attempts
+        for point in _points_within(prepared, attempt, limits, varied, steps, names)
     )
     usable = [point for point in points if not point.skipped]
     if not usable:
@@ -548,7 +566,94 @@ def explore(
         )
     frontier = _find_frontier(usable, risk, loss)
     recommended, reason = _recommend(usable, frontier, limits, (risk, loss))
-    return Exploration(points, recommended, reason, limits, risk, loss, tuple(frontier))
+    return Exploration(points, recommended, reason, limits, risk, loss, tuple(frontier), varied)
+
+
+_N_LIMITS = 6
+"""Limits that a range is divided into."""
+
+
+def _varied_limit(require: Any) -> tuple[str | None, tuple[float, ...]]:
+    """Return the measure whose limit varies, and its limits from the strictest on."""
+    several = {
+        name: limit
+        for name, limit in (require.items() if isinstance(require, Mapping) else ())
+        if isinstance(limit, (Sequence, np.ndarray)) and not isinstance(limit, str)
+    }
+    if not several:
+        return None, ()
+    name = next(iter(several))
+    steps = [enforce.check_limits({name: limit})[name] for limit in several[name]]
+    definition = find(name)
+    if len(several) > 1 or not steps or definition is None or definition.scope != "confidential":
+        raise OptionError(
+            "Only one limit can vary, and it must be on confidential columns, such as "
+            "{'t_closeness': (0.05, 0.3)}.",
+            code="option.invalid",
+            option="require",
+            measure=name,
+        )
+    if not definition.enforceable:
+        raise OptionError(
+            f"The limit on {name} cannot vary, because cells cannot be found for it.",
+            code="option.unsupported",
+            option="require",
+            measure=name,
+        )
+    if len(steps) == 2:
+        whole = all(step == int(step) for step in steps) and not definition.lower_is_better
+        between = np.linspace(steps[0], steps[1], _N_LIMITS)
+        steps = between.round(0 if whole else 12).tolist()
+    return name, tuple(sorted(set(steps), reverse=not definition.lower_is_better))
+
+
+def _points_within(
+    prepared: prepare.Prepared,
+    attempt: _Attempt,
+    limits: Mapping[str, float],
+    varied: str | None,
+    steps: Sequence[float],
+    names: Sequence[str],
+) -> Iterator[Point]:
+    """Yield the point of an attempt, or one per varied limit, the strictest first."""
+    enforced = {
+        name: limit
+        for name, limit in limits.items()
+        if (item := find(name)) is not None and item.enforceable and item.scope == "confidential"
+    }
+    if attempt.grouping is None or not (enforced or varied):
+        yield _as_point(prepared, attempt, names=names)
+        return
+    previous = None
+    for step in steps or (None,):
+        asked = enforced if varied is None or step is None else {**enforced, varied: step}
+        started = perf_counter()
+        try:
+            demands = enforce.resolve_limits(
+                asked,
+                prepared.table,
+                prepared.schema,
+                prepared.strata,
+                prepared.encoded,
+                prepared.persons,
+            )
+            met = enforce.meet(
+                demands,
+                attempt.grouping.partition,
+                prepared.encoded,
+                groupings.searching(prepared, attempt.request),
+                previous,
+            )
+        except RequirementError as error:
+            if varied is None:  # the recommendation says which limit is missed, and by how much
+                yield _as_point(prepared, attempt, names=names)
+            else:
+                yield Point(attempt.request.method, attempt.request.k, str(error), limit=step)
+            continue
+        previous = met.partition
+        seconds = (attempt.seconds or 0.0) + perf_counter() - started
+        found = replace(attempt, grouping=groupings.Grouping(met.partition), seconds=seconds)
+        yield replace(_as_point(prepared, found, names=names), limit=step)
 
 
 def _as_point(prepared: prepare.Prepared, attempt: _Attempt, *, names: Sequence[str]) -> Point:

@@ -148,3 +148,71 @@ def best_sse(X, k):
         return best
 
     return search(list(range(len(X))))
+
+
+# ------------------------------------------------------------------------ requirements on cells
+
+
+def best_within_limits(X, k, keeps):
+    """Return the least SSE of all partitions into cells of at least k that keep a condition.
+
+    ``keeps(rows)`` is asked of every subset. Time O(3^n).
+    """
+    n = len(X)
+    subsets = [[i for i in range(n) if mask >> i & 1] for mask in range(1 << n)]
+    cost = [
+        float(((X[rows] - X[rows].mean(axis=0)) ** 2).sum())
+        if len(rows) >= k and keeps(rows)
+        else np.inf
+        for rows in subsets
+    ]
+    least = [0.0] + [np.inf] * ((1 << n) - 1)
+    for mask in range(1, 1 << n):
+        first = mask & -mask
+        rest = part = mask ^ first
+        while True:  # all subsets of the mask that contain its first record
+            cell = part | first
+            least[mask] = min(least[mask], cost[cell] + least[mask ^ cell])
+            if part == 0:
+                break
+            part = (part - 1) & rest
+    return least[-1]
+
+
+def t_closeness_first(X, y, k, t):
+    """Return cells by the t-closeness-first method for an ordered attribute with few ties.
+
+    Soria-Comas, Domingo-Ferrer, Sanchez and Martinez, IEEE TKDE 2015: the records are divided into
+    as many quantiles as a cell has records, and a cell takes the record of each quantile that is
+    nearest to its seed. Seeds are chosen as in MDAV.
+    """
+    n = len(X)
+    size = max(k, int(np.ceil(n / (2 * (n - 1) * t + 1))))
+    order = np.argsort(y, kind="stable")
+    middle, each = size // 2, n // size
+    counts = [each] * size
+    for extra in range(n % size):
+        counts[(middle + (extra + 1) // 2 * (-1) ** extra) % size] += 1
+    buckets = [list(part) for part in np.split(order, np.cumsum(counts)[:-1])]
+    labels, cell = np.full(n, -1), 0
+
+    def take(seed):
+        for bucket in buckets:
+            if bucket:
+                near = min(bucket, key=lambda i: ((X[i] - X[seed]) ** 2).sum())
+                bucket.remove(near)
+                labels[near] = cell
+
+    while min(map(len, buckets)) > 0:
+        left = np.flatnonzero(labels < 0)
+        far = left[np.argmax(((X[left] - X[left].mean(axis=0)) ** 2).sum(axis=1))]
+        take(far)
+        cell += 1
+        left = np.flatnonzero(labels < 0)
+        if min(map(len, buckets)) > 0:
+            take(left[np.argmax(((X[left] - X[far]) ** 2).sum(axis=1))])
+            cell += 1
+    for i in np.flatnonzero(labels < 0):  # the rest of the larger quantiles: nearest cells
+        means = np.array([X[labels == c].mean(axis=0) for c in range(cell)])
+        labels[i] = np.argmin(((means - X[i]) ** 2).sum(axis=1))
+    return labels

@@ -16,7 +16,8 @@ from tests.report.examples import MANIFEST, example
 REQUIREMENTS = {
     "limits": {"l_diversity": 3, "t_closeness.tsh": 0.25},
     "cells_before": 400,
-    "cells_merged": 4,
+    "cells_after": 396,
+    "way": "merged cells",
     "rounds": 2,
 }
 UNEXPECTED = [None, 3, -1.5, "words", True, [], ["a"], {}, {"a": {}}, {"a": []}]
@@ -117,8 +118,10 @@ def test_a_release_made_in_memory():
 def test_requirements_and_merged_cells_are_described():
     facts = described(requirements=REQUIREMENTS)
     assert facts["Enforced requirements"] == "l_diversity = 3, t_closeness.tsh = 0.25"
-    assert facts["Merged cells"] == "4 of 400 cells, to meet the requirements"
-    assert not {"Enforced requirements", "Merged cells"} & set(described())
+    assert (
+        facts["Cells within the limits"] == "merged cells: 396 cells instead of 400 without limits"
+    )
+    assert not {"Enforced requirements", "Cells within the limits"} & set(described())
 
 
 def test_dependence_and_blocks_are_described_and_reproduced():
@@ -203,7 +206,7 @@ def test_damaged_entries_are_left_out(value):
 def test_damaged_requirements_are_left_out(value):
     described(requirements=value)
     rerun(requirements={"limits": value})
-    described(requirements={"limits": {"k": value}, "cells_merged": value, "cells_before": value})
+    described(requirements={"limits": {"k": value}, "cells_after": value, "cells_before": value})
 
 
 def test_damaged_entries_about_dependence_and_blocks_are_left_out():

@@ -9,9 +9,9 @@ from microcell.auditing.alignment import align
 from microcell.auditing.views import compare_columns, project
 from microcell.errors import OptionError, SchemaError
 from microcell.measures.checks import RoleProblems
+from microcell.measures.classes import class_labels
 from microcell.measures.evaluate import evaluate
 from microcell.measures.evidence import Evidence
-from microcell.measures.people import person_codes
 from microcell.measures.registry import measures
 from microcell.measures.risk import check_population
 from microcell.measures.utility import ColumnLoss
@@ -100,7 +100,8 @@ def audit(
     check_population(population, released.rows)
     alignment = align(original, released, schema, pairs=pairs, key=key)
     rows = alignment.pairs if released.rows and not brief else None
-    persons = person_codes(original, schema)
+    # Rows without a person count as one, since they may have been left out of the release.
+    persons = class_labels(original, schema.person) if schema.person else None
     unmatched = persons is not None and alignment.pairs is None
     evidence = Evidence(
         original,

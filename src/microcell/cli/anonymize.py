@@ -522,7 +522,7 @@ def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
     if manifest.rows_are_people:
         yield "people", "every row is about another person, as stated (rows_are_people)"
     if manifest.requirements is not None:
-        yield "merged", _merging(manifest.requirements)
+        yield "limits", _limits_met(manifest.requirements)
     if manifest.dominance is not None and manifest.dominance.cells_capped:
         capped = count(manifest.dominance.cells_capped, "cell")
         yield "weights", f"capped in {capped} by the dominance rule"
@@ -560,12 +560,11 @@ def _persons(section: "PersonSection") -> str:
     )
 
 
-def _merging(section: "RequirementsSection") -> str:
+def _limits_met(section: "RequirementsSection") -> str:
     before = count(section.cells_before, "cell")
-    if not section.cells_merged:
-        return f"none: the requirements were met by the {before} as they were"
-    after = section.cells_before - section.cells_merged
-    return f"{before} into {after:,}, to meet the requirements"
+    if section.rounds == 0 and section.cells_after == section.cells_before:
+        return f"met with {before}: {section.way}"
+    return f"met with {count(section.cells_after, 'cell')} instead of {before}: {section.way}"
 
 
 def _blocks_guarantee(blocks: "BlocksSection", k: int) -> str:

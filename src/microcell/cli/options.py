@@ -51,6 +51,7 @@ __all__ = [
     "parse_effort",
     "parse_limits",
     "parse_person",
+    "parse_range",
     "parse_requirements",
     "parse_settings",
     "parse_sizes",
@@ -505,6 +506,20 @@ def parse_requirements(texts: Iterable[str]) -> tuple[Requirement, ...]:
                 measure=name,
             )
     return tuple(requirements)
+
+
+def parse_range(text: str) -> tuple[str, tuple[float, float]]:
+    """Parse a range of limits.
+
+    Examples
+    --------
+    >>> parse_range("t_closeness=0.05:0.3")
+    ('t_closeness', (0.05, 0.3))
+    """
+    start, _, end = text.partition(":")
+    first = _parse_requirement(start)
+    last = _parse_requirement(f"{first.measure}={end}")
+    return first.measure, (first.limit, last.limit)
 
 
 def parse_limits(texts: Iterable[str]) -> dict[str, float]:

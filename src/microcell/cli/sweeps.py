@@ -31,6 +31,7 @@ from microcell.cli.options import (
     method_notes,
     parse_blocks,
     parse_effort,
+    parse_range,
     parse_requirements,
     parse_settings,
     parse_sizes,
@@ -165,6 +166,8 @@ EXPLORE_EXAMPLES = (
     "--figure map.svg",
     "microcell explore people.csv -s schema.toml -k 5,10 --methods auto,mdav "
     "--risk prosecutor_worst --output map.csv",
+    "microcell explore people.csv -s schema.toml -k 5,10 --require t_closeness=0.05:0.3 "
+    "--figure limits.svg",
 )
 
 _ALSO_SHOWN = ("prosecutor_worst", "l_diversity", "t_closeness")
@@ -193,13 +196,20 @@ def explore(
         typer.Option(
             metavar="MEASURE=LIMIT",
             help="A limit to meet, such as information_loss<=0.1 or t_closeness<=0.3; repeatable. "
-            "Recommends the lowest loss that meets all limits or, without limits, the best "
-            "balance of risk and loss.",
+            "A range such as t_closeness=0.05:0.3 shows what each limit costs. Recommends the "
+            "lowest loss that meets all limits or, without limits, the best balance of risk and "
+            "loss.",
         ),
     ] = None,
     risk: Annotated[
-        str, typer.Option(metavar="MEASURE", help="Measure of the audit to use as risk.")
-    ] = "linkage",
+        str | None,
+        typer.Option(
+            metavar="MEASURE",
+            help="Measure of the audit to use as risk: by default linkage, or the measure of a "
+            "range of limits.",
+            show_default=False,
+        ),
+    ] = None,
     loss: Annotated[
         str, typer.Option(metavar="MEASURE", help="Measure of the audit to use as loss.")
     ] = "information_loss",
@@ -229,7 +239,8 @@ def explore(
     """Measure the risk and loss of each k and method, and recommend one. Nothing is released."""
     messages = Messages(quiet)
     sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
-    requirements = parse_requirements(require or ())
+    requirements = parse_requirements(text for text in require or () if ":" not in text)
+    ranges = dict(parse_range(text) for text in require or () if ":" in text)
     check_directions(requirements, lower_is_better)
     check_files(output, figure, sources=(table, schema))
     with messages.progress():
@@ -238,7 +249,7 @@ def explore(
             mc.load_schema(schema),
             k=sizes,
             methods=split_names(methods),
-            require={item.measure: item.limit for item in requirements},
+            require={**{item.measure: item.limit for item in requirements}, **ranges},
             risk=risk,
             loss=loss,
             seed=seed,
@@ -255,7 +266,8 @@ def explore(
             [_exploration_row(exploration, point) for point in exploration.points],
         )
         messages.info(
-            f"* no other row is better in both {risk} and {loss}; > recommended; ! misses a limit"
+            f"* no other row is better in both {exploration.risk} and {loss}; > recommended; "
+            "! misses a limit"
         )
     _write_files(exploration, figure, output)
     messages.facts([*method_notes(exploration.points), *_outcome(exploration, figure, output)])
@@ -305,6 +317,7 @@ def _headings(exploration: "Exploration") -> list[str]:
         "",
         "method",
         "k",
+        *(["limit"] if exploration.varied else []),
         "audit\nk",
         *map(_heading, _shown_measures(exploration)),
         "seconds",
@@ -318,13 +331,15 @@ def _heading(name: str) -> str:
 
 def _exploration_row(exploration: "Exploration", point: "Point") -> list[str]:
     if point.skipped:
-        return ["", point.method, str(point.k), "skipped"]
+        limit = [f"{point.limit:g}"] if point.limit is not None else []
+        return ["", point.method, str(point.k), *limit, "skipped"]
     mark = ">" if point == exploration.recommended else "*" if point in exploration.frontier else ""
     numbers = [_cell(exploration, point, name) for name in _shown_measures(exploration)]
     return [
         mark,
         point.method,
         str(point.k),
+        *([f"{point.limit:g}"] if point.limit is not None else []),
         _cell(exploration, point, "k"),
         *numbers,
         f"{point.seconds:.3f}",

@@ -577,7 +577,7 @@ def add_part(
     points = Points.stack([state.points, placed.points]).of_people(table, state.schema)
     # Errors that would prevent the release must appear now, not at the end.
     encoding.fit(table, state.schema)
-    people.check_people(original, state.schema)
+    people.check_people(batch, state.schema)
     people.check_together(state.schema, points.persons, strata)
     cells = Labelled(state.labels, state.method, state.reason)
     if len(rows):
@@ -782,8 +782,7 @@ def build_release(
         dominance=manifests.describe_dominance(
             schema, count_dominated(partition.labels, encoded.weights, schema)
         ),
-        person=manifests.describe_persons(schema, persons),
-        rows_are_people=schema.rows_are_people or None,
+        **manifests.describe_people(schema, persons),
         information_loss=information_loss,
         seconds=round(elapsed, 3) if finished is None else finished.seconds,
         order_key=key,

@@ -189,6 +189,8 @@ def _recount(
 ) -> bool:
     """Try to dissolve the cell of x, or to create one from x and records near it."""
     kind = draw(state)
+    if kind >= 0.5 and cells.empty[0] == 0:
+        return False
     if kind < 0.5:
         moves, cost = _dissolve(cells, near, limits, cells.labels[x], ZERO, moved)
     else:
@@ -225,7 +227,7 @@ def _settle(
 @inner_kernel
 def _list_empty(cells: Grouping, moved: Integers, moves: int) -> None:
     """Update the list of empty cells after moves (OUT: ``cells.empty``)."""
-    if cells.sizes[cells.empty[cells.empty[0]]] > 0:
+    if cells.empty[0] > 0 and cells.sizes[cells.empty[cells.empty[0]]] > 0:
         cells.empty[0] -= 1
     for i in range(moves):
         if cells.sizes[moved[1, i]] == 0 and (i == 0 or (moved[1, :i] != moved[1, i]).all()):

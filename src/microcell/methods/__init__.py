@@ -16,6 +16,7 @@ from microcell.kernels._jit import predicate
 from microcell.kernels.arrays import sum_of_squares, total_sum_of_squares
 from microcell.kernels.rules import Rule, trait_rule
 from microcell.methods.auto import Choice, check_effort, choose_method, run_choice
+from microcell.methods.constrained import broken_cells, default_effort, search_within_limits
 from microcell.methods.dependence import check_dependence, extend
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.methods.persons import as_persons, collapse, merge_short_cells, person_rule
@@ -29,7 +30,7 @@ from microcell.methods.quantization import (
     unpin,
 )
 from microcell.methods.registry import METHODS, REQUESTED, Method, select
-from microcell.methods.search import ROUNDS, refine_labels
+from microcell.methods.search import ROUNDS, compact, refine_labels
 from microcell.model import Floats, Integers, Partition
 
 __all__ = [
@@ -41,10 +42,13 @@ __all__ = [
     "add_batch",
     "blur_centroids",
     "blur_sites",
+    "broken_cells",
     "check_dependence",
     "check_k",
     "check_method",
     "check_strategy",
+    "compact",
+    "default_effort",
     "distortion",
     "extend",
     "merge_short_cells",
@@ -53,6 +57,7 @@ __all__ = [
     "pcl",
     "power_cells",
     "refine",
+    "search_within_limits",
     "unpin",
 ]
 

@@ -58,6 +58,9 @@ PASSES = 2
 SPREAD = 0.6
 """A record's heat grows with this power of the initial SSE per record in its cell."""
 
+_MORE_CELLS = 8
+"""Cells that a search with a rule may add at least, in a region."""
+
 COOLINGS = 5
 """Number of temperatures within a round."""
 
@@ -194,15 +197,20 @@ class Search:
             return RegionResult(labels, 0)
         least, largest = self._limits.least, int(np.bincount(labels).max())
         limits = Limits(least, min(self._limits.most, max(2 * least - 1, 2 * largest)))
-        count, cap = len(rows) // least + 1, limits.most  # room for one more cell
+        cap = limits.most
+        count = len(rows) // least + 1  # room for one more cell
+        if self.rule:  # cells may be far larger than the least size, and room for all too much
+            count = min(count, 2 * (int(labels.max()) + 1) + _MORE_CELLS)
         cells = make_grouping(points, self._weights[rows], labels, count, cap)
         near = np.zeros(
             (len(rows), min(max(NEAR_RECORDS, least + 8), len(rows) - 1)), dtype=np.int64
         )
         records = RECORDS_AROUND if self.cells <= MANY_CELLS else RECORDS_AROUND_OF_MANY
-        around = max(NEAR_CELLS, -(-records // least))
+        typical = len(rows) // (int(labels.max()) + 1) if self.rule else least
+        around = max(NEAR_CELLS, -(-records // typical))
         find_near_records(cells, near_cells(cells.sums, cells.totals, around), near)
         rule = take_rows(self.rule, rows) if self.rule else no_rule(len(rows))
+        rule = rule._replace(price=rule.price / scale**2)
         changes, each = 0, int(np.ceil(tries * len(rows) / len(heats)))
         for heat in heats:
             changes += exchange_at_random(cells, near, heat / scale**2, limits, rule, each, state)

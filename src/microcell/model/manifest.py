@@ -176,12 +176,13 @@ class DominanceSection(Section):
 
 
 class RequirementsSection(Section):
-    """Requirements on the release, and the cells that were merged to meet them."""
+    """Requirements on the release, and how cells were found that meet them."""
 
     limits: dict[str, float] = Field(description="Limit of each required measure.")
-    cells_before: int = Field(description="Number of cells before merging.")
-    cells_merged: int = Field(description="By how much merging reduced the number of cells.")
-    sse_ratio_before: float = Field(description="SSE / SST before merging.")
+    cells_before: int = Field(description="Number of cells without limits.")
+    cells_after: int = Field(description="Number of cells within the limits.")
+    sse_ratio_before: float = Field(description="SSE / SST of the cells without limits.")
+    way: str = Field(description="How the cells within the limits were found.")
     rounds: int = Field(description="Rounds of merging.")
 
 

@@ -1,9 +1,12 @@
-"""Enforce requirements on a release by merging cells.
+"""Enforce requirements on a release: by a search within the limits, and by merging cells.
 
-A cell that violates a requirement is merged with the neighbour that costs least. Except for
-``delta_disclosure``, merging two cells never gives a worse value than the worse of the two. So the
-requirements can be met if they are met when each stratum is a single cell, which is checked before
-any cells are formed.
+Cells that keep the limits as they are stay as they are. Otherwise the search of
+:mod:`microcell.methods.constrained` competes with merging, in which a cell that violates a
+requirement joins the neighbour that costs least; what the search leaves undone is merged too.
+
+Except for ``delta_disclosure``, merging two cells never gives a worse value than the worse of the
+two. So the requirements can be met if they are met when each stratum is a single cell, which is
+checked before any cells are formed.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -11,15 +14,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
-from math import isfinite
+from math import ceil, floor, isfinite
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from microcell import progress
+from microcell import methods, progress
+from microcell._display import count as counted
 from microcell.errors import OptionError, RequirementError
+from microcell.kernels import rules
 from microcell.kernels._jit import thread_count
 from microcell.kernels.merging import Layout, find_cheapest, lay_out_cells
 from microcell.measures import people
@@ -39,10 +44,14 @@ from microcell.model import Check, Encoded, Floats, Integers, Mask, Partition, S
 __all__ = [
     "Enforced",
     "Merged",
+    "Points",
     "Requirements",
+    "Searching",
     "check_function",
     "check_limits",
     "enforce",
+    "is_enforced",
+    "meet",
     "merge_cells",
     "missed_limits",
     "missed_manifest_limits",
@@ -60,6 +69,13 @@ class _Confidential:
     name: str
     codes: Integers
     ordered: bool
+
+
+class Points(NamedTuple):
+    """Quasi-identifiers as points, like :class:`Encoded`, of records that have no table."""
+
+    matrix: Floats
+    weights: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +129,11 @@ class Requirements:
     @property
     def checked(self) -> dict[str, float]:
         """The limits that can only be checked by auditing the finished release."""
-        return {name: limit for name, limit in self.limits.items() if not _is_enforced(name)}
+        return {name: limit for name, limit in self.limits.items() if not is_enforced(name)}
 
 
-def _is_enforced(name: str) -> bool:
+def is_enforced(name: str) -> bool:
+    """Return whether a measure is one of cells, so that cells can be found that meet a limit."""
     definition = find(name)
     return definition is not None and definition.enforceable
 
@@ -172,12 +189,13 @@ def _check_limit(name: str, limit: Any) -> float:
 
 
 def check_function(limits: Mapping[str, float], function: str | None) -> None:
-    """Raise OptionError if a cell function is requested but the limits may cause merging."""
-    enforced = [name for name in limits if _is_enforced(name)]
+    """Raise OptionError if a cell function is requested together with limits on cells."""
+    enforced = [name for name in limits if is_enforced(name)]
     if enforced and function is not None:
         raise OptionError(
-            f"cells cannot be combined with a requirement on {enforced[0]}: meeting it may merge "
-            "cells, and merged cells cannot be expressed as a function. Omit one of the two.",
+            f"cells cannot be combined with a requirement on {enforced[0]}: cells that meet it "
+            "depend on confidential values, and a function of the quasi-identifiers cannot. Omit "
+            "one of the two.",
             code="option.conflict",
             option="cells",
             measure=enforced[0],
@@ -189,9 +207,13 @@ def resolve_limits(
     table: Table,
     schema: Schema,
     strata: Integers,
+    encoded: Encoded | Points | None = None,
     persons: Integers | None = None,
 ) -> Requirements:
     """Resolve limits for a table and check that they can be met.
+
+    ``encoded`` are the quasi-identifiers, from which an error derives the cost of the nearest limit
+    that can be met.
 
     Raises
     ------
@@ -202,7 +224,7 @@ def resolve_limits(
     """
     for name in limits:
         _check_column(name, schema)
-    enforced = {name: limit for name, limit in limits.items() if _is_enforced(name)}
+    enforced = {name: limit for name, limit in limits.items() if is_enforced(name)}
     needed = {column for name in enforced for column in _columns_of(name, schema)}
     columns = {
         column.name: _Confidential(
@@ -222,7 +244,7 @@ def resolve_limits(
             _Limit(name, definition, limit, columns[column]) for column in _columns_of(name, schema)
         ]
     requirements = Requirements(limits, tuple(resolved), strata, persons)
-    _check_possible(requirements)
+    _check_possible(requirements, encoded)
     return requirements
 
 
@@ -266,7 +288,7 @@ def _columns_of(name: str, schema: Schema) -> list[str]:
     return [item.name for item in schema.confidential if column in ("", item.name)]
 
 
-def _check_possible(requirements: Requirements) -> None:
+def _check_possible(requirements: Requirements, encoded: Encoded | Points | None) -> None:
     """Raise RequirementError for limits that are missed even by one cell per stratum."""
     strata = int(requirements.strata.max(initial=0)) + 1
     whole = (
@@ -278,35 +300,62 @@ def _check_possible(requirements: Requirements) -> None:
     ]
     missed = list(_missed_by(monotone, requirements.strata, requirements.persons))
     if missed:
-        problems = [
-            f"{item.name} cannot be met: it is {value:.6g}{item.where} even if {whole}, required "
-            f"{item.bound}."
-            for item, value in missed
-        ]
-        advice = "Relax the limit." if strata == 1 else "Relax the limit, or use fewer strata."
-        raise _requirement_error(f"{' '.join(problems)} {advice} Nothing was released.", missed)
-
-
-def _check_met(requirements: Requirements, labels: Integers) -> None:
-    """Raise RequirementError for limits that are still missed after all possible merging."""
-    missed = list(_missed_by(requirements.enforced, labels, requirements.persons))
-    if missed:
-        problems = [
-            f"{item.name} is {value:.6g}{item.where} after merging as many cells as possible, "
-            f"required {item.bound}."
-            for item, value in missed
-        ]
         raise _requirement_error(
-            f"{' '.join(problems)} Relax the limit, or use fewer strata. Nothing was released.",
             missed,
+            requirements.strata,
+            requirements.persons,
+            encoded,
+            f"cannot be met: it is {{}} even if {whole}",
+            one_stratum=strata == 1,
         )
 
 
-def _requirement_error(message: str, missed: list[tuple[_Limit, float]]) -> RequirementError:
+def _check_met(requirements: Requirements, labels: Integers, encoded: Encoded | Points) -> None:
+    """Raise RequirementError for limits that are still missed after all possible merging."""
+    missed = list(_missed_by(requirements.enforced, labels, requirements.persons))
+    if missed:
+        reached = "is {} after merging as many cells as possible"
+        one_stratum = bool((requirements.strata == requirements.strata[0]).all())
+        raise _requirement_error(
+            missed, labels, requirements.persons, encoded, reached, one_stratum=one_stratum
+        )
+
+
+def _requirement_error(
+    missed: list[tuple[_Limit, float]],
+    labels: Integers,
+    persons: Integers | None,
+    encoded: Encoded | Points | None,
+    outcome: str,
+    *,
+    one_stratum: bool,
+) -> RequirementError:
+    """Return the error: the value that these cells reach, its cost, and who stands in the way."""
+    problems = [
+        f"{item.name} {outcome.format(f'{value:.6g}{item.where}')}, required {item.bound}."
+        for item, value in missed
+    ]
+    in_the_way = np.zeros(len(labels), dtype=np.bool_)
+    for item, _ in missed:
+        in_the_way |= item.missed(item.by_cell(*_count([item], labels, persons)))[labels]
+    records, cells = int(in_the_way.sum()), len(np.unique(labels[in_the_way]))
+    loss = (
+        None
+        if encoded is None
+        else methods.distortion(encoded.matrix, labels, weights=encoded.weights)
+    )
+    cost = "" if loss is None else f", at an information loss of at most {100 * loss:.3g} %"
+    advice = "Relax the limit." if one_stratum else "Relax the limit, or use fewer strata."
+    nearest = ", ".join(f"{item.name} = {value:.6g}" for item, value in missed)
     return RequirementError(
-        message,
+        f"{' '.join(problems)} {counted(records, 'record')} in {counted(cells, 'cell')} "
+        f"{'stands' if records == 1 else 'stand'} in the way. The nearest limit that can be met is "
+        f"{nearest}{cost}. {advice} Nothing was released.",
         code="guarantee.requirement_not_met",
         measures=list(dict.fromkeys(item.name for item, _ in missed)),
+        nearest={item.name: value for item, value in missed},
+        information_loss=loss,
+        records=records,
     )
 
 
@@ -357,7 +406,7 @@ def missed_limits(
     persons: Integers | None = None,
 ) -> tuple[Check, ...]:
     """Return the enforced limits that a published table misses, measured on its own classes."""
-    enforced = {name: limit for name, limit in limits.items() if _is_enforced(name)}
+    enforced = {name: limit for name, limit in limits.items() if is_enforced(name)}
     if not enforced:
         return ()
     needed = {column for name in enforced for column in _columns_of(name, schema)}
@@ -403,22 +452,32 @@ def _is_measured(name: str, schema: Schema) -> bool:
 
 _CELLS_AT_A_TIME = 2048
 
+AS_THEY_WERE = "the cells met the limits as they were"
+MERGED = "merged cells"
+STRICTER = "the cells of a stricter limit"
+"""Ways to meet the limits, for the manifest."""
+
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """Cells that meet the enforceable requirements, and the number of rounds of merging."""
+    """Cells that meet the enforceable requirements.
+
+    ``rounds`` is the number of rounds of merging, ``way`` how the cells were found.
+    """
 
     partition: Partition
     rounds: int = 0
+    way: str = AS_THEY_WERE
 
 
 @dataclass(frozen=True, eq=False)
 class Enforced:
-    """Merged cells, the number of rounds, and the published table, which meets the limits too."""
+    """Cells as in :class:`Merged`, and the published table, which meets the limits too."""
 
     partition: Partition
     rounds: int
     published: Table
+    way: str = AS_THEY_WERE
 
 
 @dataclass(frozen=True, eq=False)
@@ -443,30 +502,31 @@ class _Cells:
 def enforce(
     requirements: Requirements,
     partition: Partition,
-    encoded: Encoded,
+    encoded: Encoded | Points,
     schema: Schema,
     publish: Callable[[Partition], Table],
+    searching: "Searching | None" = None,
 ) -> Enforced:
-    """Merge cells until the table that ``publish`` builds from them meets the requirements.
+    """Change cells until the table that ``publish`` builds from them meets the requirements.
 
-    Cells that publish the same values form one class of the table. If such a class misses a limit
-    that its cells meet, which ``delta_disclosure`` allows, the cells are merged and merging
-    continues.
+    Without ``searching`` cells are only merged. Cells that publish the same values form one class
+    of the table. If such a class misses a limit that its cells meet, which ``delta_disclosure``
+    allows, the cells are merged and merging continues.
 
     Raises
     ------
     RequirementError
         Merging cannot meet the requirements.
     """
-    merged = merge_cells(requirements, partition, encoded)
-    rounds = 0
+    merged = meet(requirements, partition, encoded, searching)
+    rounds, way = 0, merged.way
     # Every turn that does not return merges at least two cells.
     for _ in range(len(partition)):
         rounds += merged.rounds
         published = publish(merged.partition)
         missed = missed_limits(published, schema, requirements.limits, requirements.persons)
         if not missed:
-            return Enforced(merged.partition, rounds, published)
+            return Enforced(merged.partition, rounds, published, way)
         classes = class_labels(published, schema.keys)
         if len(np.unique(classes)) >= len(merged.partition):
             break
@@ -479,10 +539,200 @@ def enforce(
     )
 
 
+# -------------------------------------------------------------------------------------- searching
+
+_KINDS = {
+    "l_diversity": rules.DISTINCT,
+    "p_sensitivity": rules.DISTINCT,
+    "l_entropy": rules.ENTROPY,
+    "l_recursive": rules.RECURSIVE,
+    "t_closeness": rules.CLOSENESS,
+    "t_kullback": rules.DIVERGENCE,
+    "delta_disclosure": rules.DISCLOSURE,
+}
+"""Measures of confidential columns that a rule of the search can limit, per cell."""
+
+_UNITS = 1e12
+"""The audit rounds measures to units of 1 / 1e12."""
+
+
+@dataclass(frozen=True, eq=False)
+class Searching:
+    """How to search within limits: the points whose SSE counts, the random seed and the effort.
+
+    ``again`` partitions the records for a larger k, if a limit requires that.
+    """
+
+    points: Floats
+    seed: int
+    effort: str | float = "balanced"
+    again: Callable[[int], Partition] | None = None
+
+
+def meet(
+    requirements: Requirements,
+    partition: Partition,
+    encoded: Encoded | Points,
+    searching: Searching | None = None,
+    previous: Partition | None = None,
+) -> Merged:
+    """Return cells that meet the enforceable requirements: the best of searching and merging.
+
+    ``previous`` are cells that meet them, such as those of stricter limits, to begin with.
+
+    Raises
+    ------
+    RequirementError
+        Neither meets them.
+    """
+    failure = None
+    ways = [] if previous is None else [Merged(previous, way=STRICTER)]
+    try:
+        merged = merge_cells(requirements, partition, encoded)
+    except RequirementError as error:
+        failure = error
+    else:
+        ways.append(merged)
+    if searching is not None and not (ways and ways[-1].way == AS_THEY_WERE):
+        starts = {item.way: item.partition for item in ways}
+        found = _search_cells(requirements, partition, starts, encoded.weights, searching)
+        try:
+            rest = merge_cells(requirements, found.partition, encoded)
+        except RequirementError as error:
+            failure = failure or error
+        else:
+            merged_too = "" if rest.way == AS_THEY_WERE else ", then cells merged"
+            ways.append(Merged(rest.partition, rest.rounds, found.way + merged_too))
+    if not ways:
+        assert failure is not None
+        raise failure
+    points = encoded.matrix if searching is None else searching.points
+    return min(
+        ways,
+        key=lambda item: methods.distortion(points, item.partition.labels, weights=encoded.weights),
+    )
+
+
+def _search_cells(
+    requirements: Requirements,
+    partition: Partition,
+    others: Mapping[str, Partition],
+    weights: Floats | None,
+    searching: Searching,
+) -> Merged:
+    """Search within the limits, in each stratum whose cells exceed them."""
+    n, k = len(partition.labels), partition.k
+    persons, least = requirements.persons, max(k, _least_size(requirements, n))
+    rule = _as_rule(requirements, n, least)
+    if least > k and searching.again is not None:
+        partition = searching.again(least)
+    kept = _exempt_records(requirements, partition.labels)
+    labels, used, most = partition.labels.copy(), "", 0
+    for stratum in np.unique(requirements.strata):
+        rows = np.flatnonzero((requirements.strata == stratum) & ~kept)
+        if len(rows) < least:
+            continue
+        part = rules.take_rows(rule, rows)
+        cells = methods.compact(labels[rows])
+        starts = {}
+        if np.bincount(cells).min() >= least:
+            if not len(methods.broken_cells(cells, part)):
+                continue
+            starts["cells without limits"] = cells
+        if not kept.any():
+            starts |= {name: methods.compact(item.labels[rows]) for name, item in others.items()}
+        effort = searching.effort
+        share = effort if isinstance(effort, str) else float(effort) * len(rows) / n
+        result = methods.search_within_limits(
+            np.ascontiguousarray(searching.points[rows]),
+            least,
+            part,
+            starts,
+            methods.default_effort(len(rows), least, share),
+            weights=None if weights is None else weights[rows],
+            seed=searching.seed,
+        )
+        found = result.labels
+        if persons is not None:
+            found = methods.merge_short_cells(
+                searching.points[rows], found, least, _renumber(persons[rows]), None
+            )
+        labels[rows] = int(labels.max()) + 1 + found
+        if len(rows) > most:
+            used, most = result.way, len(rows)
+    used = used or f"cells of at least {counted(least, 'record')}"
+    way = f"search within the limits, from {used}"
+    reason = f"{partition.reason}, then a {way}"
+    return Merged(replace(partition, labels=methods.compact(labels), k=k, reason=reason), way=way)
+
+
+def _renumber(codes: Integers) -> Integers:
+    return np.unique(codes, return_inverse=True)[1].reshape(-1)
+
+
+def _as_rule(requirements: Requirements, n: int, least: int) -> rules.Rule:
+    """Return the limits on single cells, and on their persons, as a rule of the search."""
+    columns: dict[str, rules.Values] = {}
+    for item in requirements.enforced:
+        if item.column is None:
+            continue
+        column = item.column
+        limits = columns.setdefault(
+            column.name,
+            rules.Values(column.codes, column.ordered, np.array([0.0] * 3 + [np.inf] * 3)),
+        ).limits
+        kind = _KINDS.get(item.definition.name)
+        if item.definition.per_class == "sum":
+            limits[rules.DISTINCT] = max(limits[rules.DISTINCT], 2.0)
+        elif kind is not None and item.definition.lower_is_better:
+            # The largest value that the audit rounds to the limit or below.
+            limits[kind] = min(limits[kind], (floor(item.limit * _UNITS) + 0.4) / _UNITS)
+        elif kind is not None:
+            limits[kind] = max(limits[kind], (ceil(item.limit * _UNITS) - 0.4) / _UNITS)
+    return rules.make_rule(n, list(columns.values()), persons=requirements.persons, least=least)
+
+
+def _least_size(requirements: Requirements, n: int) -> int:
+    """Return the smallest size of cells that the limits on sizes allow."""
+    sizes = np.arange(1, n + 1)
+    least = 1
+    for item in requirements.enforced:
+        if item.column is None:
+            met = ~item.missed(item.by_cell(sizes, {}))
+            least = max(least, int(np.argmax(met)) + 1)
+    return least
+
+
+def _exempt_records(requirements: Requirements, labels: Integers) -> Mask:
+    """Return the records of homogeneous cells that the limits on their number permit.
+
+    They keep their cells, the smallest first; all other cells must have two values.
+    """
+    out = np.zeros(len(labels), dtype=np.bool_)
+    sums = [item for item in requirements.enforced if item.definition.per_class == "sum"]
+    if not sums or all(item.limit < 1 for item in sums):
+        return out
+    single = [item for item in requirements.enforced if item.definition.per_class != "sum"]
+    sizes, counts = _count(requirements.enforced, labels, requirements.persons)
+    sound = np.ones(len(sizes), dtype=np.bool_)
+    for item in single:
+        sound &= ~item.missed(item.by_cell(sizes, counts))
+    values = np.array([item.by_cell(sizes, counts) for item in sums])
+    left = np.array([item.limit for item in sums])
+    kept = np.zeros(len(sizes), dtype=np.bool_)
+    for cell in np.argsort(sizes, kind="stable"):
+        amount = values[:, cell]
+        if sound[cell] and amount.any() and (amount <= left).all():
+            left -= amount
+            kept[cell] = True
+    out |= kept[labels]
+    return out
+
+
 def merge_cells(
     requirements: Requirements,
     partition: Partition,
-    encoded: Encoded,
+    encoded: Encoded | Points,
     together: Integers | None = None,
 ) -> Merged:
     """Merge cells until every enforceable requirement is met.
@@ -512,21 +762,23 @@ def merge_cells(
         labels = cells.cell_of[partition.labels]
         failing = np.flatnonzero(_failing_cells(requirements, labels, cells.alone) & ~cells.alone)
         most = max(most, len(failing))
-        progress.report("merging cells", most - len(failing), most)
+        if most:
+            progress.report("merging cells", most - len(failing), most)
         if not len(failing):
             break
         cells = _join(cells, np.array(list(_choose_merges(cells, failing))))
         rounds += 1
-    _check_met(requirements, labels)
+    _check_met(requirements, labels, encoded)
     if len(cells) == len(partition):
         return Merged(partition)
     suffix = ", then merged to meet requirements"
     reason = partition.reason.removesuffix(suffix) + suffix
-    return Merged(replace(partition, labels=labels, reason=reason), rounds)
+    joined = replace(partition, labels=labels, reason=reason)
+    return Merged(joined, rounds, MERGED)
 
 
 def _initial_cells(
-    partition: Partition, encoded: Encoded, strata: Integers, together: Integers | None
+    partition: Partition, encoded: Encoded | Points, strata: Integers, together: Integers | None
 ) -> _Cells:
     cell_of = _merge_equal(partition, together)
     labels = cell_of[partition.labels]

@@ -26,6 +26,7 @@ from microcell.model.manifest import (
     RequirementsSection,
     TableSection,
 )
+from microcell.release.enforce import Enforced
 
 __all__ = [
     "READ_DIFFERENTLY",
@@ -261,17 +262,18 @@ def describe_cells(partition: Partition, sse_ratio: float, **entries: Any) -> Ce
 
 
 def describe_requirements(
-    limits: Mapping[str, float], before: Partition, after: Partition, rounds: int, encoded: Encoded
+    limits: Mapping[str, float], before: Partition, enforced: Enforced, encoded: Encoded
 ) -> RequirementsSection | None:
-    """Describe the requirements and the merging they caused; None if nothing was required."""
+    """Describe the requirements and how they were met; None if nothing was required."""
     if not limits:
         return None
     return RequirementsSection(
         limits=dict(limits),
         cells_before=len(before),
-        cells_merged=len(before) - len(after),
+        cells_after=len(enforced.partition),
+        way=enforced.way,
         sse_ratio_before=methods.distortion(encoded.matrix, before.labels, weights=encoded.weights),
-        rounds=rounds,
+        rounds=enforced.rounds,
     )
 
 

@@ -5,16 +5,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from microcell import methods, progress, tables
 from microcell._display import record_repr
+from microcell._validation import as_points, as_weights
 from microcell.cells import Cells, PowerCells, ball_cells, lookup_cells
 from microcell.errors import OptionError
 from microcell.kernels.arrays import total_sum_of_squares
 from microcell.kinds import kind_of
 from microcell.measures import people
-from microcell.model import Floats, Integers, Partition, Table
-from microcell.release import aggregate
+from microcell.model import Column, Floats, Integers, Partition, Schema, Table
+from microcell.release import aggregate, enforce
+from microcell.release.enforce import Searching
 from microcell.release.prepare import Prepared
 from microcell.schema import resolve
 
@@ -30,7 +33,9 @@ __all__ = [
     "make_grouping",
     "partition_blocks",
     "partition_records",
+    "partition_within_limits",
     "quasi_identifier_loss",
+    "searching",
 ]
 
 CELL_KINDS = ("power", "balls", "lookup")
@@ -101,11 +106,7 @@ def partition_records(
     prepared: Prepared, request: Request, block: Sequence[int] | None = None
 ) -> Partition:
     """Partition the records within each stratum, by all quasi-identifiers or those of a block."""
-    points = prepared.points(block)
-    if request.dependence > 0:
-        points = methods.extend(
-            points, prepared.confidential, request.dependence, prepared.encoded.weights
-        )
+    points = _objective_points(prepared, request, block)
     return methods.partition_within(
         prepared.strata,
         points,
@@ -117,6 +118,91 @@ def partition_records(
         seed=request.seed,
         **request.options,
     )
+
+
+def _objective_points(
+    prepared: Prepared, request: Request, block: Sequence[int] | None = None
+) -> Floats:
+    """Return the points whose SSE the partition minimizes, given the weight of dependence."""
+    points = prepared.points(block)
+    if request.dependence > 0:
+        points = methods.extend(
+            points, prepared.confidential, request.dependence, prepared.encoded.weights
+        )
+    return points
+
+
+def searching(prepared: Prepared, request: Request) -> Searching | None:
+    """Return how to search for cells within limits: for the same objective and effort.
+
+    None if the rows of a person stay together: the search exchanges single rows, so cells are
+    merged instead.
+    """
+    if prepared.schema.person_cells == "together":
+        return None
+    return Searching(
+        _objective_points(prepared, request),
+        request.seed,
+        request.options.get("effort", request.options.get("seconds", "balanced")),
+        lambda k: partition_records(prepared, replace(request, k=k)),
+    )
+
+
+def partition_within_limits(
+    cells: Partition,
+    X: ArrayLike,
+    limits: Mapping[str, float],
+    confidential: Any,
+    settings: Mapping[str, Any],
+) -> Partition:
+    """Return cells of points that meet limits, given the cells of a method with its settings."""
+    unmet = [name for name in limits if not enforce.is_enforced(name)]
+    if unmet:
+        raise OptionError(
+            f"{unmet[0]} cannot be required of a partition, only of a release. Use anonymize.",
+            code="option.unsupported",
+            option="require",
+            measure=unmet[0],
+        )
+    points = as_points(X)
+    weights = as_weights(settings.get("weights"), len(points))
+    table, schema = _read_confidential(confidential, len(points))
+    matrix = enforce.Points(points, weights)
+    requirements = enforce.resolve_limits(
+        limits, table, schema, np.zeros(len(points), dtype=np.int64), matrix, cells.persons
+    )
+    searching = (
+        None
+        if settings.get("together")
+        else Searching(
+            points,
+            settings["seed"],
+            settings.get("effort", settings.get("seconds", "balanced")),
+            lambda k: methods.partition(points, k, **settings),
+        )
+    )
+    return enforce.meet(requirements, cells, matrix, searching).partition
+
+
+def _read_confidential(confidential: Any, n: int) -> tuple[Table, Schema]:
+    """Return the confidential columns as a table with its schema; one array has no name."""
+    if confidential is None:
+        confidential = {}
+    elif not hasattr(confidential, "columns") and not isinstance(confidential, Mapping):
+        array = np.asarray(confidential)
+        arrays = [array] if array.ndim == 1 else list(array.T)
+        confidential = {f"y{i}" if i else "y": values for i, values in enumerate(arrays)}
+    if not confidential:
+        return Table({}, n, None), Schema()
+    table = tables.read(confidential)
+    if table.rows != n:
+        raise OptionError(
+            f"confidential must have one row per point ({n}), not {table.rows}.",
+            code="option.invalid",
+            option="confidential",
+        )
+    columns = [Column(name) for name in table.names]
+    return table, Schema(confidential=resolve.resolve_columns(columns, table))
 
 
 def partition_blocks(prepared: Prepared, request: Request, blocks: Any) -> Grouping:

@@ -221,12 +221,12 @@ def _requirements(manifest: Entries) -> str:
     return ", ".join(f"{name} = {limit:g}" for name, limit in _limits(manifest).items())
 
 
-def _merged_cells(manifest: Entries) -> str:
+def _cells_within_limits(manifest: Entries) -> str:
     requirements = _section(manifest, "requirements")
-    count, before = (requirements.get(key) for key in ("cells_merged", "cells_before"))
-    if not (isinstance(count, int) and isinstance(before, int)):
+    after, before, way = (requirements.get(key) for key in ("cells_after", "cells_before", "way"))
+    if not (isinstance(after, int) and isinstance(before, int) and isinstance(way, str)):
         return ""
-    return f"{count:,} of {counted(before, 'cell')}, to meet the requirements"
+    return f"{way}: {counted(after, 'cell')} instead of {before:,} without limits"
 
 
 def _original(manifest: Entries) -> str:
@@ -274,7 +274,7 @@ _DESCRIPTIONS: Mapping[str, Callable[[Entries], str]] = {
     "Blocks of columns": _blocks,
     "Preserved dependence": _dependence,
     "Enforced requirements": _requirements,
-    "Merged cells": _merged_cells,
+    "Cells within the limits": _cells_within_limits,
     "Row order": _entry("row_order", _ROW_ORDERS),
     "Original table": _original,
     "SHA-256 of the original file": _input_digest("file"),

@@ -13,7 +13,7 @@ from microcell.errors import OptionError, SchemaError
 from microcell.kinds import detect_kind, kind_of
 from microcell.model import Column, Schema, Table
 
-__all__ = ["as_blocks", "resolve"]
+__all__ = ["as_blocks", "resolve", "resolve_columns"]
 
 
 def resolve(schema: Schema, table: Table) -> Schema:
@@ -42,7 +42,7 @@ def resolve(schema: Schema, table: Table) -> Schema:
             code="schema.invalid",
             columns=rest,
         )
-    quasi = _resolve_columns(schema.quasi, table)
+    quasi = resolve_columns(schema.quasi, table)
     kinds = [kind_of(column) for column in quasi]
     return replace(
         schema,
@@ -50,7 +50,7 @@ def resolve(schema: Schema, table: Table) -> Schema:
             replace(column, publish=column.publish or kind.representatives[0])
             for kind, column in zip(kinds, quasi, strict=True)
         ],
-        confidential=_resolve_columns(schema.confidential, table),
+        confidential=resolve_columns(schema.confidential, table),
         keep=(*schema.keep, *(rest if schema.rest == "keep" else ())),
         drop=(*schema.drop, *(rest if schema.rest == "drop" else ())),
     )
@@ -106,7 +106,8 @@ def _check_names(schema: Schema, table: Table) -> None:
         )
 
 
-def _resolve_columns(columns: Sequence[Column], table: Table) -> list[Column]:
+def resolve_columns(columns: Sequence[Column], table: Table) -> list[Column]:
+    """Return the columns with their kinds filled in."""
     values = table.read(columns)
     kinds = [detect_kind(column, parts[0]) for column, parts in zip(columns, values, strict=True)]
     declared = list(zip(kinds, columns, values, strict=True))

@@ -254,12 +254,9 @@ def collect(
         cast("Literal['suppress', 'merge']", below),
         key,
     )
-    if person is not None:
-        counted = replace(schema, person=(person,))
-        manifest = manifest.updated(person=manifests.describe_persons(counted, published))
     return Collection(
         table=released.native,
-        manifest=manifest,
+        manifest=_with_person(manifest, schema, person, published),
         audit=_audit(released, schema, person, published),
         released=released,
         schema=schema,
@@ -267,6 +264,15 @@ def collect(
         persons=published,
         source=table.origin.path,
     )
+
+
+def _with_person(
+    manifest: Manifest, schema: Schema, person: str | None, persons: Integers | None
+) -> Manifest:
+    if person is None:
+        return manifest
+    counted = replace(schema, person=(person,))
+    return manifest.updated(**manifests.describe_people(counted, persons))
 
 
 # -------------------------------------------------------------------------------------- answers

@@ -103,8 +103,13 @@ _SHADE: Any = {"facecolor": BEFORE, "edgecolor": EDGE, "alpha": 0.35, "hatch": "
 
 
 def draw_exploration(exploration: "Exploration", format: str) -> bytes:
-    """Draw risk against loss. Better is always to the left and below."""
+    """Draw risk against loss. Better is always to the left and below.
+
+    If a limit was varied, draw the loss against the limit, with a line per k.
+    """
     points = [point for point in exploration.points if not point.skipped]
+    if exploration.varied is not None:
+        return _draw_limits(exploration, points, format)
     methods = list(dict.fromkeys(point.method for point in points))
     with style():
         figure = new_figure(6.4, 4.2)
@@ -121,6 +126,31 @@ def draw_exploration(exploration: "Exploration", format: str) -> bytes:
         _mark_recommended(axes, exploration)
         handles = _legend_handles(axes, exploration, points)
         figure.legend(handles=handles, loc="outside right upper", frameon=False)
+        return to_bytes(figure, format)
+
+
+def _draw_limits(exploration: "Exploration", points: "Sequence[Point]", format: str) -> bytes:
+    """Draw the loss against the varied limit: a line per method and k."""
+    lines = list(dict.fromkeys((point.method, point.k) for point in points))
+    several = len({method for method, _ in lines}) > 1
+    with style():
+        figure = new_figure(6.4, 4.0)
+        axes = figure.add_subplot()
+        for (method, k), marker, colour in zip(
+            lines, cycle(MARKERS), cycle(CLASS_COLOURS), strict=False
+        ):
+            chosen = [point for point in points if (point.method, point.k) == (method, k)]
+            axes.plot(
+                [float(point.limit or 0.0) for point in chosen],
+                [float(point[exploration.loss]) for point in chosen],
+                marker=marker,
+                color=colour,
+                label=f"{method}, k = {k}" if several else f"k = {k}",
+            )
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(f"Limit on {exploration.varied}")
+        axes.set_ylabel(f"Loss: {exploration.loss}")
+        figure.legend(loc="outside right upper", frameon=False)
         return to_bytes(figure, format)
 
 

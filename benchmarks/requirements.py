@@ -1,0 +1,164 @@
+"""``python -m benchmarks.requirements [census|adult|large]``: what limits on cells cost.
+
+Measures the information loss (100 SSE / SST of the standardized quasi-identifiers) of cells that
+keep limits: by merging cells, by the method of 2015 (t-closeness-first, ``tests/reference``), and
+by the search of this package. Stores ``results/requirements.json`` and draws
+``docs/benchmarks/requirements.svg``. On a busy machine compare processor seconds.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import microcell as mc
+from benchmarks.cases import machine
+from microcell.release import partition as partitioning
+from tests.conftest import DATA
+from tests.reference.oracles import t_closeness_first
+
+ROOT = Path(__file__).parent.parent
+RESULTS = Path(__file__).parent / "results" / "requirements.json"
+FIGURE = ROOT / "docs" / "benchmarks" / "requirements.svg"
+
+CENSUS = tuple((column, k) for column in ("fedtax", "fica") for k in (2, 5, 10))
+LIMITS = (0.05, 0.09, 0.13, 0.17, 0.21)
+ADULT_QUASI = ("age", "education_num", "hours_per_week", "sex", "race", "marital_status")
+ADULT: tuple[tuple[str, str, float], ...] = (
+    ("income", "homogeneous_records", 0),
+    ("income", "t_closeness", 0.2),
+    ("income", "t_closeness", 0.1),
+    ("occupation", "l_diversity", 5),
+    *(("occupation", "t_closeness", t) for t in (0.4, 0.3, 0.2, 0.1)),
+)
+
+
+def measure(about: dict[str, Any], run: Callable[[], float]) -> dict[str, Any]:
+    """Return the loss in percent and the processor seconds of a run."""
+    started = process_time()
+    loss = 100 * run()
+    row = {**about, "loss": round(loss, 3), "cpu_seconds": round(process_time() - started, 1)}
+    print(row, flush=True)
+    return row
+
+
+def released(columns: dict[str, Any], schema: mc.Schema, merging: bool, **options: Any) -> float:
+    """Return the loss of a release; with ``merging`` cells are only merged."""
+    if not merging:
+        return float(mc.anonymize(columns, schema, **options).manifest.cells.sse_ratio)
+    with mock.patch.object(partitioning, "searching", return_value=None):
+        return float(mc.anonymize(columns, schema, **options).manifest.cells.sse_ratio)
+
+
+def run_census() -> list[dict[str, Any]]:
+    """Measure t-closeness on Census, quasi-identifiers taxinc and pothval."""
+    table = mc.read(DATA / "census.csv")
+    columns = {name: table.columns[name].data for name in ("taxinc", "pothval", "fedtax", "fica")}
+    X = np.column_stack([columns["taxinc"], columns["pothval"]]).astype(float)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    rows = []
+    for column, k in CENSUS:
+        schema = mc.Schema(quasi=["taxinc", "pothval"], confidential=[column], rest="drop")
+        for t in LIMITS:
+            about = {"table": "Census", "column": column, "k": k, "t_closeness": t}
+            options = {"k": k, "require": {"t_closeness": t}}
+            first = t_closeness_first(X, columns[column], k, t)
+            rows += [
+                measure({**about, "way": "2015"}, lambda labels=first: mc.distortion(X, labels)),  # type: ignore[misc]
+                measure(
+                    {**about, "way": "merging"},
+                    lambda s=schema, o=options: released(columns, s, True, **o),  # type: ignore[misc]
+                ),
+                measure(
+                    {**about, "way": "search"},
+                    lambda s=schema, o=options: released(columns, s, False, **o),  # type: ignore[misc]
+                ),
+            ]
+    return rows
+
+
+def run_adult() -> list[dict[str, Any]]:
+    """Measure several limits on Adult, k = 5; records with missing values are dropped."""
+    import polars as pl  # noqa: PLC0415
+
+    frame = pl.read_csv(DATA / "adult.csv", null_values=["?"]).drop_nulls()
+    rows = []
+    for column, name, limit in ADULT:
+        schema = mc.Schema(quasi=list(ADULT_QUASI), confidential=[column], rest="drop")
+        about = {"table": "Adult", "column": column, "k": 5, name: limit}
+        rows += [
+            measure(
+                {**about, "way": way},
+                lambda s=schema, n=name, v=limit, w=way: released(  # type: ignore[misc]
+                    frame, s, w == "merging", k=5, require={n: v}
+                ),
+            )
+            for way in ("merging", "search")
+        ]
+    return rows
+
+
+def run_large(rows: int = 1_000_000) -> list[dict[str, Any]]:
+    """Measure the time for a million rows, with and without a limit."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, 4))
+    y = (X[:, 0] + rng.normal(size=rows) > 0.5).astype(str)
+    about = {"table": "Gaussian", "n": rows, "k": 10}
+    limits: tuple[dict[str, float], ...] = ({}, {"t_closeness": 0.2})
+    return [
+        measure(
+            {**about, **limit},
+            lambda r=limit: mc.distortion(X, mc.partition(X, 10, require=r, confidential=y)),  # type: ignore[misc]
+        )
+        for limit in limits
+    ]
+
+
+def draw(rows: list[dict[str, Any]]) -> None:
+    """Draw the loss on Census against the limit, k = 2."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(7.2, 3.2), layout="constrained")
+    for number, column in enumerate(("fedtax", "fica")):
+        axes = figure.add_subplot(1, 2, number + 1)
+        for way, marker in (("merging", "s"), ("2015", "^"), ("search", "o")):
+            chosen = [
+                row
+                for row in rows
+                if (row["table"], row.get("column"), row["k"], row.get("way"))
+                == ("Census", column, 2, way)
+            ]
+            axes.plot(
+                [row["t_closeness"] for row in chosen],
+                [row["loss"] for row in chosen],
+                marker=marker,
+                label={"merging": "merging cells", "2015": "method of 2015"}.get(way, "microcell"),
+            )
+        axes.set(title=f"Census, {column}, k = 2", xlabel="Limit on t-closeness", ylim=(0, 105))
+        axes.set_ylabel("Information loss, %")
+        if number == 0:
+            axes.legend(frameon=False)
+    figure.savefig(FIGURE, metadata={"Date": None})
+
+
+RUNS = {"census": run_census, "adult": run_adult, "large": run_large}
+
+
+def main() -> None:
+    """Measure the tables named on the command line, or all."""
+    chosen = sys.argv[1:] or list(RUNS)
+    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in chosen:
+        stored[name] = RUNS[name]()
+        RESULTS.write_text(json.dumps({**stored, "machine": machine()}, indent=1) + "\n")
+    if "census" in stored:
+        draw(stored["census"])
+
+
+if __name__ == "__main__":
+    main()
