@@ -782,8 +782,7 @@ def build_release(
         dominance=manifests.describe_dominance(
             schema, count_dominated(partition.labels, encoded.weights, schema)
         ),
-        person=manifests.describe_persons(schema, persons),
-        rows_are_people=schema.rows_are_people or None,
+        **manifests.describe_people(schema, persons),
         information_loss=information_loss,
         seconds=round(elapsed, 3) if finished is None else finished.seconds,
         order_key=key,

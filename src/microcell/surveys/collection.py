@@ -256,7 +256,7 @@ def collect(
     )
     if person is not None:
         counted = replace(schema, person=(person,))
-        manifest = manifest.updated(person=manifests.describe_persons(counted, published))
+        manifest = manifest.updated(**manifests.describe_people(counted, published))
     return Collection(
         table=released.native,
         manifest=manifest,
