@@ -486,7 +486,7 @@ def _status_facts(result: "Status") -> Iterator[tuple[str, str]]:
         )
     yield "cells", f"{result.cells:,} with at least k = {result.k} records"
     if result.waiting:
-        yield "waiting", f"{count(result.waiting, 'record')} in strata with fewer than k records"
+        yield "waiting", f"{count(result.waiting, 'record')} in strata with fewer than k people"
     yield "finished", result.finished or "no"
 
 
