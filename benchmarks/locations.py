@@ -28,7 +28,10 @@ OPERATOR = "the operator of the benchmark"
 LONGEST = 300.0
 """Maximum duration of a rebuild in seconds."""
 
-SPARE = 0.01
+PERIOD = 20
+"""Seconds between publications."""
+
+SPARE = 0.05
 """By how much cells are larger than k, as the service makes them."""
 
 Row = dict[str, Any]
@@ -74,7 +77,7 @@ def _clustered(
 def look_ups(
     n: int = 100_000, k: int = 100, rate: float = 1000.0, seconds: float = 8.0
 ) -> list[Row]:
-    """Measure look-ups of a service in a separate process, idle and during a rebuild.
+    """Measure look-ups of a service in a separate process, idle and during a publication.
 
     First at maximum throughput, then at a steady rate, with waiting counted from when each was due.
     """
@@ -91,9 +94,9 @@ def look_ups(
                 rows.append(_measured(f"idle, {case}", taken[0]))
                 with _load(folder, port, at) as taken:
                     sleep(0.5)
-                    window = _rebuild(client)
+                    window = _publication(client)
                     sleep(0.5)
-                rows.append(_measured(f"during a rebuild, {case}", taken[0], window))
+                rows.append(_measured(f"during a publication, {case}", taken[0], window))
             return [{**row, "n": n, "k": k} for row in rows]
 
 
@@ -123,6 +126,10 @@ def _serving(database: str, k: int, key: bytes) -> "Iterator[tuple[int, location
         "0",
         "--rate",
         "0",
+        "--sign-up-rate",
+        "0",
+        "--period",
+        str(PERIOD),
     ]
     process = subprocess.Popen(
         [sys.executable, "-m", "microcell", *words],
@@ -160,16 +167,19 @@ def _load(folder: Path, port: int, rate: float) -> Iterator[list[Answers]]:
     taken.append(np.load(output))
 
 
-def _rebuild(client: "locations.Client") -> tuple[float, float]:
-    """Rebuild all cells: when this began and when it was over."""
-    before = client.status().rebuilds
-    began = monotonic()
-    client.rebuild()
-    while (status := client.status()).rebuilds == before:
-        if status.last_failure is not None or monotonic() - began > LONGEST:
-            raise RuntimeError(f"The rebuild does not end: {status.last_failure}")
+def _publication(client: "locations.Client") -> tuple[float, float]:
+    """Sign up as many devices as a publication needs: when it began and when it was over."""
+    status = client.status()
+    for home in zip(*locations.make_city(2 * (status.k + status.colluders), seed=7), strict=True):
+        client.sign_up(*map(float, home))
+    before, asked, began = status.publications, monotonic(), 0.0
+    while (status := client.status()).publications == before:
+        if status.last_failure is not None or monotonic() - asked > LONGEST:
+            raise RuntimeError(f"The publication does not end: {status.last_failure}")
+        if status.rebuilding and not began:
+            began = monotonic()
         sleep(0.1)
-    return began, monotonic()
+    return began or monotonic(), monotonic()
 
 
 def _measured(case: str, answers: Answers, window: tuple[float, float] | None = None) -> Row:

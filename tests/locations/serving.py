@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Thread
 from time import monotonic, sleep
 
@@ -18,7 +19,21 @@ NO_LIMITS = {"rate": 0.0, "sign_up_rate": 0.0}
 
 
 def open_anonymizer(k=3, database="sqlite://", **options):
-    return Anonymizer.open(database, k, key=KEY, **{"background": False, "share": 0.5, **options})
+    """Open a service that publishes when told, with cells of k and without a limit of distance."""
+    defaults = {"background": False, "spare": 0.0, "colluders": 0, "reach": 20_000.0}
+    return Anonymizer.open(database, k, key=KEY, **{**defaults, **options})
+
+
+def where(service, account):
+    """Return the location that a device uses."""
+    return service.look_up(account.pseudonym, account.token).location
+
+
+def sign_up(service, places):
+    """Sign up devices and publish; return their accounts with the locations they use then."""
+    accounts = service.sign_up_many(*np.asarray(places).T)
+    service.publish()
+    return [replace(account, location=where(service, account)) for account in accounts]
 
 
 def make_app(anonymizer, **settings):

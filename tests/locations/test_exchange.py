@@ -37,9 +37,9 @@ def test_all_rows_are_signed_up_in_order(anonymizer, tmp_path):
     rows = rows_of(tmp_path / "accounts.csv")
     assert [row["row"] for row in rows] == [str(i) for i in range(1, 10)]
     assert len({row["pseudonym"] for row in rows}) == 9
-    assert anonymizer.overview().devices == 9
+    assert anonymizer.status().devices == 9
     for row, home in zip(rows, scatter(9), strict=True):
-        place = anonymizer.look_up(row["pseudonym"], row["token"])
+        place = anonymizer.look_up(row["pseudonym"], row["token"]).location
         assert np.hypot(place.latitude - home[0], place.longitude - home[1]) < 0.5
 
 
@@ -79,7 +79,7 @@ def test_outputs_are_overwritten_only_with_force(anonymizer, tmp_path):
         with raises(TableError, "table.exists"):
             write()
     assert target.read_text() == "old"
-    assert anonymizer.overview().devices == 0
+    assert anonymizer.status().devices == 0
     import_people(anonymizer, people(), target, force=True)
     assert len(rows_of(target)) == 9
 
@@ -104,7 +104,7 @@ def test_the_table_itself_is_never_overwritten(anonymizer, tmp_path):
 def test_invalid_outputs_are_rejected_immediately(anonymizer, tmp_path, name, code):
     with raises(TableError, code):
         import_people(anonymizer, people(), tmp_path / name)
-    assert anonymizer.overview().devices == 0
+    assert anonymizer.status().devices == 0
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_invalid_rows_are_named_and_nobody_is_signed_up(
     assert row is None or caught.value.details["row"] == row
     assert caught.value.details["column"] == next(iter(change))
     assert "987654" not in str(caught.value)
-    assert anonymizer.overview().devices == 0
+    assert anonymizer.status().devices == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -169,7 +169,7 @@ def test_devices_are_cancelled_if_tokens_cannot_be_written(
     monkeypatch.setattr(exchange, "_write", fail)
     with pytest.raises(type(error)):
         import_people(anonymizer, people(), tmp_path / "a.csv")
-    assert anonymizer.overview().devices == 0
+    assert anonymizer.status().devices == 0
 
 
 def test_export_matches_look_ups(anonymizer, tmp_path):
@@ -182,7 +182,7 @@ def test_export_matches_look_ups(anonymizer, tmp_path):
         tokens
     )  # and not the order in which they signed up
     for row in rows:
-        place = anonymizer.look_up(row["pseudonym"], tokens[row["pseudonym"]])
+        place = anonymizer.look_up(row["pseudonym"], tokens[row["pseudonym"]]).location
         assert (float(row["latitude"]), float(row["longitude"])) == (
             place.latitude,
             place.longitude,

@@ -9,11 +9,19 @@ import pytest
 import sqlalchemy as sa
 
 from microcell.errors import ServiceError
-from microcell.locations import Anonymizer, anonymizer
+from microcell.locations import anonymizer
 from microcell.locations import store as _store
 from microcell.locations.store import Store, StoreError
 from tests.locations.reading import read_database
-from tests.locations.serving import asking, bearer, make_app, scatter
+from tests.locations.serving import (
+    asking,
+    bearer,
+    make_app,
+    open_anonymizer,
+    scatter,
+    sign_up,
+    where,
+)
 from tests.raising import raises
 
 KEY = bytes(range(32))
@@ -27,19 +35,20 @@ def database(new_database):
 
 @pytest.fixture
 def service(database):
-    service = Anonymizer.open(database, K, key=KEY, share=1.0, background=False)
+    service = open_anonymizer(K, database, share=1.0)
     yield service
     service.close()
 
 
 @pytest.fixture
 def accounts(service):
-    return service.sign_up_many(*np.array(scatter(13)).T)
+    return sign_up(service, scatter(13))
 
 
 def look_up_all(service, accounts):
     return {
-        account.pseudonym: service.look_up(account.pseudonym, account.token) for account in accounts
+        account.pseudonym: service.look_up(account.pseudonym, account.token).location
+        for account in accounts
     }
 
 
@@ -67,11 +76,11 @@ def test_look_ups_continue_and_changes_fail_while_the_database_cannot_be_written
         with raises(ServiceError, "service.unavailable"):
             change()
         assert look_up_all(service, accounts) == before
-        assert service.overview().devices == 13
+        assert service.status().devices == 13
     assert read_database(database) == kept
     monkeypatch.undo()
     assert service.sign_up(41.4, 2.2).location is not None
-    assert service.overview().devices == 14
+    assert service.status().devices == 14
 
 
 def test_a_change_written_despite_an_error_appears_with_the_next_change(
@@ -93,7 +102,7 @@ def test_a_change_written_despite_an_error_appears_with_the_next_change(
     assert gone.pseudonym not in read_database(database).cell_of
     assert look_up_all(service, accounts) == before
     service.sign_up(41.4, 2.2)
-    assert service.overview().devices == 13
+    assert service.status().devices == 13
     users = Counter(place for _, place in service.placements())
     assert min(users.values()) >= K
     assert dict(service.placements()).keys() == read_database(database).cell_of.keys()
@@ -107,8 +116,8 @@ def test_suspect_memory_is_not_served(service, accounts, monkeypatch):
     with raises(ServiceError, "service.unavailable"):
         service.look_up(accounts[1].pseudonym, accounts[1].token)
     monkeypatch.undo()
-    assert service.look_up(accounts[1].pseudonym, accounts[1].token) is not None
-    assert service.overview().devices == 12
+    assert where(service, accounts[1]) is not None
+    assert service.status().devices == 12
 
 
 def test_the_api_answers_look_ups_and_responds_503_to_changes(service, accounts, monkeypatch):
@@ -122,13 +131,13 @@ def test_the_api_answers_look_ups_and_responds_503_to_changes(service, accounts,
             )
             assert http.delete(path, headers=token).status_code == 503
             assert http.get(path, headers=token).status_code == 200
-            assert http.get("/cells").json()["devices"] == 13
+            assert http.get("/cells").json()["devices"] == 12  # in multiples of k
 
 
 def test_a_full_disk(tmp_path):
     database = str(tmp_path / "devices.db")
-    service = Anonymizer.open(database, K, key=KEY, background=False)
-    accounts = service.sign_up_many(*np.array(scatter(13)).T)
+    service = open_anonymizer(K, database)
+    accounts = sign_up(service, scatter(13))
     before = look_up_all(service, accounts)
     execute_directly(service, "PRAGMA max_page_count = 1")
     with raises(StoreError, "service.unavailable", cause="OperationalError"):
@@ -144,8 +153,8 @@ def test_a_full_disk(tmp_path):
 def test_a_locked_database(tmp_path):
     """Another writer that holds the file makes changes fail, but not look-ups."""
     database = str(tmp_path / "devices.db")
-    service = Anonymizer.open(database, K, key=KEY, background=False)
-    accounts = service.sign_up_many(*np.array(scatter(13)).T)
+    service = open_anonymizer(K, database)
+    accounts = sign_up(service, scatter(13))
     execute_directly(service, "PRAGMA busy_timeout = 10")
     other = sqlite3.connect(database, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -161,10 +170,10 @@ def test_a_locked_database(tmp_path):
 def test_a_service_stops_serving_when_another_process_takes_the_database(postgresql, monkeypatch):
     monkeypatch.setattr(_store, "LOCK_TIMEOUT", 0.1)
     database = postgresql.new_database()
-    service = Anonymizer.open(database, K, key=KEY, background=False)
-    accounts = service.sign_up_many(*np.array(scatter(13)).T)
+    service = open_anonymizer(K, database)
+    accounts = sign_up(service, scatter(13))
     end_connections(service)
-    other = Anonymizer.open(database, K, key=KEY, background=False)
+    other = open_anonymizer(K, database)
     for _ in range(2):
         with raises(ServiceError, "service.unavailable"):
             service.sign_up(41.4, 2.2)
@@ -172,8 +181,8 @@ def test_a_service_stops_serving_when_another_process_takes_the_database(postgre
         service.look_up(accounts[0].pseudonym, accounts[0].token)
     assert len(other.sign_up(41.4, 2.2).pseudonym) > 10
     other.close()
-    assert service.look_up(accounts[0].pseudonym, accounts[0].token) is not None
-    assert service.overview().devices == 14
+    assert where(service, accounts[0]) is not None
+    assert service.status().devices == 14
     service.close()
 
 
@@ -181,11 +190,11 @@ def test_an_idle_service_notices_that_its_database_was_taken(postgresql, monkeyp
     monkeypatch.setattr(anonymizer, "WATCH_INTERVAL", 0.02)
     monkeypatch.setattr(_store, "LOCK_TIMEOUT", 0.1)
     database = postgresql.new_database()
-    service = Anonymizer.open(database, K, key=KEY)
-    accounts = service.sign_up_many(*np.array(scatter(13)).T)
+    service = open_anonymizer(K, database, background=True)
+    accounts = sign_up(service, scatter(13))
     with service._write_lock:  # keeps the watch from reconnecting first
         end_connections(service)
-        other = Anonymizer.open(database, K, key=KEY, background=False)
+        other = open_anonymizer(K, database)
     wait_for(lambda: service._suspect)
     with raises(ServiceError, "service.unavailable"):
         service.look_up(accounts[0].pseudonym, accounts[0].token)
@@ -193,15 +202,15 @@ def test_an_idle_service_notices_that_its_database_was_taken(postgresql, monkeyp
         other.cancel(account.pseudonym, account.token)
     other.close()
     wait_for(lambda: not service._suspect)
-    assert service.overview().devices == 2
-    assert service.look_up(accounts[12].pseudonym, accounts[12].token) is None
+    assert service.status().devices == 2
+    assert where(service, accounts[12]) is None
     service.close()
 
 
 def test_the_service_reconnects_after_a_server_restart(postgresql, monkeypatch):
     monkeypatch.setattr(anonymizer, "WATCH_INTERVAL", 0.02)
-    service = Anonymizer.open(postgresql.new_database(), K, key=KEY)
-    accounts = service.sign_up_many(*np.array(scatter(13)).T)
+    service = open_anonymizer(K, postgresql.new_database(), background=True)
+    accounts = sign_up(service, scatter(13))
     before = look_up_all(service, accounts)
     postgresql.restart()
     assert look_up_all(service, accounts) == before

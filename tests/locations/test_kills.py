@@ -23,7 +23,7 @@ import numpy as np
 from microcell.locations import Anonymizer
 
 database, seed = sys.argv[1], int(sys.argv[2])
-service = Anonymizer.open(database, 4, key=bytes(range(32)), share=0.05)
+service = Anonymizer.open(database, 4, key=bytes(range(32)), share=0.05, period=0.2)
 rng = np.random.default_rng(seed)
 known = json.loads(sys.stdin.readline())
 
@@ -44,7 +44,7 @@ while True:
         service.cancel(name, token)
         report("out", name)
     elif turn < 0.9:
-        service.rebuild(wait=True)
+        service.publish()
     else:
         name, token = known[int(rng.integers(len(known)))]
         service.move(name, token, *rng.normal([41.4, 2.2], 0.1))
@@ -94,7 +94,7 @@ def test_nothing_acknowledged_is_lost_when_the_service_is_killed(new_database):
         assert {name for name in present if name not in maybe} <= set(placed)
         for name, token in present.items():
             if name in placed:
-                assert service.look_up(name, token) == placed[name]
+                assert service.look_up(name, token).location == placed[name]
         users = Counter(placed.values())
         assert all(count >= K for place, count in users.items() if place is not None)
         service.close()

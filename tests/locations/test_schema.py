@@ -12,6 +12,7 @@ from tests.locations.serving import OPERATOR, asking, bearer, make_app, open_ano
 ANONYMIZER = open_anonymizer(k=3)
 APP = make_app(ANONYMIZER)
 DEVICE, *_ = [ANONYMIZER.sign_up(*place) for place in scatter(12)]
+ANONYMIZER.publish()
 """Created at collection time, because the tests are generated from the description."""
 
 schema = schemathesis.openapi.from_asgi("/openapi.json", APP)
@@ -55,7 +56,7 @@ def test_every_operation_declares_its_errors():
         description = http.get("/openapi.json").json()
     assert set(description["paths"]) == {
         "/devices", "/devices/{pseudonym}/location", "/devices/{pseudonym}", "/cells", "/health",
-        "/status", "/rebuild", "/what-if", "/metrics",
+        "/status", "/history", "/rebuild", "/what-if", "/metrics", "/publications",
     }  # fmt: skip
     assert set(description["components"]["securitySchemes"]) == {"device", "operator"}
     for path, operations in description["paths"].items():

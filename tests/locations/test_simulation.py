@@ -1,12 +1,13 @@
 """The simulated city: plausible, reproducible and correctly summarized."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
 
 import microcell as mc
-from microcell.errors import GuaranteeError, OptionError
+from microcell.errors import GuaranteeError, OptionError, ServiceError
 from microcell.locations import Client, make_city, simulate, simulation
 from microcell.locations.clustering import great_circle, to_points
 from microcell.locations.records import Place
@@ -47,9 +48,10 @@ def test_the_result_matches_the_service(anonymizer):
     status, view = anonymizer.status(), anonymizer.overview()
     assert (result.sign_ups, result.moves, result.cancellations) == (360, 60, 60)
     assert (status.sign_ups, status.moves, status.cancellations) == (360, 60, 60)
-    assert result.devices == view.devices == 300
+    assert result.devices == status.devices == 300
     assert (result.cells, result.smallest_cell) == (len(view.cells), view.smallest_cell)
     assert result.smallest_shared >= result.k == 10
+    assert result.smallest_history >= 10
     assert (result.rebuilds, result.merges) == (status.rebuilds, status.merges)
     assert 0 < result.mean <= result.root_mean_square
     assert result.distortion_ratio == pytest.approx(
@@ -92,7 +94,7 @@ def test_distances_are_those_of_the_devices(anonymizer, monkeypatch):
     result = simulate(anonymizer, 100, days=1, changes=0.3, seed=2, compare=False)
     distances = []
     for account, home in homes.values():
-        place = anonymizer.look_up(account.pseudonym, account.token)
+        place = anonymizer.look_up(account.pseudonym, account.token).location
         a, b = np.radians(home[0]), np.radians(place.latitude)
         turn = np.radians(home[1] - place.longitude)
         half = np.sin((a - b) / 2) ** 2 + np.cos(a) * np.cos(b) * np.sin(turn / 2) ** 2  # haversine
@@ -133,15 +135,20 @@ def test_all_devices_may_cancel(anonymizer):
 
 
 def test_a_location_shared_by_fewer_than_k_raises(anonymizer, monkeypatch):
-    real = anonymizer.look_up
-    places = iter([Place(1.0, 2.0)])
-    monkeypatch.setattr(anonymizer, "look_up", lambda *words: next(places, None) or real(*words))
+    real, numbers = anonymizer.look_up, itertools.count()
+
+    def look_up(*words):
+        wrong = {"location": Place(1.0, 2.0)} if next(numbers) == 60 else {}
+        return dataclasses.replace(real(*words), **wrong)
+
+    monkeypatch.setattr(anonymizer, "look_up", look_up)
     with raises(GuaranteeError, "guarantee.failed", k=10):
         simulate(anonymizer, 50, days=0)
 
 
 def test_a_remote_service_gives_the_same_city():
-    inside, outside = (open_anonymizer(k=10, share=0.2) for _ in range(2))
+    inside = open_anonymizer(k=10, share=0.2)
+    outside = open_anonymizer(k=10, share=0.2, background=True, period=1.0)
     try:
         expected = simulate(inside, 120, days=1, changes=0.3, seed=3)
         with running(make_app(outside)) as url, Client(url, operator=OPERATOR) as client:
@@ -156,10 +163,11 @@ def test_a_remote_service_gives_the_same_city():
 
 
 def test_without_the_operator_token_some_figures_are_missing():
-    outside = open_anonymizer(k=10)
+    outside = open_anonymizer(k=10, background=True, period=0.5)
     try:
         with running(make_app(outside)) as url, Client(url) as client:
             result = simulate(client, 30, days=0)
+        assert result.cells == 3  # it waits for the first publication
         assert (result.rebuilds, result.merges) == (None, None)
         assert result.smallest_shared >= 10
     finally:
@@ -177,3 +185,14 @@ def test_invalid_options_are_rejected(anonymizer, wrong):
 def test_the_result_is_plain_data(anonymizer):
     result = simulate(anonymizer, 40, days=0)
     assert all(isinstance(value, (int, float)) for value in dataclasses.asdict(result).values())
+
+
+def test_a_service_that_does_not_publish_raises(monkeypatch):
+    monkeypatch.setattr(simulation, "PATIENCE", 0.1)  # and it has no clock
+    outside = open_anonymizer(k=10)
+    try:
+        with running(make_app(outside)) as url, Client(url) as client:  # noqa: SIM117
+            with raises(ServiceError, "service.unavailable"):
+                simulate(client, 30, days=0)
+    finally:
+        outside.close()

@@ -41,16 +41,24 @@ class Service(RuleBasedStateMachine):
 
     make_database = None
 
-    @initialize(k=st.integers(2, 4), share=st.sampled_from([0.05, 0.5, 1.0]))
-    def begin(self, k, share):
-        self.k, self.share = k, share
+    @initialize(
+        k=st.integers(2, 4), share=st.sampled_from([0.05, 0.5, 1.0]), colluders=st.integers(0, 2)
+    )
+    def begin(self, k, share, colluders):
+        self.k, self.share, self.colluders = k, share, colluders
+        self.histories = {}
         self.database = type(self).make_database()
         self.devices = {}
         self.open()
 
     def open(self):
         self.service = Anonymizer.open(
-            self.database, self.k, key=KEY, share=self.share, background=False
+            self.database,
+            self.k,
+            key=KEY,
+            share=self.share,
+            colluders=self.colluders,
+            background=False,
         )
 
     def pick(self, number):
@@ -62,7 +70,8 @@ class Service(RuleBasedStateMachine):
         account = self.service.sign_up(*place)
         assert account.pseudonym not in self.devices
         self.devices[account.pseudonym] = account.token
-        assert self.service.look_up(account.pseudonym, account.token) == account.location
+        answer = self.service.look_up(account.pseudonym, account.token)
+        assert answer.location == account.location
 
     @rule(some=st.lists(places, min_size=1, max_size=12))
     def sign_up_many(self, some):
@@ -98,9 +107,23 @@ class Service(RuleBasedStateMachine):
             with raises(UnknownDeviceError, "service.unknown_device"):
                 action(name, token + "x")
 
-    @rule()
-    def rebuild(self):
-        self.service.rebuild(wait=True)
+    @rule(rebuild=st.booleans())
+    def publish(self, rebuild):
+        """Publish, and extend what an observer of all aliases knows."""
+        before = self.service.overview()
+        if rebuild:
+            self.service.rebuild()
+        if not self.service.publish():
+            assert self.service.overview() is before
+            return
+        generation, histories = self.service.overview().generation, {}
+        for name, token in self.devices.items():
+            answer = self.service.look_up(name, token)
+            if answer.alias is not None:
+                seen = self.histories.get(answer.alias, (generation,))
+                histories[answer.alias] = (*seen, answer.location)
+        self.histories = histories
+        assert all(count >= self.k for count in Counter(histories.values()).values())
 
     @rule()
     def restart(self):
@@ -119,7 +142,10 @@ class Service(RuleBasedStateMachine):
             return
         seen = read_database(self.database)
         assert set(seen.cell_of) == set(self.devices)
-        served = {name: self.service.look_up(name, token) for name, token in self.devices.items()}
+        answers = {name: self.service.look_up(name, token) for name, token in self.devices.items()}
+        served = {name: answer.location for name, answer in answers.items()}
+        aliases = [answer.alias for answer in answers.values() if answer.alias is not None]
+        assert len(set(aliases)) == len(aliases)
         for name, place in served.items():
             cell = seen.cell_of[name]
             assert place == (None if cell is None else Place(*seen.places[cell]))
@@ -129,15 +155,15 @@ class Service(RuleBasedStateMachine):
         assert all(count >= self.k for count in sizes.values())
         assert set(sizes) == set(seen.places) == set(seen.sites)
         waiting = sum(place is None for place in served.values())
-        assert waiting == (len(self.devices) if len(self.devices) < self.k else 0)
         assert seen.k == self.k
         self.views_agree(sizes, waiting)
 
     def views_agree(self, sizes, waiting):
-        view = self.service.overview()
-        assert sorted(cell.size for cell in view.cells) == sorted(sizes.values())
-        assert (view.devices, view.waiting, view.k) == (len(self.devices), waiting, self.k)
-        assert view.smallest_cell == min(sizes.values(), default=None)
+        view, status = self.service.overview(), self.service.status()
+        assert (status.devices, status.waiting) == (len(self.devices), waiting)
+        assert (status.cells, len(view.cells)) == (len(sizes), len(sizes))
+        assert status.smallest_cell == min(sizes.values(), default=None)
+        assert view.devices % self.k == view.waiting % self.k == 0
         assert all(
             np.isfinite([cell.place.latitude, cell.place.longitude, cell.radius]).all()
             for cell in view.cells

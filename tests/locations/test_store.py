@@ -8,32 +8,48 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from microcell.cells import PowerCells
 from microcell.errors import OptionError, TableError
 from microcell.locations.clustering import Clustering
+from microcell.locations.differences import Build
+from microcell.locations.publication import DEPTH, Standing
+from microcell.locations.records import Publication
 from microcell.locations.store import (
     CellMerge,
-    CellReplacement,
+    CellUpdate,
     Change,
     DeviceRow,
     State,
     Store,
     StoreError,
+    unpack_builds,
 )
 from tests.raising import raises
 
 STATE = State(b"check", 2)
 
 
-def clustering_of(count):
-    places = np.column_stack([np.arange(count) * 10.0, np.zeros(count)])
-    sites = PowerCells(
-        centroids=np.arange(count * 3.0).reshape(count, 3),
-        sizes=np.full(count, 2),
-        k=2,
-        costs=np.arange(count * 1.0),
+def standing_of(builds):
+    """Cells that stand at places of their own."""
+    count = len(builds)
+    points = np.column_stack([np.full(count, 6000.0), np.arange(count) * 100.0, np.ones(count)])
+    sizes = np.full(count, 2)
+    return Standing(points, np.ones(count), np.array(builds), sizes, sizes + 1, sizes - 2)
+
+
+def update_of(builds, cells, **options):
+    count = len(cells)
+    standing = standing_of(builds) if builds else Standing.empty()
+    return CellUpdate(
+        standing=standing,
+        clustering=standing.clustering(),
+        devices=np.arange(1, count + 1),
+        cells=np.array(cells, dtype=np.int64),
+        epochs=np.arange(count) * 2,
+        status=np.zeros(count, dtype=np.int64),
+        moved=np.arange(count) % 2 == 0,
+        history=np.repeat(np.arange(count)[:, np.newaxis], DEPTH, axis=1),
+        **options,
     )
-    return Clustering(sites, np.arange(count), places, np.ones(count))
 
 
 def devices_of(count):
@@ -58,22 +74,31 @@ def test_a_new_database_is_empty(store):
 
 
 def test_changes_are_read_back(store):
-    clustering, rows = clustering_of(2), devices_of(5)
-    state = State(b"check", 2, 1, 2, 3, 4, 5, 6, 7, 8.5, 9.5)
-    replacement = CellReplacement(
-        np.array([11, 12]), clustering, np.arange(1, 6), np.array([0, 0, 1, 1, 1])
+    rows = devices_of(5)
+    state = State(b"check", 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 8.5, 9.5, 10.5)
+    builds = [Build(11, 1, 2), Build(12, 1, 3, 1, {4: 2})]
+    publication = Publication(1, 5.5, 5, 0, 2, 2, 2, 5, 0, 0.5, True, 0.1)
+    update = update_of(
+        [11, 12], [11, 11, 12, 12, 0], added=builds, generation=1, publication=publication
     )
-    store.write(Change(state, added=rows, replacement=replacement))
+    store.write(Change(state, added=rows, update=update))
     stored = store.load()
     assert stored.state == state
-    assert [row.cell for row in stored.devices] == [11, 11, 12, 12, 12]
+    assert [row.cell for row in stored.devices] == [11, 11, 12, 12, None]
     assert [row.pseudonym for row in stored.devices] == [row.pseudonym for row in rows]
+    assert [row.epoch for row in stored.devices] == [0, 2, 4, 6, 8]
+    assert [row.moved for row in stored.devices] == [True, False, True, False, True]
+    assert (unpack_builds([row.builds for row in stored.devices]) == update.history).all()
     assert stored.ids.tolist() == [11, 12]
+    for name in ("points", "radii", "builds", "bands", "sizes", "changes"):
+        assert (getattr(stored.standing, name) == getattr(update.standing, name)).all()
     for name in ("cell_of", "places", "radius"):
-        assert (getattr(stored.clustering, name) == getattr(clustering, name)).all()
-    for name in ("centroids", "costs", "sizes"):
-        loaded, written = (getattr(item.sites, name) for item in (stored.clustering, clustering))
-        assert (loaded == written).all()
+        written = getattr(update.clustering, name)
+        assert (getattr(stored.clustering, name) == written).all()
+    assert stored.ledger.builds == {build.id: build for build in builds}
+    assert stored.publications == [publication]
+    store.write(Change(state, update=update_of([12], [12] * 5, closed=[11], generation=2)))
+    assert store.load().ledger.builds[11].died == 2
 
 
 def test_devices_are_moved_and_removed(store):
@@ -83,33 +108,22 @@ def test_devices_are_moved_and_removed(store):
 
 
 def test_cells_are_merged_replaced_and_removed(store):
-    everyone = np.arange(1, 6)
-    first = CellReplacement(
-        np.array([1, 2, 3]), clustering_of(3), everyone, np.array([0, 1, 1, 2, 2])
-    )
-    store.write(Change(STATE, added=devices_of(5), replacement=first))
-    after = Clustering(
-        clustering_of(3).sites,
-        np.array([0, 0, 1]),
-        np.array([[5.0, 6.0], [20.0, 0.0]]),
-        np.ones(2),
-    )
-    store.write(Change(STATE, merge=CellMerge([2], [1], np.array([1, 3]), after)))
+    store.write(Change(STATE, added=devices_of(5), update=update_of([1, 2, 3], [1, 2, 2, 3, 3])))
+    sites = standing_of([1, 2, 3]).diagram()
+    places = np.array([[5.0, 6.0], standing_of([1, 2, 3]).clustering().places[2]])
+    after = Clustering(sites, np.array([0, 0, 1]), places, np.ones(2))
+    store.write(Change(STATE, merge=CellMerge([2], [1], np.array([1, 3]), after, 77)))
     stored = store.load()
     assert [row.cell for row in stored.devices] == [1, 1, 1, 3, 3]
+    assert [row.epoch for row in stored.devices] == [77, 77, 77, 6, 8]
     assert stored.clustering.cell_of.tolist() == [0, 0, 1]
-    assert stored.clustering.places.tolist() == [[5.0, 6.0], [20.0, 0.0]]
-    store.write(
-        Change(
-            STATE,
-            replacement=CellReplacement(
-                np.array([4]), clustering_of(1), everyone, np.zeros(5, dtype=int)
-            ),
-        )
-    )
-    assert {row.cell for row in store.load().devices} == {4}
-    none = np.empty(0, dtype=np.int64)
-    store.write(Change(STATE, replacement=CellReplacement(none, None, none, none)))
+    assert (stored.clustering.places == places).all()
+    # The next publication separates merged cells that still stand.
+    store.write(Change(STATE, update=update_of([1, 2, 4], [1, 2, 2, 4, 4])))
+    stored = store.load()
+    assert [row.cell for row in stored.devices] == [1, 2, 2, 4, 4]
+    assert (stored.clustering.places == standing_of([1, 2, 4]).clustering().places).all()
+    store.write(Change(STATE, update=update_of([], [0] * 5)))
     assert {row.cell for row in store.load().devices} == {None}
     assert store.load().clustering is None
 

@@ -5,8 +5,11 @@ import json
 import logging
 import socket
 import threading
+import time
+from dataclasses import asdict
 
 import httpx
+import numpy as np
 import pytest
 
 from microcell.errors import OptionError, ServiceError, TooFewRecordsError
@@ -37,6 +40,7 @@ def anonymizer():
 @pytest.fixture
 def http(anonymizer):
     with asking(make_app(anonymizer)) as client:
+        client.anonymizer = anonymizer
         yield client
 
 
@@ -47,7 +51,9 @@ def sign_up(http, latitude=41.4, longitude=2.2):
 
 
 def fill(http, count=9):
-    return [sign_up(http, *place) for place in scatter(count)]
+    accounts = [sign_up(http, *place) for place in scatter(count)]
+    assert http.anonymizer.publish()
+    return accounts
 
 
 def location_of(http, account):
@@ -57,24 +63,64 @@ def location_of(http, account):
 # -------------------------------------------------------------------------------- devices
 
 
-def test_devices_wait_until_there_are_k(http):
+def test_devices_wait_until_there_are_k(http, anonymizer):
     first = sign_up(http)
     assert set(first) == {"pseudonym", "token", "location"}
     assert first["location"] == "waiting"
-    assert location_of(http, first).json() == {"location": "waiting"}
+    assert location_of(http, first).json() == {
+        "location": "waiting",
+        "accuracy": None,
+        "alias": None,
+        "generation": 0,
+        "valid_until": None,
+        "pending": False,
+    }
     sign_up(http, 41.5)
     third = sign_up(http, 41.6)
-    assert set(third["location"]) == {"latitude", "longitude"}
-    assert location_of(http, first).json()["location"] == third["location"]
-    assert third["location"]["latitude"] == pytest.approx(41.5, abs=0.01)
+    assert third["location"] == "waiting"
+    assert anonymizer.publish()
+    answers = [location_of(http, account).json() for account in (first, third)]
+    assert set(answers[0]["location"]) == {"latitude", "longitude"}
+    assert answers[0]["location"] == answers[1]["location"]
+    assert answers[0]["location"]["latitude"] == pytest.approx(41.5, abs=0.02)
+    assert answers[0]["accuracy"] == 20.0
+    assert answers[0]["alias"] != answers[1]["alias"]
+    assert first["pseudonym"] not in (answers[0]["alias"], answers[1]["alias"])
+
+
+def test_a_look_up_is_sent_only_when_it_changes(http, anonymizer):
+    account = fill(http)[0]
+    first = location_of(http, account)
+    tag = first.headers["etag"]
+    path = f"/devices/{account['pseudonym']}/location"
+    headers = bearer(account["token"]) | {"If-None-Match": f'"other", {tag}'}
+    for query in ("", "?wait=0.01"):
+        same = http.get(path + query, headers=headers)
+        assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag)
+    timer = threading.Timer(0.3, lambda: [sign_up_twice(anonymizer), anonymizer.publish()])
+    timer.start()
+    began = time.monotonic()
+    changed = http.get(f"{path}?wait=30", headers=headers)
+    assert time.monotonic() - began < 28
+    timer.join()
+    assert changed.status_code == 200
+    assert changed.json()["alias"] != first.json()["alias"]
+    for query in ("?wait=31", "?wait=-1", "?wait=soon", "?other=1"):
+        assert http.get(path + query, headers=headers).status_code == 422
+
+
+def sign_up_twice(anonymizer):
+    """Let newcomers join every cell, so that all aliases are renewed."""
+    anonymizer.sign_up_many(*np.array(scatter(9)).T)
+    anonymizer.sign_up_many(*np.array(scatter(9)).T)
 
 
 def test_look_ups_match_the_anonymizer(http, anonymizer):
     for account in fill(http):
         actual = anonymizer.look_up(account["pseudonym"], account["token"])
         assert location_of(http, account).json()["location"] == {
-            "latitude": actual.latitude,
-            "longitude": actual.longitude,
+            "latitude": actual.location.latitude,
+            "longitude": actual.location.longitude,
         }
 
 
@@ -95,7 +141,7 @@ def test_cancelling_a_device(http, anonymizer, rest):
     path = f"/devices/{account['pseudonym']}{rest}"
     gone = http.delete(path, headers=bearer(account["token"]))
     assert (gone.status_code, gone.content) == (204, b"")
-    assert anonymizer.overview().devices == 8
+    assert anonymizer.status().devices == 8
     assert location_of(http, account).status_code == 404
     assert http.delete(path, headers=bearer(account["token"])).status_code == 404
 
@@ -140,7 +186,13 @@ def test_requests_without_a_token_are_rejected(http, headers):
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", "/status"), ("POST", "/rebuild"), ("GET", "/what-if?k=5"), ("GET", "/metrics")],
+    [
+        ("GET", "/status"),
+        ("GET", "/history"),
+        ("POST", "/rebuild"),
+        ("GET", "/what-if?k=5"),
+        ("GET", "/metrics"),
+    ],
 )
 def test_operator_routes_require_the_operator_token(http, method, path):
     account = fill(http)[0]
@@ -192,7 +244,7 @@ def test_invalid_bodies_are_rejected_and_never_repeated(
             f"/devices/{account['pseudonym']}/location",
             {**headers, **bearer(account["token"])},
         )
-    before = anonymizer.overview().devices
+    before = anonymizer.status().devices
     response = http.request(method, path, content=content, headers=headers)
     assert response.status_code in (400, 422), response.text
     body = response.json()
@@ -200,7 +252,7 @@ def test_invalid_bodies_are_rejected_and_never_repeated(
         assert body["code"] == "service.invalid_field"
         assert {item["field"] for item in body["fields"]} <= fields
     assert "987654" not in response.text + caplog.text
-    assert anonymizer.overview().devices == before
+    assert anonymizer.status().devices == before
     assert anonymizer.status().moves == 0
 
 
@@ -226,7 +278,7 @@ def test_large_bodies_are_rejected_before_they_are_read(anonymizer):
         assert http.request("GET", "/health", content=b"x" * 5000).status_code == 413
     with running(app) as url, httpx.Client(base_url=url, trust_env=False) as http:
         assert http.post("/devices", content=iter([b"x" * 1000] * 6)).status_code == 413
-    assert anonymizer.overview().devices == 0
+    assert anonymizer.status().devices == 0
 
 
 def test_slow_bodies_time_out(anonymizer, monkeypatch):
@@ -265,7 +317,7 @@ def test_a_disconnect_during_the_body_is_harmless(anonymizer, caplog):
     }  # fmt: skip
     asyncio.run(make_app(anonymizer)(scope, receive, send))
     assert sent[0]["status"] == 400
-    assert anonymizer.overview().devices == 0
+    assert anonymizer.status().devices == 0
 
 
 @pytest.mark.parametrize(
@@ -310,7 +362,7 @@ def test_sign_ups_have_a_separate_limit(anonymizer):
         codes = [http.post("/devices", json=PLACE).status_code for _ in range(4)]
         assert codes == [201, 201, 429, 429]
         assert http.get("/cells").status_code == 200
-    assert anonymizer.overview().devices == 2
+    assert anonymizer.status().devices == 2
 
 
 def test_forwarded_addresses_are_used_only_from_trusted_proxies(anonymizer):
@@ -344,7 +396,8 @@ def test_cells_are_geojson_without_members(http, anonymizer):
     body, view = response.json(), anonymizer.overview()
     assert body["type"] == "FeatureCollection"
     assert (body["devices"], body["waiting"], body["generation"]) == (9, 0, view.generation)
-    assert body["smallest_cell"] == min(cell.size for cell in view.cells) >= 3
+    assert body["smallest_cell"] == min(cell.at_least for cell in view.cells) >= 3
+    assert body["published_at"] == view.published_at
     assert len(body["features"]) == len(view.cells)
     for feature, cell in zip(body["features"], view.cells, strict=True):
         assert (feature["type"], feature["id"]) == ("Feature", cell.number)
@@ -352,13 +405,14 @@ def test_cells_are_geojson_without_members(http, anonymizer):
             "number": cell.number,
             "latitude": cell.place.latitude,
             "longitude": cell.place.longitude,
-            "size": cell.size,
+            "at_least": cell.at_least,
+            "below": cell.below,
             "radius": cell.radius,
         }
         assert feature["geometry"]["type"] in ("Polygon", "MultiPolygon")
 
 
-def test_cells_are_sent_only_when_they_change(http):
+def test_cells_are_sent_only_when_they_change(http, anonymizer):
     fill(http)
     first = http.get("/cells")
     tag = first.headers["etag"]
@@ -366,10 +420,27 @@ def test_cells_are_sent_only_when_they_change(http):
         same = http.get("/cells", headers={"If-None-Match": tags})
         assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag)
     sign_up(http)
+    assert http.get("/cells").content == first.content
+    for _ in range(2):
+        sign_up(http)
+    assert anonymizer.publish()
     changed = http.get("/cells", headers={"If-None-Match": tag})
     assert changed.status_code == 200
     assert changed.headers["etag"] != tag
-    assert changed.json()["devices"] == 10
+    assert changed.json()["devices"] == 12
+
+
+def test_publications_are_listed(http, anonymizer):
+    assert http.get("/publications").json()["publications"] == []
+    fill(http, 10)
+    body = http.get("/publications").json()
+    assert (body["k"], body["next_publication_at"]) == (3, None)
+    (public,) = body["publications"]
+    assert (public["devices"], public["cells"], public["k_over_history"]) == (9, 3, 3)
+    assert http.get("/history").status_code == 401
+    (exact,) = http.get("/history", headers=bearer(OPERATOR)).json()["publications"]
+    assert exact == asdict(anonymizer.publications()[0])
+    assert (exact["devices"], exact["changed"], exact["rebuilt"]) == (10, 10, True)
 
 
 def test_the_operator_sees_the_status_and_rebuilds(http, anonymizer):
@@ -377,8 +448,10 @@ def test_the_operator_sees_the_status_and_rebuilds(http, anonymizer):
     before = http.get("/status", headers=bearer(OPERATOR)).json()
     assert (before["devices"], before["sign_ups"], before["k"]) == (9, 9, 3)
     begun = http.post("/rebuild", headers=bearer(OPERATOR))
-    assert (begun.status_code, begun.json()) == (202, {"rebuilding": True})
-    assert anonymizer.status().rebuilds == before["rebuilds"] + 1
+    assert (begun.status_code, begun.json()) == (202, {"requested": True})
+    status = http.get("/status", headers=bearer(OPERATOR)).json()
+    assert (status["rebuilds"], status["rebuild_requested"]) == (before["rebuilds"], True)
+    assert status["k_over_history"] == 3
 
 
 def test_rebuilding_with_fewer_devices_than_k_is_a_conflict(http, anonymizer):
@@ -465,6 +538,7 @@ def test_metrics_count_requests_by_route(http):
     assert 'requests_total{method="POST",route="/devices",status="201"} 9.0' in text
     assert "microcell_locations_devices 9.0" in text
     assert "microcell_locations_smallest_cell" in text
+    assert "microcell_locations_k_over_history" in text
     assert "microcell_locations_sign_ups_total 9.0" in text
 
 
@@ -549,4 +623,4 @@ def test_concurrent_changes_are_all_applied(anonymizer):
         for thread in threads:
             thread.join()
     assert len(done) == 6
-    assert anonymizer.overview().devices == 24
+    assert anonymizer.status().devices == 24

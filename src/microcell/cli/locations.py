@@ -60,7 +60,16 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    k: _K = 100,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "-k",
+            min=2,
+            help="Minimum number of devices that share a location. Default: 100, or 10 with "
+            "--demo.",
+            show_default=False,
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")
     ] = "127.0.0.1",
@@ -68,19 +77,50 @@ def serve(
     share: Annotated[
         float,
         typer.Option(
-            help="Rebuild cells when this share of the devices has changed since the last rebuild."
+            help="Rebuild all cells when this share of the devices has changed since the last "
+            "rebuild, as soon as no difference to earlier publications gives devices away."
         ),
-    ] = 0.05,
+    ] = 0.5,
     spare: Annotated[
         float,
         typer.Option(
-            help="Make cells larger than k by this share, so that they survive some cancellations."
+            help="Make cells larger than the minimum by this share, so that they survive some "
+            "cancellations."
         ),
-    ] = 0.01,
+    ] = 0.05,
+    colluders: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Devices that may collude against the others: cells have so many more than k. "
+            "Default: 5 % of k, rounded up.",
+            show_default=False,
+        ),
+    ] = None,
+    reach: Annotated[
+        float,
+        typer.Option(help="Kilometres; a device farther than this from enough others waits."),
+    ] = 100.0,
+    window: Annotated[
+        int, typer.Option(min=1, help="Publications after which aliases are replaced in any case.")
+    ] = 30,
+    period: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds between publications. Default: 86400 (a day), or 10 with --demo.",
+            show_default=False,
+        ),
+    ] = None,
+    hold: Annotated[
+        bool,
+        typer.Option("--hold", help="Let devices that sign up wait for the next publication."),
+    ] = False,
     demo: Annotated[
         bool,
         typer.Option(
-            "--demo", help="Try the service without a key; no data can be read after it stops."
+            "--demo",
+            help="Try the service with simulated devices and without a key; no data can be read "
+            "after it stops.",
         ),
     ] = False,
     proxy: Annotated[
@@ -121,9 +161,20 @@ def serve(
     )
     listener = locations.listen_on(host, port)
     database = database or ("sqlite://" if demo else _DATABASE)
+    k = k or (10 if demo else 100)
+    options = {
+        "share": share,
+        "spare": spare,
+        "colluders": colluders,
+        "reach": reach,
+        "window": window,
+        "period": period or (10.0 if demo else 86_400.0),
+        "hold": hold,
+    }
     with (
         closing(listener),
-        _open(messages, database, k, demo=demo, share=share, spare=spare) as anonymizer,
+        _open(messages, database, k, demo=demo, **options) as anonymizer,
+        _people(messages, anonymizer, demo=demo),
     ):
         _configure_logging()
         if not token:
@@ -133,6 +184,8 @@ def serve(
             )
         address, number = listener.getsockname()[:2]
         url = f"http://{f'[{address}]' if ':' in address else address}:{number}/"
+        if demo:  # the page reads the token and signs in; a fragment is not sent to servers
+            url += f"#operator={settings.operator}"
         locations.serve(
             locations.create_app(anonymizer, settings),
             listener,
@@ -279,7 +332,7 @@ COMMANDS: Mapping[str, tuple[Callable[..., None], Sequence[str]]] = {
         serve,
         (
             "microcell locations serve --database sqlite:///locations.db -k 100 --port 8000",
-            "microcell locations serve --demo -k 5",
+            "microcell locations serve --demo",
         ),
     ),
     "key": (key, (f"export {KEY_VARIABLE}=$(microcell locations key)",)),
@@ -318,6 +371,21 @@ def _open(
         anonymizer.close()
 
 
+@contextmanager
+def _people(messages: Messages, anonymizer: "Anonymizer", *, demo: bool) -> Iterator[None]:
+    """Fill the service with simulated people who keep changing, for a demonstration."""
+    if not demo or anonymizer.status().devices:
+        yield
+        return
+    with messages.progress():
+        people = locations.Demonstration(anonymizer)
+    people.start()
+    try:
+        yield
+    finally:
+        people.stop()
+
+
 def _read_key(messages: Messages, *, demo: bool) -> bytes | None:
     """Return the key from the environment, or None for a demonstration without one."""
     text = os.environ.get(KEY_VARIABLE, "").strip()
@@ -346,7 +414,7 @@ def _service(
             yield client
         return
     if database is not None:
-        with _open(messages, database, k, seed=seed) as anonymizer:
+        with _open(messages, database, k, seed=seed, background=False) as anonymizer:
             if anonymizer.status().devices:
                 raise OptionError(
                     "The database already contains devices. Simulate on an empty database, so "
@@ -358,7 +426,11 @@ def _service(
         return
     with TemporaryDirectory() as folder:
         opened = locations.Anonymizer.open(
-            f"sqlite:///{folder}/simulated.db", k, key=locations.new_key(), seed=seed
+            f"sqlite:///{folder}/simulated.db",
+            k,
+            key=locations.new_key(),
+            seed=seed,
+            background=False,
         )
         with closing(opened) as anonymizer:
             yield anonymizer
@@ -394,8 +466,12 @@ def _describe_result(result: "SimulationResult") -> Iterator[tuple[str, str]]:
         f"{result.cells:,}, the smallest with {result.smallest_cell or 0:,} devices "
         f"(k = {result.k:,})",
     )
+    if result.waiting:
+        yield "waiting", f"{result.waiting:,} devices, too far from enough others"
     if result.smallest_shared is not None:
         yield "guarantee", f"each location is shared by at least {result.smallest_shared:,} devices"
+    if result.smallest_history is not None:
+        yield "over time", f"each history is shared by at least {result.smallest_history:,} devices"
     if result.rebuilds is not None:
         yield "rebuilds", f"{result.rebuilds:,}, with {result.merges or 0:,} merges in between"
     if result.mean is not None:

@@ -20,9 +20,19 @@ if TYPE_CHECKING:
         import_people,
     )
     from microcell.locations.polygons import cell_polygons
-    from microcell.locations.records import Account, CellSummary, Overview, Place, Status, WhatIf
+    from microcell.locations.records import (
+        Account,
+        Alarm,
+        Answer,
+        CellSummary,
+        Overview,
+        Place,
+        Publication,
+        Status,
+        WhatIf,
+    )
     from microcell.locations.scenarios import what_if
-    from microcell.locations.simulation import SimulationResult, make_city, simulate
+    from microcell.locations.simulation import Demonstration, SimulationResult, make_city, simulate
     from microcell.locations.vault import new_key, read_key
     from microcell.locations.web import Settings, create_app, listen_on, serve
 
@@ -38,9 +48,19 @@ _HOMES = {
         "import_people",
     ),
     "polygons": ("cell_polygons",),
-    "records": ("Account", "CellSummary", "Overview", "Place", "Status", "WhatIf"),
+    "records": (
+        "Account",
+        "Alarm",
+        "Answer",
+        "CellSummary",
+        "Overview",
+        "Place",
+        "Publication",
+        "Status",
+        "WhatIf",
+    ),
     "scenarios": ("what_if",),
-    "simulation": ("SimulationResult", "make_city", "simulate"),
+    "simulation": ("Demonstration", "SimulationResult", "make_city", "simulate"),
     "vault": ("new_key", "read_key"),
     "web": ("Settings", "create_app", "listen_on", "serve"),
 }
@@ -50,14 +70,18 @@ _MODULE_OF = {
 
 __all__ = [
     "Account",
+    "Alarm",
     "Anonymizer",
+    "Answer",
     "CellSummary",
     "Client",
     "Clustering",
+    "Demonstration",
     "ExportSummary",
     "ImportSummary",
     "Overview",
     "Place",
+    "Publication",
     "Settings",
     "SimulationResult",
     "Status",

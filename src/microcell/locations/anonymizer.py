@@ -4,39 +4,51 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from microcell._display import count as counted
 from microcell._display import html_card
 from microcell.errors import DataError, MicrocellError, OptionError, ServiceError
-from microcell.locations.clustering import Clustering, cluster, to_points
+from microcell.locations.clustering import Clustering, great_circle, to_points
 from microcell.locations.population import (
     WAITING,
     Population,
     ServedCells,
     Transition,
-    after_rebuild,
     count_changes,
     leave_cell,
     load,
-    make_replacement,
-    needs_rebuild,
-    overview_of,
-    status_of,
+    make_overview,
+    merge_undersized,
+    provisional_epoch,
+    suspend,
     unknown_device,
 )
-from microcell.locations.records import Account, Overview, Place, Status, WhatIf
-from microcell.locations.store import (
-    CellReplacement,
-    Change,
-    DeviceRow,
-    State,
-    Store,
-    StoreError,
+from microcell.locations.publication import (
+    DEPTH,
+    MOVED,
+    SETTLED,
+    SIGNED_UP,
+    Outcome,
+    Rules,
+    cohort_sizes,
 )
+from microcell.locations.records import (
+    Account,
+    Alarm,
+    Answer,
+    Overview,
+    Place,
+    Publication,
+    Status,
+    WhatIf,
+)
+from microcell.locations.store import CellUpdate, Change, DeviceRow, State, Store, StoreError
 from microcell.locations.vault import Vault, hash_token, new_key, new_pseudonym, new_token
 from microcell.locations.worker import Worker, load_task
 from microcell.model import Floats, Integers
@@ -52,31 +64,40 @@ WATCH_INTERVAL = 5.0
 MAX_INLINE_DEVICES = 2_000
 """Up to this number of devices are clustered in the calling thread, more in a worker process."""
 
-RETRY_AFTER = 60.0
-"""Seconds until a failed rebuild is tried again automatically."""
+ACCURACY = 2.0
+"""Accuracy of an answer in radii of the cell; three quarters of the devices are within two."""
+
+_LIMITS: dict[str, tuple[float, float]] = {
+    "share": (0.0, 10.0),
+    "spare": (0.0, 1.0),
+    "reach": (0.1, 20_000.0),
+    "period": (0.05, 366 * 86_400.0),
+}
 
 
-def check_options(k: Any, share: Any, spare: Any) -> None:
+def check_options(k: Any, colluders: Any, window: Any, **numbers: Any) -> None:
     """Raise OptionError if an option is invalid."""
-    if k is not None and (isinstance(k, bool) or not isinstance(k, (int, np.integer))):
-        raise OptionError("k must be an integer.", code="option.wrong_type", option="k")
-    if k is not None and not 2 <= k <= MAX_K:
-        raise OptionError(
-            f"k must be between 2 and {MAX_K:,}.", code="option.out_of_range", option="k"
-        )
-    for name, value in (("share", share), ("spare", spare)):
+    for name, value, low in (("k", k, 2), ("colluders", colluders, 0), ("window", window, 1)):
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise OptionError(f"{name} must be an integer.", code="option.wrong_type", option=name)
+        if not low <= value <= MAX_K:
+            raise OptionError(
+                f"{name} must be between {low} and {MAX_K:,}.",
+                code="option.out_of_range",
+                option=name,
+            )
+    for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise OptionError(f"{name} must be a number.", code="option.wrong_type", option=name)
-    if not 0 < share <= 1:
-        raise OptionError(
-            "share must be greater than 0 and at most 1.",
-            code="option.out_of_range",
-            option="share",
-        )
-    if not 0 <= spare <= 1:
-        raise OptionError(
-            "spare must be between 0 and 1.", code="option.out_of_range", option="spare"
-        )
+        low_end, high_end = _LIMITS[name]
+        if not low_end <= value <= high_end or (name == "share" and value == 0):
+            raise OptionError(
+                f"{name} must be between {low_end:g} and {high_end:g}.",
+                code="option.out_of_range",
+                option=name,
+            )
 
 
 def as_degrees(latitudes: ArrayLike, longitudes: ArrayLike) -> Floats:
@@ -155,20 +176,23 @@ class Anonymizer:
     """The service without its web interface; it owns a database until it is closed.
 
     A change is durable when its method returns. Look-ups only read memory and continue to work if
-    the database fails. No cell of fewer than k devices is ever written or served: a cell that falls
-    below k is merged with its nearest neighbour in the same transaction. After a merge, and when
-    more than a ``share`` of the devices changed, all cells are rebuilt; with ``background`` that
-    happens in a separate process. Rebuilt cells exceed k by the share ``spare``, so that they
-    survive some cancellations.
+    the database fails. What devices and observers see changes with publications only, which happen
+    on the service's clock (or when :meth:`publish` is called) and never because a device asks: a
+    device that signs up uses the place of the nearest cell, a move takes effect with the next
+    publication, and a cancellation changes nothing for others. The exception protects k: if more
+    devices cancel than a cell can spare, it is merged with its nearest neighbour at once.
 
     Examples
     --------
-    >>> service = Anonymizer.open("sqlite://", k=2, key=None, background=False)
-    >>> service.sign_up(41.4, 2.1).location is None  # a single device has to wait
+    >>> service = Anonymizer.open("sqlite://", k=2, key=None, colluders=0, background=False)
+    >>> account = service.sign_up(41.4, 2.1)
+    >>> service.sign_up(41.4, 2.3).location is None  # both wait for the first publication
     True
-    >>> account = service.sign_up(41.4, 2.3)
-    >>> round(service.look_up(account.pseudonym, account.token).longitude, 6)
-    2.2
+    >>> service.publish()
+    True
+    >>> answer = service.look_up(account.pseudonym, account.token)
+    >>> abs(answer.location.longitude - 2.2) < 0.02, answer.accuracy
+    (True, 20.0)
     >>> service.close()
     """
 
@@ -176,38 +200,42 @@ class Anonymizer:
         self,
         store: Store,
         vault: Vault,
-        k: int,
+        rules: Rules,
+        *,
         share: float,
-        spare: float,
+        period: float,
+        hold: bool,
         background: bool,
-        seed: int,
     ) -> None:
         self._store = store
         self._vault = vault
-        self._k = k
+        self._rules = rules
         self._share = share
-        self._spare = spare
+        self._period = period
+        self._hold = hold
         self._background = background
-        self._seed = seed
         self._worker = Worker()
         self._watch = Watch(self._check_database)
+        self._clock = Watch(self._tick, interval=min(1.0, period / 4))
+        self._next_publication: float | None = None
         self._write_lock = threading.RLock()
-        self._rebuild_lock = threading.RLock()
-        self._rebuild_thread: threading.Thread | None = None
+        self._publish_lock = threading.RLock()
         self._closed = False
-        self._rebuilding = False
+        self._publishing = False
         self._rebuild_requested = False
+        self._refused = False
+        self._deferred = 0
         # Stale: memory may be behind the database. Suspect: memory itself may be wrong.
         self._stale = False
         self._suspect = False
         self._failure: str | None = None
-        self._no_rebuild_before = -math.inf
         self._epoch = 0
-        self._cached_overview: tuple[ServedCells, State, Overview] | None = None
-        self._population = Population()
-        self._state = State(b"", k)
+        self._state = State(b"", rules.k)
+        self._population = Population.empty(self._state)
         self._next_row = 1
-        self._next_cell = 1
+        self._next_build = 1
+        self._publications: list[Publication] = []
+        self._listeners: list[Callable[[], None]] = []
 
     @classmethod
     def open(
@@ -216,8 +244,13 @@ class Anonymizer:
         k: int | None,
         *,
         key: bytes | None,
-        share: float = 0.05,
-        spare: float = 0.01,
+        colluders: int | None = None,
+        share: float = 0.5,
+        spare: float = 0.05,
+        reach: float = 100.0,
+        window: int = 30,
+        period: float = 86_400.0,
+        hold: bool = False,
         background: bool = True,
         seed: int = 0,
     ) -> Self:
@@ -233,90 +266,116 @@ class Anonymizer:
         key
             Key that encrypts exact locations, from :func:`new_key`. None uses a random key that is
             discarded, so that the database cannot be read again.
+        colluders
+            Devices that may collude against the others, by default 5 % of k, rounded up. Cells and
+            differences between publications have so many devices more than k.
         share
-            Share of devices that may change before all cells are rebuilt.
+            Share of devices that may change before all cells are rebuilt, as soon as every
+            difference to earlier publications concerns enough devices.
         spare
-            Share by which rebuilt cells exceed k.
+            Share by which new cells exceed the minimum.
+        reach
+            Largest distance in kilometres between a device and the place it is given. A device that
+            is farther from all others waits.
+        window
+            Publications after which an alias is replaced in any case.
+        period
+            Seconds between publications.
+        hold
+            Let devices that sign up wait for the next publication, so that nobody who knows when
+            they did can tell their first alias from others.
         background
-            Rebuild cells in a separate process while requests are answered.
+            Publish on the clock and in a separate process while requests are answered. Otherwise
+            :meth:`publish` has to be called.
         seed
             Random seed.
         """
-        check_options(k, share, spare)
+        check_options(k, colluders, window, share=share, spare=spare, reach=reach, period=period)
         vault = Vault(new_key() if key is None else key)
         store = Store.open(database)
+        try:
+            minimum = store.last_k() if k is None else int(k)
+        except BaseException:
+            store.close()
+            raise
+        reserve = math.ceil(minimum / 20) if colluders is None else int(colluders)
+        rules = Rules(minimum, reserve, float(reach), int(window), float(spare), seed)
         service = cls(
-            store, vault, 0 if k is None else int(k), float(share), float(spare), background, seed
+            store,
+            vault,
+            rules,
+            share=float(share),
+            period=float(period),
+            hold=hold,
+            background=background,
         )
         try:
             with service._write_lock:
-                if k is None:
-                    service._k = store.last_k()
                 service._load()
-                service._rebuild_if_due()
                 if background and store.can_lose_lock:
                     service._watch.start()
+                if background:
+                    service._schedule()
+                    service._clock.start()
         except BaseException:
             service.close()
             raise
         return service
 
     def __repr__(self) -> str:
-        return f"Anonymizer(k={self._k}, devices={len(self._population)})"
+        return f"Anonymizer(k={self._rules.k}, devices={len(self._population)})"
 
     def _repr_html_(self) -> str:
         return html_card(
             "Location service",
-            {"k": f"{self._k:,}", "Devices": f"{len(self._population):,}"},
-            next_steps={"service.status()": "sizes, counters and the progress of rebuilds"},
+            {"k": f"{self._rules.k:,}", "Devices": f"{len(self._population):,}"},
+            next_steps={"service.status()": "sizes, counters, publications and alarms"},
         )
 
     # ---------------------------------------------------------------------------- devices
 
     def sign_up(self, latitude: float, longitude: float) -> Account:
-        """Create an account; its location is None while fewer than k devices have signed up."""
+        """Add a device with its usual exact location and return its account."""
         return self.sign_up_many([latitude], [longitude])[0]
 
     def sign_up_many(self, latitudes: ArrayLike, longitudes: ArrayLike) -> list[Account]:
-        """Create an account for each place, all in one transaction."""
+        """Add several devices in one transaction, in the order given.
+
+        Each uses the place of the nearest cell until the next publication, or waits if there is
+        none within reach. What it is told follows from the published places and its own location.
+        """
         degrees = as_degrees(latitudes, longitudes)
-        if degrees.size == 0:
-            return []
         points = to_points(*degrees)
-        pseudonyms = [new_pseudonym() for _ in points]
-        tokens = [new_token() for _ in points]
+        pseudonyms = [new_pseudonym() for _ in range(len(points))]
+        tokens = [new_token() for _ in range(len(points))]
         digests = [hash_token(token) for token in tokens]
         sealed = [
             self._vault.seal(pseudonym, *place)
             for pseudonym, place in zip(pseudonyms, degrees.T.tolist(), strict=True)
         ]
         with self._writing():
-            rows = self._next_row + np.arange(len(points))
-            cells, ids = self._assign(points)
+            served = self._population.served
+            cells = self._assign(points)
+            ids = np.append(served.ids, 0)[cells]
+            epoch = provisional_epoch(self._state.generation)
+            rows = zip(pseudonyms, digests, sealed, ids.tolist(), strict=True)
             added = [
-                DeviceRow(*row)
-                for row in zip(rows.tolist(), pseudonyms, digests, sealed, ids, strict=True)
+                DeviceRow(self._next_row + number, *row[:3], row[3] or None, epoch, SIGNED_UP)
+                for number, row in enumerate(rows)
             ]
             state = count_changes(self._state, sign_ups=len(points))
-            replacement = None
-            if self._population.served.clustering is None:
-                replacement, seconds = self._make_first_cells(points, rows)
-                if replacement is not None:
-                    state = after_rebuild(state, self._k, seconds)
-            self._store.write(Change(state, added=added, replacement=replacement))
+            self._store.write(Change(state, added=added))
             self._next_row += len(points)
-            self._population.add(pseudonyms, digests, rows, points, cells)
-            if replacement is not None:
-                self._serve(replacement, state)
+            history = np.zeros((len(points), DEPTH), dtype=np.int64)
+            self._population.add(added, points, cells, history)
             self._state = state
-            self._rebuild_if_due()
             return [
                 Account(pseudonym, token, self._place_of(pseudonym))
                 for pseudonym, token in zip(pseudonyms, tokens, strict=True)
             ]
 
-    def look_up(self, pseudonym: str, token: str) -> Place | None:
-        """Return the location to use, or None while the device has to wait.
+    def look_up(self, pseudonym: str, token: str) -> Answer:
+        """Return the location to use, under which alias and until when.
 
         Neither touches the disk nor takes a lock.
         """
@@ -326,14 +385,17 @@ class Anonymizer:
                 pass
         population = self._population
         entry = population.find(pseudonym, token)
-        place = population.served.place_of(entry.slot)
+        answer = self._answer(population, population.served, pseudonym, entry.slot)
         if population.index.get(pseudonym) is not entry:
             # Cancelled in the meantime: the slot may belong to another device already.
             raise unknown_device()
-        return place
+        return answer
 
-    def move(self, pseudonym: str, token: str, latitude: float, longitude: float) -> Place | None:
-        """Record a new exact location and return the location to use from now on."""
+    def move(self, pseudonym: str, token: str, latitude: float, longitude: float) -> Answer:
+        """Record a new exact location, which takes effect with the next publication.
+
+        Returns the answer to use until then. Only the last move before a publication counts.
+        """
         self._population.find(pseudonym, token)
         degrees = as_degrees([latitude], [longitude])
         point = to_points(*degrees)
@@ -341,60 +403,102 @@ class Anonymizer:
         with self._writing():
             population = self._population
             entry = population.find(pseudonym, token)
-            cells, ids = self._assign(point)
-            cell = int(cells[0])
             state = count_changes(self._state, moves=1)
-            transition = leave_cell(population, state, entry.slot, cell, self._k, cancelled=False)
+            status = SIGNED_UP if population.status[entry.slot] == SIGNED_UP else MOVED
             row_id = int(population.rows[entry.slot])
-            row = DeviceRow(row_id, pseudonym, entry.digest, sealed, ids[0])
-            self._write(transition, moved=[row])
-            population.move(entry.slot, point[0], cell, transition.served)
-            self._state = transition.state
-            self._rebuild_if_due()
-            return self._place_of(pseudonym)
+            row = DeviceRow(
+                row_id, pseudonym, entry.digest, sealed, None, status=status, moved=True
+            )
+            self._store.write(Change(state, moved=[row]))
+            population.move(entry.slot, point[0], row)
+            self._state = state
+            return self._answer(population, population.served, pseudonym, entry.slot)
 
     def cancel(self, pseudonym: str, token: str) -> None:
         """Delete a device and everything stored about it."""
         with self._writing():
-            entry = self._population.find(pseudonym, token)
+            population = self._population
+            entry = population.find(pseudonym, token)
             state = count_changes(self._state, cancellations=1)
-            transition = leave_cell(
-                self._population, state, entry.slot, WAITING, self._k, cancelled=True
-            )
-            self._write(transition, removed=[int(self._population.rows[entry.slot])])
-            self._population.remove(pseudonym, transition.served)
-            self._state = transition.state
-            self._rebuild_if_due()
+            transition = leave_cell(population, state, entry.slot)
+            self._write(transition, removed=[int(population.rows[entry.slot])])
+            population.remove(pseudonym, transition.served)
+            self._apply(transition)
 
     # ---------------------------------------------------------------------------- everyone
 
     def overview(self) -> Overview:
-        """Return the public information: the cells without their members, and the guarantee."""
+        """Return the last publication: the cells without their members, and the guarantee."""
         self._check_open()
-        cached, state, population = self._cached_overview, self._state, self._population
-        served = population.served
-        if cached is not None and cached[0] is served and cached[1] is state:
-            return cached[2]
-        overview = overview_of(population, served, self._k)
-        if self._state is state:
-            self._cached_overview = (served, state, overview)
-        return overview
+        return self._population.served.overview
+
+    def published(self) -> tuple[Overview, Clustering | None]:
+        """Return the last publication with the cells that it describes."""
+        self._check_open()
+        served = self._population.served
+        return served.overview, served.clustering
 
     def clustering(self) -> Clustering | None:
-        """Return the cells being served, or None while all devices wait."""
+        """Return the published cells, or None while all devices wait."""
         return self._population.served.clustering
+
+    @property
+    def next_publication_at(self) -> float | None:
+        """Unix time of the next publication; None without a clock."""
+        return self._next_publication
+
+    def listen(self, function: Callable[[], None]) -> None:
+        """Call a function, from any thread, whenever what is published may have changed."""
+        self._listeners.append(function)
 
     # ---------------------------------------------------------------------------- operator
 
     def status(self) -> Status:
         """Return the operator's view of the service."""
-        return status_of(self.overview(), self._state, self._share, self._rebuilding, self._failure)
+        self._check_open()
+        population, state = self._population, self._state
+        served, counts = population.served, population.counts
+        last = self._publications[-1] if self._publications else None
+        devices = len(population)
+        return Status(
+            k=state.k,
+            colluders=self._rules.colluders,
+            devices=devices,
+            waiting=max(0, devices - int(counts.sum())),
+            pending=population.pending,
+            cells=len(served.places),
+            smallest_cell=int(counts.min()) if len(counts) else None,
+            k_over_history=last.k_over_history if last and len(counts) else None,
+            generation=state.generation,
+            publications=state.publications,
+            published_at=state.published_at,
+            next_publication_at=self._next_publication,
+            rebuilt_at=state.rebuilt_at,
+            rebuild_seconds=state.rebuild_seconds,
+            rebuilding=self._publishing,
+            rebuild_requested=self._rebuild_requested,
+            rebuilds=state.rebuilds,
+            merges=state.merges,
+            sign_ups=state.sign_ups,
+            moves=state.moves,
+            cancellations=state.cancellations,
+            changes=state.changes,
+            changes_until_rebuild=max(0, math.floor(self._share * devices) + 1 - state.changes),
+            renewed=last.renewed if last else 0,
+            distance=last.distance if last else None,
+            alarms=tuple(self._alarms(devices, counts, last)),
+            last_failure=self._failure,
+        )
+
+    def publications(self) -> list[Publication]:
+        """Return the figures of recent publications, oldest first."""
+        return list(self._publications)
 
     def what_if(self, k: int) -> WhatIf:
         """Return the distances between devices and their locations under another k."""
         with self._writing():
             points = self._population.points[self._population.occupied()]
-        result: WhatIf = self._compute("what_if", points, k, seed=self._seed)
+        result: WhatIf = self._compute("what_if", len(points), points, k, seed=self._rules.seed)
         return result
 
     def placements(self) -> Iterator[tuple[str, Place | None]]:
@@ -407,23 +511,46 @@ class Anonymizer:
         yield from placements
 
     def rebuild(self, *, wait: bool = False) -> None:
-        """Start rebuilding all cells; with ``wait``, return when the new cells are served."""
+        """Build all cells anew with the next publication; with ``wait``, publish now.
+
+        A rebuild is postponed while a difference to an earlier publication concerns too few
+        devices; the status says so.
+        """
         self._check_open()
-        if self._background and not wait:
-            with self._write_lock:
-                self._rebuild_requested = True
-                self._start_rebuild_thread()
-            return
-        self._rebuild()
+        with self._write_lock:
+            self._rebuild_requested = True
+            self._refused = False
+        if wait:
+            self.publish()
+
+    def publish(self) -> bool:
+        """Publish now, as the clock does; return False if nothing was published.
+
+        That is so if nothing changed, or if fewer devices changed than a difference between two
+        publications has to concern: then they wait for others.
+        """
+        self._check_open()
+        with self._publish_lock:
+            try:
+                self._publishing = True
+                done = self._publish()
+                self._failure = None
+            except MicrocellError as error:
+                self._failure = str(error)
+                raise
+            finally:
+                self._publishing = False
+        if done:
+            self._notify()
+        return done
 
     def close(self) -> None:
-        """Release the database, which holds every acknowledged change; abandon a rebuild."""
+        """Release the database, which holds every acknowledged change; abandon a publication."""
         self._closed = True
-        self._watch.stop()
         self._worker.stop()
-        thread = self._rebuild_thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        self._watch.stop()
+        self._clock.stop()
+        self._notify()
         with self._write_lock:
             self._store.close()
 
@@ -431,158 +558,329 @@ class Anonymizer:
 
     def _load(self) -> None:
         """Load the database, with every cell brought to k before it is served."""
-        loaded = load(self._store, self._vault, self._k)
+        loaded = load(self._store, self._vault, self._rules.k)
         self._population = loaded.population
         self._state = loaded.state
         self._next_row = loaded.next_row
-        self._next_cell = loaded.next_cell
+        self._next_build = loaded.next_build
+        self._publications = loaded.publications
         self._rebuild_requested = self._rebuild_requested or loaded.rebuild
         self._epoch += 1
         self._stale = False
         self._suspect = False
 
-    def _assign(self, points: Floats) -> tuple[Integers, list[int | None]]:
-        """Return the number and the database id of each point's cell."""
+    def _assign(self, points: Floats) -> Integers:
+        """Return the cell of each newcomer: the nearest published place within reach."""
         served = self._population.served
-        if served.clustering is None:
-            return np.full(len(points), WAITING), [None] * len(points)
-        cells = served.clustering.assign(points)
-        return cells, served.ids[cells].tolist()
+        if served.clustering is None or self._hold:
+            return np.full(len(points), WAITING, dtype=np.int64)
+        labels = served.standing.nearest(points, self._rules.reach)
+        return np.append(served.clustering.cell_of, WAITING)[labels]
 
-    def _write(
-        self,
-        transition: Transition,
-        *,
-        moved: Sequence[DeviceRow] = (),
-        removed: Sequence[int] = (),
-    ) -> None:
+    def _write(self, transition: Transition, *, removed: Sequence[int] = ()) -> None:
         """Write a transition; the caller then updates the population and the state in memory."""
         self._store.write(
             Change(
                 transition.state,
-                moved=moved,
                 removed=removed,
                 merge=transition.merge,
-                replacement=transition.replacement,
+                update=transition.update,
             )
         )
+
+    def _apply(self, transition: Transition) -> None:
+        """Follow a written transition in memory."""
+        self._state = transition.state
+        if transition.update is not None:
+            population = self._population
+            population.ledger = population.ledger.changed(
+                (), transition.update.closed, transition.state.generation
+            )
+        if transition.merge is not None or transition.update is not None:
+            self._notify()
+
+    def _notify(self) -> None:
+        for function in self._listeners:
+            function()
 
     def _place_of(self, pseudonym: str) -> Place | None:
         return self._population.served.place_of(self._population.index[pseudonym].slot)
 
-    # ---------------------------------------------------------------------------- rebuilds
+    def _answer(
+        self, population: Population, served: ServedCells, pseudonym: str, slot: int
+    ) -> Answer:
+        cell = int(served.cells[slot])
+        pending = bool(population.status[slot] == MOVED)
+        until = self._next_publication
+        if cell < 0 or served.clustering is None:
+            return Answer(None, None, None, served.generation, until, pending)
+        return Answer(
+            location=served.places[cell],
+            accuracy=ACCURACY * float(served.clustering.radius[cell]),
+            alias=self._vault.alias(pseudonym, int(served.epochs[slot])),
+            generation=served.generation,
+            valid_until=until,
+            pending=pending,
+        )
 
-    def _make_first_cells(
-        self, points: Floats, rows: Integers
-    ) -> tuple[CellReplacement | None, float]:
-        """Return the first cells, for existing and new devices, and the seconds it took.
+    # ---------------------------------------------------------------------------- publications
 
-        None if there are too few devices, or so many that the rebuild runs in the background.
-        """
-        population = self._population
-        total = len(population) + len(points)
-        if total < self._k or (self._background and total > MAX_INLINE_DEVICES):
-            return None, 0.0
-        started, slots = time.monotonic(), population.occupied()
-        all_points = np.concatenate([population.points[slots], points])
-        all_rows = np.concatenate([population.rows[slots], rows])
-        clustering, labels = cluster(all_points, self._k, spare=self._spare, seed=self._seed)
-        replacement, _ = make_replacement(clustering, labels, all_rows, self._next_cell, self._k)
-        return replacement, time.monotonic() - started
+    def _schedule(self) -> None:
+        self._next_publication = (math.floor(time.time() / self._period) + 1) * self._period
 
-    def _serve(self, replacement: CellReplacement, state: State) -> None:
-        self._population.replace_cells(replacement, state)
-        self._next_cell += len(replacement.ids)
-
-    def _rebuild_if_due(self) -> None:
-        """Rebuild if due. Changes already written stay valid even if the rebuild fails."""
-        if not self._is_rebuild_due():
+    def _tick(self) -> None:
+        """Publish if the clock says so; a failure is reported by the status."""
+        if self._next_publication is None or time.time() < self._next_publication:
             return
-        if self._background:
-            self._start_rebuild_thread()
-            return
-        with suppress(MicrocellError):  # status reports the failure
-            self._rebuild()
+        with suppress(MicrocellError):
+            self.publish()
+        self._schedule()
 
-    def _is_rebuild_due(self) -> bool:
-        if self._closed or len(self._population) < self._k:
-            return False
-        if time.monotonic() < self._no_rebuild_before:
-            return False
-        return self._rebuild_requested or needs_rebuild(self._population, self._state, self._share)
-
-    def _start_rebuild_thread(self) -> None:
-        if self._rebuild_thread is None:
-            self._rebuild_thread = threading.Thread(
-                target=self._rebuild_while_due, name="rebuild", daemon=True
-            )
-            self._rebuild_thread.start()
-
-    def _rebuild_while_due(self) -> None:
-        while True:
-            with suppress(MicrocellError):  # status reports the failure
-                self._rebuild()
-            with self._write_lock:
-                if not self._is_rebuild_due():
-                    self._rebuild_thread = None
-                    return
-
-    def _rebuild(self) -> None:
-        # Without a background thread, a change holds the write lock while it rebuilds, so everyone
-        # must take the two locks in that order.
-        with nullcontext() if self._background else self._write_lock, self._rebuild_lock:
-            try:
-                self._rebuilding = True
-                self._replace_cells()
-                self._failure = None
-                self._no_rebuild_before = -math.inf
-            except MicrocellError as error:
-                self._failure = str(error)
-                self._no_rebuild_before = time.monotonic() + RETRY_AFTER
-                raise
-            finally:
-                self._rebuilding = False
-
-    def _replace_cells(self) -> None:
-        """Cluster a copy of all points, assign devices that changed meanwhile, and switch over."""
+    def _publish(self) -> bool:
+        """Plan the publication on a copy of all devices, then switch over."""
         with self._writing():
-            self._rebuild_requested = False
+            if not self._is_publication_due():
+                return False
             population, epoch, started = self._population, self._epoch, time.monotonic()
-            if len(population) < self._k:
-                return
-            slots, start = population.occupied(), population.served.clustering
-            points = population.points[slots]
-            population.touched.clear()
-        clustering, labels = self._compute(
-            "cluster", points, self._k, start=start, spare=self._spare, seed=self._seed
+            state = self._state
+            changed = population.pending + state.departures
+            rebuild = self._rebuild_requested or state.changes > self._share * len(population)
+            self._rebuild_requested = False
+            slots = population.occupied()
+            situation = population.situation(slots, state.generation, self._next_build, rebuild)
+        outcome: Outcome = self._compute(
+            "plan_with_secret", len(slots), situation, self._rules, self._vault.grid_secret
         )
         with self._writing():
             if self._epoch != epoch:
                 raise ServiceError(
-                    "The database was reopened during the rebuild, which will be repeated.",
+                    "The database was reopened during the publication, which will be repeated.",
                     code="service.unavailable",
                 )
-            if len(population) < self._k:
-                return
-            cells = np.full(len(population.rows), WAITING, dtype=np.int64)
-            cells[slots] = labels
-            changed = np.array(sorted(population.touched), dtype=np.int64)
-            if len(changed):
-                cells[changed] = clustering.assign(population.points[changed])
-            now = population.occupied()
-            replacement, merges = make_replacement(
-                clustering, cells[now], population.rows[now], self._next_cell, self._k
-            )
-            seconds = time.monotonic() - started
-            state = after_rebuild(self._state, self._k, seconds, merges, len(changed))
-            self._store.write(Change(state, replacement=replacement))
-            self._serve(replacement, state)
-            self._state = state
+            self._refused = outcome.refused
+            self._rebuild_requested = self._rebuild_requested or (rebuild and outcome.refused)
+            if outcome.refused and not changed:
+                return False
+            self._switch(outcome, slots, state, time.monotonic() - started)
+        return True
 
-    def _compute(self, task: str, points: Floats, k: int, **options: Any) -> Any:
-        if self._background and len(points) > MAX_INLINE_DEVICES:
-            return self._worker.run(task, points, k, **options)
-        return load_task(task)(points, k, **options)
+    def _is_publication_due(self) -> bool:
+        """Return True if there is something to publish that concerns enough devices."""
+        population, minimum = self._population, self._rules.minimum
+        changed = population.pending + self._state.departures
+        self._deferred = 0
+        if population.served.clustering is None:
+            news = changed > 0 or self._rebuild_requested
+            return len(population) >= minimum and news
+        if 0 < changed < minimum:
+            self._deferred = changed
+            return False
+        # A rebuild that was postponed is tried again when devices have changed.
+        return changed > 0 or (self._rebuild_requested and not self._refused)
+
+    def _switch(self, outcome: Outcome, slots: Integers, begun: State, seconds: float) -> None:
+        """Write and serve a publication; devices that changed since it was planned join later."""
+        population = self._population
+        changed = int(np.count_nonzero(population.status[slots])) + begun.departures
+        state = replace(
+            self._state,
+            generation=self._state.generation + 1,
+            publications=begun.publications + 1,
+            departures=self._state.departures - begun.departures,
+            published_at=time.time(),
+        )
+        if outcome.rebuilt:
+            state = replace(
+                state,
+                rebuilds=state.rebuilds + 1,
+                changes=state.changes - begun.changes,
+                rebuilt_at=time.time(),
+                rebuild_seconds=seconds,
+            )
+        served = self._next_cells(outcome, slots, state)
+        status = self._next_status(slots)
+        transition = self._make_safe(served, state)
+        final = transition.served or served
+        publication = self._figures(outcome, final, state, changed, seconds)
+        now = population.occupied()
+        update = self._as_update(outcome, served, status, now, slots, state, publication)
+        self._store.write(Change(transition.state, update=update, merge=transition.merge))
+        if transition.update is not None:
+            self._write(transition)
+        population.status[:] = status
+        population.pending = int(np.count_nonzero(status[now]))
+        alive = self._planned(slots)
+        population.history[slots[alive]] = outcome.history[alive]
+        still = alive & ~np.isin(slots, sorted(population.shifted))
+        population.moved[slots[still]] = outcome.moved[still]
+        population.ledger = outcome.ledger
+        population.serve(final)
+        self._next_build = max([self._next_build, *(build.id + 1 for build in outcome.added)])
+        self._publications = [*self._publications, publication][-1000:]
+        self._apply(transition)
+
+    def _planned(self, slots: Integers) -> Any:
+        """Return which planned slots still hold the same device."""
+        population = self._population
+        refilled = np.isin(slots, sorted(population.filled))
+        return (population.rows[slots] > 0) & ~refilled
+
+    def _next_cells(self, outcome: Outcome, slots: Integers, state: State) -> ServedCells:
+        population = self._population
+        cells = np.full(len(population.rows), WAITING, dtype=np.int64)
+        epochs = np.full(len(cells), provisional_epoch(state.generation), dtype=np.int64)
+        alive = self._planned(slots)
+        cells[slots[alive]] = outcome.labels[alive]
+        epochs[slots[alive]] = np.where(
+            outcome.epochs[alive] % 2 == 0,
+            outcome.epochs[alive],
+            provisional_epoch(state.generation),
+        )
+        filled = np.array(sorted(population.filled), dtype=np.int64)
+        filled = filled[population.rows[filled] > 0]
+        if len(filled) and not self._hold:
+            cells[filled] = outcome.standing.nearest(population.points[filled], self._rules.reach)
+        planned = len(outcome.labels)
+        overview = make_overview(
+            outcome.standing.clustering(),
+            outcome.standing.bands,
+            state,
+            planned,
+            int(np.count_nonzero(outcome.labels < 0)),
+        )
+        return ServedCells.of(
+            outcome.standing.clustering(),
+            outcome.standing,
+            outcome.standing.builds,
+            cells,
+            epochs,
+            overview,
+        )
+
+    def _next_status(self, slots: Integers) -> Integers:
+        """Return what each device has done since: settled, unless it changed meanwhile."""
+        population = self._population
+        status = population.status.copy()
+        settled = self._planned(slots) & ~np.isin(slots, sorted(population.shifted))
+        status[slots[settled]] = SETTLED
+        shifted = np.array(sorted(population.shifted - population.filled), dtype=np.int64)
+        status[shifted] = MOVED
+        return status
+
+    def _make_safe(self, served: ServedCells, state: State) -> Transition:
+        """Merge cells that lost devices while the publication was planned."""
+        sizes = served.count()
+        if not len(sizes) or sizes.min() >= state.k:
+            return Transition(state)
+        if sizes.sum() < state.k:
+            return suspend(self._population, state)
+        return merge_undersized(served, sizes, state)
+
+    def _figures(
+        self, outcome: Outcome, served: ServedCells, state: State, changed: int, seconds: float
+    ) -> Publication:
+        slots = self._population.occupied()
+        cells, epochs = served.cells[slots], served.epochs[slots]
+        sizes = served.count()
+        cohorts = cohort_sizes(cells, epochs)
+        placed = cells >= 0
+        distance = None
+        if placed.any() and served.clustering is not None:
+            places = to_points(*served.clustering.places.T)
+            points = self._population.points[slots[placed]]
+            distance = float(great_circle(points, places[cells[placed]]).mean())
+        return Publication(
+            generation=state.generation,
+            at=time.time(),
+            devices=len(slots),
+            waiting=int(np.count_nonzero(~placed)),
+            cells=len(sizes),
+            smallest_cell=int(sizes.min()) if len(sizes) else None,
+            k_over_history=int(cohorts.min()) if len(cohorts) else None,
+            changed=changed,
+            renewed=outcome.renewed,
+            distance=distance,
+            rebuilt=outcome.rebuilt,
+            seconds=seconds,
+        )
+
+    def _as_update(
+        self,
+        outcome: Outcome,
+        served: ServedCells,
+        status: Integers,
+        now: Integers,
+        slots: Integers,
+        state: State,
+        publication: Publication,
+    ) -> CellUpdate:
+        population = self._population
+        history, moved = population.history.copy(), population.moved.copy()
+        alive = self._planned(slots)
+        history[slots[alive]] = outcome.history[alive]
+        still = alive & ~np.isin(slots, sorted(population.shifted))
+        moved[slots[still]] = outcome.moved[still]
+        return CellUpdate(
+            standing=outcome.standing,
+            clustering=served.clustering,
+            devices=population.rows[now],
+            cells=np.append(served.ids, 0)[served.cells[now]],
+            epochs=served.epochs[now],
+            status=status[now],
+            moved=moved[now],
+            history=history[now],
+            added=outcome.added,
+            closed=outcome.closed,
+            generation=state.generation,
+            publication=publication,
+        )
+
+    def _compute(self, task: str, devices: int, *arguments: Any, **options: Any) -> Any:
+        if self._background and devices > MAX_INLINE_DEVICES:
+            return self._worker.run(task, *arguments, **options)
+        return load_task(task)(*arguments, **options)
+
+    def _alarms(self, devices: int, counts: Integers, last: Publication | None) -> Iterator[Alarm]:
+        """Yield what the operator should look at."""
+        k = self._state.k
+        if len(counts) and counts.min() < k:
+            yield Alarm("cell_below_k", f"A cell has {counted(int(counts.min()), 'device')}.")
+        if last is not None and last.k_over_history is not None and last.k_over_history < k:
+            yield Alarm(
+                "history_below_k",
+                f"Only {counted(last.k_over_history, 'device')} share a history.",
+            )
+        if self._failure is not None:
+            yield Alarm("publication_failed", self._failure)
+        if self._next_publication is not None:
+            late = time.time() - self._next_publication
+            if late > max(60.0, self._period):
+                yield Alarm("publication_late", f"The publication is {late:.0f} seconds late.")
+        if self._deferred:
+            yield Alarm(
+                "publication_deferred",
+                f"Only {counted(self._deferred, 'device')} changed since the last publication; at "
+                f"least {self._rules.minimum} have to.",
+            )
+        if self._refused:
+            yield Alarm(
+                "rebuild_postponed",
+                "A rebuild would differ from an earlier publication in too few devices; it is "
+                "tried again with the next one.",
+            )
+        served = self._population.served
+        merged = len(served.standing) - len(counts)
+        if merged > 0:
+            yield Alarm(
+                "cells_merged",
+                f"{counted(merged, 'cell')} fell below k and {'was' if merged == 1 else 'were'} "
+                "merged until the next publication.",
+            )
+        waiting = devices - int(counts.sum())
+        if len(counts) and waiting > max(k, 0.01 * devices):
+            yield Alarm(
+                "many_waiting", f"{counted(waiting, 'device')} wait, too far from enough others."
+            )
 
     # ---------------------------------------------------------------------------- failures
 

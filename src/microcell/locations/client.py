@@ -17,7 +17,7 @@ from microcell.errors import (
     TooFewRecordsError,
     UnknownDeviceError,
 )
-from microcell.locations.records import Account, Place, Status, WhatIf
+from microcell.locations.records import Account, Alarm, Answer, Place, Publication, Status, WhatIf
 
 __all__ = ["Client"]
 
@@ -51,7 +51,7 @@ class Client:
     --------
     >>> with Client("http://localhost:8000") as client:  # doctest: +SKIP
     ...     account = client.sign_up(41.3874, 2.1686)
-    ...     client.look_up(account.pseudonym, account.token)
+    ...     client.look_up(account.pseudonym, account.token).location
     Place(latitude=41.3921, longitude=2.1652)
     """
 
@@ -99,14 +99,24 @@ class Client:
         body = self._request("POST", "/devices", json=_place_json(latitude, longitude))
         return _build(lambda: Account(body["pseudonym"], body["token"], _location(body)))
 
-    def look_up(self, pseudonym: str, token: str) -> Place | None:
-        """Return the location to use, or None while the device has to wait."""
-        return _location(self._request("GET", _path(pseudonym, "/location"), token=token))
+    def look_up(
+        self, pseudonym: str, token: str, *, known: Answer | None = None, wait: float = 0.0
+    ) -> Answer:
+        """Return the location to use, under which alias and until when.
 
-    def move(self, pseudonym: str, token: str, latitude: float, longitude: float) -> Place | None:
-        """Report a new exact location and return the location to use from now on."""
+        With an answer that is ``known`` already, ``wait`` up to so many seconds (at most 30) for
+        another one; return the known one if there is none.
+        """
+        headers = {} if known is None else {"If-None-Match": f'"{known.tag}"'}
+        params = {"wait": wait} if wait > 0 else None
+        path = _path(pseudonym, "/location")
+        body = self._request("GET", path, token=token, headers=headers, params=params)
+        return known if not body and known is not None else _answer(body)
+
+    def move(self, pseudonym: str, token: str, latitude: float, longitude: float) -> Answer:
+        """Report a new exact location, which takes effect with the next publication."""
         path, place = _path(pseudonym, "/location"), _place_json(latitude, longitude)
-        return _location(self._request("PUT", path, token=token, json=place))
+        return _answer(self._request("PUT", path, token=token, json=place))
 
     def cancel(self, pseudonym: str, token: str) -> None:
         """Delete a device and everything the service stores about it."""
@@ -115,6 +125,10 @@ class Client:
     def cells(self) -> dict[str, Any]:
         """Return the cells as GeoJSON, with the current state of the guarantee."""
         return self._request("GET", "/cells")
+
+    def timeline(self) -> dict[str, Any]:
+        """Return recent publications with rounded figures, and when the next one is due."""
+        return self._request("GET", "/publications")
 
     def healthy(self) -> bool:
         """Return True if the service responds."""
@@ -126,11 +140,27 @@ class Client:
     def status(self) -> Status:
         """Return the operator's view of the service."""
         body = self._request("GET", "/status", token=self._operator_token())
-        # A newer service may send further fields.
-        return _build(lambda: Status(**{item.name: body[item.name] for item in fields(Status)}))
+
+        def build() -> Status:
+            # A newer service may send further fields.
+            content = {item.name: body[item.name] for item in fields(Status)}
+            alarms = tuple(Alarm(alarm["code"], alarm["message"]) for alarm in body["alarms"])
+            return Status(**{**content, "alarms": alarms})
+
+        return _build(build)
+
+    def publications(self) -> list[Publication]:
+        """Return the figures of recent publications, oldest first."""
+        body = self._request("GET", "/history", token=self._operator_token())
+        names = [item.name for item in fields(Publication)]
+        return _build(
+            lambda: [
+                Publication(**{name: row[name] for name in names}) for row in body["publications"]
+            ]
+        )
 
     def rebuild(self) -> None:
-        """Start rebuilding all cells in the background."""
+        """Build all cells anew with the next publication."""
         self._request("POST", "/rebuild", token=self._operator_token())
 
     def what_if(self, k: int) -> WhatIf:
@@ -158,10 +188,18 @@ class Client:
         return self._operator
 
     def _request(
-        self, method: str, path: str, *, token: str | None = None, **options: Any
+        self,
+        method: str,
+        path: str,
+        *,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
     ) -> dict[str, Any]:
         """Send a request, wait and repeat it if it is rate-limited, and return the JSON body."""
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        headers = dict(headers or {})
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
         for retries_left in range(self._retries, -1, -1):
             try:
                 response = self._http.request(method, path, headers=headers, **options)
@@ -211,6 +249,20 @@ def _location(body: Mapping[str, Any]) -> Place | None:
     return _build(lambda: Place(location["latitude"], location["longitude"]))
 
 
+def _answer(body: Mapping[str, Any]) -> Answer:
+    location = _location(body)
+    return _build(
+        lambda: Answer(
+            location=location,
+            accuracy=body["accuracy"],
+            alias=body["alias"],
+            generation=body["generation"],
+            valid_until=body["valid_until"],
+            pending=body["pending"],
+        )
+    )
+
+
 def _build(make: Callable[[], Built]) -> Built:
     """Build a record from a response; raise ServiceError if the response lacks something."""
     try:
@@ -235,7 +287,7 @@ def _retry_after(response: httpx.Response) -> float | None:
 def _read(response: httpx.Response) -> dict[str, Any]:
     """Return the JSON body of a response, or raise the error that its status indicates."""
     status = response.status_code
-    if status == 204:
+    if status in {204, 304}:
         return {}
     if 200 <= status < 300:
         try:

@@ -1,5 +1,6 @@
 """Clustering of devices on the Earth: power cells from PCL, their published places, and merging."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,7 +171,8 @@ def cluster(
             records=len(points),
             k=k,
         )
-    count = max(1, len(points) // int(k * (1.0 + spare)))
+    # Rounded up, since even the smallest spare should leave room for one device.
+    count = max(1, len(points) // math.ceil(k * (1.0 + spare) - 1e-9))
     sizes = equal_sizes(len(points), count)
     if start is None:
         result = pcl(
@@ -287,8 +289,13 @@ class Merging:
     merges: int
 
 
-def merge_small(clustering: Clustering, sizes: Integers, k: int) -> Merging:
+def merge_small(
+    clustering: Clustering, sizes: Integers, k: int, *, weights: Integers | None = None
+) -> Merging:
     """Merge the smallest cell repeatedly until all cells have k devices or one cell is left.
+
+    ``weights`` are those of the places, by default the sizes. The service uses published sizes, so
+    that the place of a merged cell tells nothing new.
 
     Examples
     --------
@@ -297,8 +304,10 @@ def merge_small(clustering: Clustering, sizes: Integers, k: int) -> Merging:
     array([3])
     """
     result = Merging(clustering, np.arange(len(clustering)), sizes.copy(), 0)
+    shares = sizes if weights is None else weights
     while len(result.clustering) > 1 and result.sizes.min() < k:
-        merged, renumbered = merge(result.clustering, int(np.argmin(result.sizes)), result.sizes)
+        merged, renumbered = merge(result.clustering, int(np.argmin(result.sizes)), shares)
         counts = np.bincount(renumbered, weights=result.sizes).astype(np.int64)
+        shares = np.bincount(renumbered, weights=shares).astype(np.int64)
         result = Merging(merged, renumbered[result.renumbered], counts, result.merges + 1)
     return result

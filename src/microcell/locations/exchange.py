@@ -65,6 +65,9 @@ def import_people(
 ) -> ImportSummary:
     """Sign up all rows of a table in one transaction and write their accounts to ``output``.
 
+    Then publishes, if enough devices changed. The new devices wait otherwise, or use the place of
+    the nearest cell.
+
     The output has the columns ``row`` (from 1), ``pseudonym`` and ``token``, and only its owner can
     read it. Tokens cannot be recovered: if the file cannot be written, the devices are cancelled.
 
@@ -93,7 +96,10 @@ def import_people(
     except BaseException:
         _cancel_all(anonymizer, accounts)
         raise
-    waiting = sum(account.location is None for account in accounts)
+    progress.report("publishing")
+    anonymizer.publish()
+    answers = (anonymizer.look_up(account.pseudonym, account.token) for account in accounts)
+    waiting = sum(answer.location is None for answer in answers)
     return ImportSummary(len(accounts), waiting, output)
 
 

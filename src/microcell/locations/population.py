@@ -1,28 +1,38 @@
 """In-memory state of the service: the devices, the cells being served, and their transitions."""
 
 import hmac
-import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from microcell.errors import DataError, UnknownDeviceError
 from microcell.locations.clustering import Clustering, merge_small, to_points
-from microcell.locations.records import CellSummary, Overview, Place, Status
+from microcell.locations.differences import Ledger
+from microcell.locations.publication import (
+    DEPTH,
+    SETTLED,
+    SIGNED_UP,
+    UNPLACED,
+    Situation,
+    Standing,
+    lower_band,
+    next_band,
+)
+from microcell.locations.records import CellSummary, Overview, Place, Publication
 from microcell.locations.store import (
     CellMerge,
-    CellReplacement,
+    CellUpdate,
     Change,
     DeviceRow,
     Snapshot,
     State,
     Store,
+    unpack_builds,
 )
 from microcell.locations.vault import Vault, hash_token
-from microcell.model import Floats, Integers
+from microcell.model import Floats, Integers, Mask
 
 __all__ = [
     "WAITING",
@@ -31,20 +41,17 @@ __all__ = [
     "Population",
     "ServedCells",
     "Transition",
-    "after_rebuild",
     "count_changes",
     "leave_cell",
     "load",
-    "make_replacement",
+    "make_overview",
     "merge_undersized",
-    "needs_rebuild",
-    "overview_of",
-    "status_of",
+    "provisional_epoch",
     "suspend",
     "unknown_device",
 ]
 
-WAITING = -1
+WAITING = UNPLACED
 """Cell number of a device that has to wait, and of a free slot."""
 
 _NO_DIGEST = bytes(32)
@@ -63,71 +70,126 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ServedCells:
-    """Cells being served with their ids and places, and the cell of each slot.
+    """Cells being served, with the overview that is published of them, and the cell of each slot.
 
     Replaced as a whole when cells change, so that a look-up sees either all old or all new cells.
-    Single entries of ``cells`` change in place, but only if no cell falls below k.
+    Single entries of ``cells`` and ``epochs`` change in place for devices that join or leave, but
+    only if no cell falls below k. ``standing`` are the cells of the last publication; those merged
+    since share a cell of ``clustering``. ``ids`` are the database ids of its cells.
     """
 
     clustering: Clustering | None
+    standing: Standing
     ids: Integers
     places: tuple[Place, ...]
     cells: Integers
-    generation: int = 0
-    rebuilt_at: float | None = None
+    epochs: Integers
+    overview: Overview
 
     @classmethod
     def of(
         cls,
         clustering: Clustering | None,
+        standing: Standing,
         ids: Integers,
         cells: Integers,
-        state: State | None = None,
+        epochs: Integers,
+        overview: Overview,
     ) -> "ServedCells":
-        """Create the served cells of a clustering as of the given state."""
+        """Create the served cells of a clustering."""
         rows = [] if clustering is None else clustering.places.tolist()
         places = tuple(Place(*row) for row in rows)
-        if state is None:
-            return cls(clustering, ids, places, cells)
-        return cls(clustering, ids, places, cells, state.generation, state.rebuilt_at)
+        return cls(clustering, standing, ids, places, cells, epochs, overview)
 
-    def sizes(self) -> Integers:
-        """Return the number of devices per cell.
+    @property
+    def generation(self) -> int:
+        """Number of publications and merges so far."""
+        return self.overview.generation
 
-        Reads each entry once, because another thread may be changing it.
-        """
+    def count(self) -> Integers:
+        """Return the number of devices per cell, counted over all slots."""
         return np.bincount(self.cells + 1, minlength=len(self.places) + 1)[1:]
-
-    def summaries(self, sizes: Integers) -> tuple[CellSummary, ...]:
-        """Return the public information about each cell."""
-        if self.clustering is None:
-            return ()
-        rows = zip(self.places, sizes.tolist(), self.clustering.radius.tolist(), strict=True)
-        return tuple(
-            CellSummary(number, place, size, radius)
-            for number, (place, size, radius) in enumerate(rows)
-        )
 
     def place_of(self, slot: int) -> Place | None:
         """Return the place of a slot's cell, or None if it waits."""
         cell = self.cells[slot]
         return None if cell < 0 else self.places[cell]
 
+    def labels(self) -> Integers:
+        """Return the standing cell of each slot; UNPLACED for devices of merged cells."""
+        if self.clustering is None:
+            return np.full(len(self.cells), UNPLACED, dtype=np.int64)
+        cell_of = self.clustering.cell_of
+        alone = np.bincount(cell_of) == 1
+        first = np.full(len(alone) + 1, UNPLACED, dtype=np.int64)
+        first[cell_of] = np.arange(len(cell_of))
+        first[:-1][~alone] = UNPLACED
+        return first[self.cells]
+
+
+def provisional_epoch(generation: int) -> int:
+    """Return the epoch of aliases that last until the next publication only."""
+    return 2 * generation + 1
+
+
+def make_overview(
+    clustering: Clustering | None, bands: Integers, state: State, devices: int, waiting: int
+) -> Overview:
+    """Return what is published: places and bands, and totals rounded down to multiples of k."""
+    k = state.k
+    cells: list[CellSummary] = []
+    if clustering is not None:
+        rows = zip(
+            clustering.places.tolist(), bands.tolist(), clustering.radius.tolist(), strict=True
+        )
+        for number, (place, band, radius) in enumerate(rows):
+            cells.append(CellSummary(number, Place(*place), band, next_band(band, k), radius))
+    return Overview(
+        k=k,
+        cells=tuple(cells),
+        devices=devices // k * k,
+        waiting=waiting // k * k,
+        smallest_cell=int(bands.min()) if len(bands) else None,
+        rebuilt_at=state.rebuilt_at,
+        published_at=state.published_at,
+        generation=state.generation,
+    )
+
+
+def _no_cells(count: int, state: State, devices: int = 0) -> ServedCells:
+    none = np.empty(0, dtype=np.int64)
+    overview = make_overview(None, none, state, devices, devices)
+    epochs = np.full(count, provisional_epoch(state.generation), dtype=np.int64)
+    return ServedCells.of(None, Standing.empty(), none, _all_waiting(count), epochs, overview)
+
 
 @dataclass(eq=False, repr=False)
 class Population:
     """All devices. Only one thread changes it; look-ups read ``index`` and ``served`` meanwhile."""
 
+    served: ServedCells
     index: dict[str, Entry] = field(default_factory=dict)
-    served: ServedCells = field(
-        default_factory=lambda: ServedCells.of(None, np.empty(0, dtype=np.int64), _all_waiting(16))
-    )
+    counts: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Devices per served cell."""
     points: Floats = field(default_factory=lambda: np.zeros((16, 3)))
     rows: Integers = field(default_factory=lambda: np.zeros(16, dtype=np.int64))
     """Database id of each slot's device; 0 for free slots."""
+    status: Integers = field(default_factory=lambda: np.zeros(16, dtype=np.int64))
+    moved: Mask = field(default_factory=lambda: np.zeros(16, dtype=np.bool_))
+    history: Integers = field(default_factory=lambda: np.zeros((16, DEPTH), dtype=np.int64))
     free: list[int] = field(default_factory=lambda: list(range(15, -1, -1)))
-    touched: set[int] = field(default_factory=set)
-    """Slots that were filled or moved since the current rebuild began."""
+    pending: int = 0
+    """Devices that signed up or moved since the last publication."""
+    ledger: Ledger = field(default_factory=Ledger)
+    filled: set[int] = field(default_factory=set)
+    """Slots that were filled since a publication is being computed."""
+    shifted: set[int] = field(default_factory=set)
+    """Slots whose device moved since a publication is being computed."""
+
+    @classmethod
+    def empty(cls, state: State) -> "Population":
+        """Return a service without devices."""
+        return cls(_no_cells(16, state))
 
     def __len__(self) -> int:
         return len(self.index)
@@ -146,50 +208,76 @@ class Population:
         return np.flatnonzero(self.rows)
 
     def add(
-        self,
-        pseudonyms: list[str],
-        digests: list[bytes],
-        rows: Integers,
-        points: Floats,
-        cells: Integers,
+        self, added: Sequence[DeviceRow], points: Floats, cells: Integers, history: Integers
     ) -> None:
         """Add devices. The index comes last, so that a look-up never sees a half-filled slot."""
-        self._grow(len(pseudonyms))
-        slots = np.array([self.free.pop() for _ in pseudonyms], dtype=np.int64)
+        self._grow(len(added))
+        slots = np.array([self.free.pop() for _ in added], dtype=np.int64)
         self.points[slots] = points
-        self.rows[slots] = rows
+        self.rows[slots] = [row.id for row in added]
+        self.status[slots] = [row.status for row in added]
+        self.moved[slots] = [row.moved for row in added]
+        self.history[slots] = history
+        self.served.epochs[slots] = [row.epoch for row in added]
         self.served.cells[slots] = cells
-        self.touched.update(slots.tolist())
-        for pseudonym, digest, slot in zip(pseudonyms, digests, slots.tolist(), strict=True):
-            self.index[pseudonym] = Entry(digest, slot)
+        self.counts += np.bincount(cells[cells >= 0], minlength=len(self.counts))
+        self.pending += sum(row.status != SETTLED for row in added)
+        self.filled.update(slots.tolist())
+        for row, slot in zip(added, slots.tolist(), strict=True):
+            self.index[row.pseudonym] = Entry(row.digest, slot)
 
-    def move(self, slot: int, point: Floats, cell: int, served: ServedCells | None) -> None:
-        """Move a device; ``served`` replaces the served cells if more than its own cell changes."""
+    def move(self, slot: int, point: Floats, row: DeviceRow) -> None:
+        """Record a device's new location, which takes effect with the next publication."""
+        self.pending += int(self.status[slot] == SETTLED)
         self.points[slot] = point
-        self.touched.add(slot)
-        if served is None:
-            self.served.cells[slot] = cell
-        else:
-            self.served = served
+        self.status[slot] = row.status
+        self.moved[slot] = row.moved
+        self.shifted.add(slot)
 
     def remove(self, pseudonym: str, served: ServedCells | None) -> None:
         """Remove a device. The index comes first, so that a look-up never meets a reused slot."""
         slot = self.index.pop(pseudonym).slot
+        self.pending -= int(self.status[slot] != SETTLED)
         if served is None:
+            cell = self.served.cells[slot]
+            if cell >= 0:
+                self.counts[cell] -= 1
             self.served.cells[slot] = WAITING
         else:
-            self.served = served
+            self.serve(served)
         self.points[slot] = 0.0
         self.rows[slot] = 0
+        self.status[slot] = SETTLED
+        self.moved[slot] = False
+        self.history[slot] = 0
+        self.filled.discard(slot)
+        self.shifted.discard(slot)
         self.free.append(slot)
 
-    def replace_cells(self, replacement: CellReplacement, state: State) -> None:
-        """Serve new cells, in one assignment."""
-        cells, slots = _all_waiting(len(self.rows)), self.occupied()
-        order = np.argsort(replacement.devices)
-        positions = np.searchsorted(replacement.devices[order], self.rows[slots])
-        cells[slots] = replacement.cells[order[positions]]
-        self.served = ServedCells.of(replacement.clustering, replacement.ids, cells, state)
+    def serve(self, served: ServedCells) -> None:
+        """Serve other cells, in one assignment."""
+        self.counts = served.count()
+        self.served = served
+
+    def situation(
+        self, slots: Integers, generation: int, next_build: int, rebuild: bool
+    ) -> Situation:
+        """Return a copy of everything that the next publication depends on."""
+        self.filled.clear()
+        self.shifted.clear()
+        return Situation(
+            points=self.points[slots],
+            labels=self.served.labels()[slots],
+            status=self.status[slots],
+            epochs=self.served.epochs[slots],
+            history=self.history[slots],
+            moved=self.moved[slots],
+            standing=self.served.standing,
+            ledger=self.ledger,
+            generation=generation,
+            next_build=next_build,
+            rebuild=rebuild,
+        )
 
     def _grow(self, count: int) -> None:
         lacking = count - len(self.free)
@@ -198,10 +286,21 @@ class Population:
         old = len(self.rows)
         added = max(old, lacking)
         served = self.served
-        self.points = np.concatenate([self.points, np.zeros((added, 3))])
-        self.rows = np.concatenate([self.rows, np.zeros(added, dtype=np.int64)])
-        self.served = replace(served, cells=np.concatenate([served.cells, _all_waiting(added)]))
+        self.points = _pad(self.points, added)
+        self.rows = _pad(self.rows, added)
+        self.status = _pad(self.status, added)
+        self.moved = _pad(self.moved, added)
+        self.history = _pad(self.history, added)
+        self.served = replace(
+            served,
+            cells=np.concatenate([served.cells, _all_waiting(added)]),
+            epochs=_pad(served.epochs, added),
+        )
         self.free[:0] = range(old + added - 1, old - 1, -1)
+
+
+def _pad(values: Any, count: int) -> Any:
+    return np.concatenate([values, np.zeros((count, *values.shape[1:]), dtype=values.dtype)])
 
 
 def unknown_device() -> UnknownDeviceError:
@@ -228,7 +327,7 @@ class Transition:
     state: State
     served: ServedCells | None = None
     merge: CellMerge | None = None
-    replacement: CellReplacement | None = None
+    update: CellUpdate | None = None
 
 
 def count_changes(state: State, **counts: int) -> State:
@@ -244,98 +343,95 @@ def count_changes(state: State, **counts: int) -> State:
     return replace(state, changes=state.changes + sum(counts.values()), **counters)
 
 
-def needs_rebuild(population: Population, state: State, share: float) -> bool:
-    """Return True if there are no cells, cells were merged, or too many devices changed."""
-    clustering = population.served.clustering
-    if clustering is None or len(clustering.sites) > len(clustering):
-        return True
-    return state.changes > share * len(population)
+def leave_cell(population: Population, state: State, slot: int) -> Transition:
+    """Return the transition when a device cancels.
 
-
-def after_rebuild(state: State, k: int, seconds: float, merges: int = 0, changes: int = 0) -> State:
-    """Return the state after a rebuild that ends now, with the changes made while it ran."""
-    return replace(
-        state,
-        k=k,
-        generation=state.generation + 1,
-        rebuilds=state.rebuilds + 1,
-        merges=state.merges + merges,
-        changes=changes,
-        rebuilt_at=time.time(),
-        rebuild_seconds=seconds,
-    )
-
-
-def leave_cell(
-    population: Population, state: State, slot: int, new_cell: int, k: int, *, cancelled: bool
-) -> Transition:
-    """Return the transition when a device leaves its cell for another one, or is cancelled.
-
-    A cell below k is merged with its nearest neighbour. If fewer than k devices are left in total,
-    all of them wait.
+    What is published stays as it is until the next publication, unless more devices left than the
+    cell could spare: a cell below k is merged with its nearest neighbour at once. If fewer than k
+    devices are left in total, all of them wait.
     """
-    served = population.served
-    if served.clustering is None:
+    served, k = population.served, state.k
+    cell = int(served.cells[slot])
+    if population.status[slot] != SIGNED_UP and cell >= 0:
+        state = replace(state, departures=state.departures + 1)
+    if served.clustering is None or cell < 0:
         return Transition(state)
-    if len(population) - cancelled < k:
-        return suspend(population, state)
-    old_cell = int(served.cells[slot])
-    if old_cell == new_cell:
+    if int(population.counts.sum()) - 1 < k:
+        return suspend(population, state, but=slot)
+    if population.counts[cell] - 1 >= k:
         return Transition(state)
-    sizes = served.sizes()
-    sizes[old_cell] -= 1
-    if not cancelled:
-        sizes[new_cell] += 1
-    if sizes[old_cell] >= k:
-        return Transition(state)
-    cells = served.cells.copy()
-    cells[slot] = new_cell
-    return merge_undersized(replace(served, cells=cells), sizes, state, k)
+    cells, sizes = served.cells.copy(), population.counts.copy()
+    cells[slot] = WAITING
+    sizes[cell] -= 1
+    return merge_undersized(replace(served, cells=cells), sizes, state)
 
 
-def merge_undersized(served: ServedCells, sizes: Integers, state: State, k: int) -> Transition:
-    """Merge cells until all have at least k devices."""
+def merge_undersized(served: ServedCells, sizes: Integers, state: State) -> Transition:
+    """Merge cells until all have at least k devices.
+
+    The new places and bands follow from published ones, and all devices concerned get aliases that
+    last until the next publication.
+    """
     assert served.clustering is not None
-    result = merge_small(served.clustering, sizes, k)
+    bands = np.array([cell.at_least for cell in served.overview.cells], dtype=np.int64)
+    result = merge_small(served.clustering, sizes, state.k, weights=bands)
     if result.merges == 0:
         return Transition(state, served)
     # A merged cell keeps the id of the first of its parts.
     firsts = np.unique(result.renumbered, return_index=True)[1]
     gone = np.setdiff1d(np.arange(len(sizes)), firsts)
     kept = firsts[result.renumbered[gone]]
-    cells = np.where(served.cells >= 0, result.renumbered[served.cells], WAITING)
+    cells = np.append(result.renumbered, WAITING)[served.cells]
     ids = served.ids[firsts]
     after = replace(state, generation=state.generation + 1, merges=state.merges + result.merges)
+    epoch = provisional_epoch(after.generation)
+    merged = np.append(np.bincount(result.renumbered) > 1, False)[cells]
+    sums = np.bincount(result.renumbered, weights=bands).astype(np.int64)
+    overview = make_overview(
+        result.clustering,
+        np.array([lower_band(int(total), state.k) for total in sums], dtype=np.int64),
+        after,
+        served.overview.devices,
+        served.overview.waiting,
+    )
     return Transition(
         after,
-        ServedCells.of(result.clustering, ids, cells, after),
-        CellMerge(served.ids[gone].tolist(), served.ids[kept].tolist(), ids, result.clustering),
+        ServedCells.of(
+            result.clustering,
+            served.standing,
+            ids,
+            cells,
+            np.where(merged, epoch, served.epochs),
+            overview,
+        ),
+        CellMerge(
+            served.ids[gone].tolist(), served.ids[kept].tolist(), ids, result.clustering, epoch
+        ),
     )
 
 
-def suspend(population: Population, state: State) -> Transition:
-    """Return the transition to a service without cells, in which all devices wait."""
-    none = np.empty(0, dtype=np.int64)
-    after = replace(state, generation=state.generation + 1)
-    return Transition(
-        after,
-        ServedCells.of(None, none, _all_waiting(len(population.served.cells)), after),
-        replacement=CellReplacement(none, None, none, none),
-    )
+def suspend(population: Population, state: State, but: int = WAITING) -> Transition:
+    """Return the transition to a service without cells, in which all devices wait.
 
-
-def make_replacement(
-    clustering: Clustering, labels: Integers, rows: Integers, first_id: int, k: int
-) -> tuple[CellReplacement, int]:
-    """Return new cells of at least k for all devices, and the number of merges required.
-
-    ``labels`` are the cells of the devices with the database ids ``rows``, at least k of them.
+    ``but`` is the slot of a device that cancels.
     """
-    sizes = np.bincount(labels, minlength=len(clustering))
-    result = merge_small(clustering, sizes, k)
-    ids = first_id + np.arange(len(result.clustering))
-    cells = result.renumbered[labels]
-    return CellReplacement(ids, result.clustering, rows, cells), result.merges
+    after = replace(state, generation=state.generation + 1)
+    slots = population.occupied()
+    slots = slots[slots != but]
+    served = _no_cells(len(population.served.cells), after, len(slots))
+    update = CellUpdate(
+        standing=served.standing,
+        clustering=None,
+        devices=population.rows[slots],
+        cells=np.zeros(len(slots), dtype=np.int64),
+        epochs=served.epochs[slots],
+        status=population.status[slots],
+        moved=population.moved[slots],
+        history=population.history[slots],
+        closed=population.served.standing.builds.tolist(),
+        generation=after.generation,
+    )
+    return Transition(after, served, update=update)
 
 
 # -------------------------------------------------------------------------------- loading
@@ -348,8 +444,9 @@ class Loaded:
     population: Population
     state: State
     next_row: int
-    next_cell: int
+    next_build: int
     rebuild: bool
+    publications: list[Publication]
 
 
 def load(store: Store, vault: Vault, k: int) -> Loaded:
@@ -362,13 +459,22 @@ def load(store: Store, vault: Vault, k: int) -> Loaded:
     if snapshot.state is None:
         state = State(vault.check_value(), k)
         store.write(Change(state))
-        return Loaded(Population(), state, 1, 1, rebuild=False)
+        return Loaded(Population.empty(state), state, 1, 1, rebuild=False, publications=[])
     vault.verify_key(snapshot.state.check_value)
-    population = _populate(snapshot, _decrypt_points(snapshot.devices, vault))
+    population = _populate(
+        snapshot, replace(snapshot.state, k=k), _decrypt_points(snapshot.devices, vault)
+    )
     state = _make_safe(store, population, snapshot.state, k)
     next_row = max((row.id for row in snapshot.devices), default=0) + 1
-    next_cell = int(snapshot.ids.max(initial=0)) + 1
-    return Loaded(population, state, next_row, next_cell, rebuild=snapshot.state.k != k)
+    next_build = max(snapshot.ledger.builds, default=0) + 1
+    return Loaded(
+        population,
+        state,
+        next_row,
+        next_build,
+        rebuild=snapshot.state.k != k,
+        publications=list(snapshot.publications),
+    )
 
 
 def _decrypt_points(devices: Sequence[DeviceRow], vault: Vault) -> Floats:
@@ -386,26 +492,49 @@ def _decrypt_points(devices: Sequence[DeviceRow], vault: Vault) -> Floats:
     return to_points(*places)
 
 
-def _populate(snapshot: Snapshot, points: Floats) -> Population:
-    population = Population()
+def _populate(snapshot: Snapshot, state: State, points: Floats) -> Population:
+    population = Population.empty(state)
     population.add(
-        [row.pseudonym for row in snapshot.devices],
-        [row.digest for row in snapshot.devices],
-        np.array([row.id for row in snapshot.devices], dtype=np.int64),
+        snapshot.devices,
         points,
-        _cell_numbers(snapshot),
+        _all_waiting(len(snapshot.devices)),
+        unpack_builds([row.builds for row in snapshot.devices]),
     )
-    population.touched.clear()
-    population.served = ServedCells.of(
-        snapshot.clustering, snapshot.ids, population.served.cells, snapshot.state
+    population.filled.clear()
+    population.ledger = snapshot.ledger
+    if snapshot.clustering is None:
+        return population
+    served = population.served
+    served.cells[[entry.slot for entry in population.index.values()]] = _cell_numbers(snapshot)
+    sums = np.bincount(snapshot.clustering.cell_of, weights=snapshot.standing.bands)
+    overview = make_overview(
+        snapshot.clustering,
+        np.array([lower_band(int(total), state.k) for total in sums], dtype=np.int64),
+        state,
+        *_last_totals(snapshot),
+    )
+    population.serve(
+        ServedCells.of(
+            snapshot.clustering,
+            snapshot.standing,
+            snapshot.ids,
+            served.cells,
+            served.epochs,
+            overview,
+        )
     )
     return population
 
 
+def _last_totals(snapshot: Snapshot) -> tuple[int, int]:
+    """Return the devices and the waiting devices of the last publication."""
+    if not snapshot.publications:
+        return 0, 0
+    return snapshot.publications[-1].devices, snapshot.publications[-1].waiting
+
+
 def _cell_numbers(snapshot: Snapshot) -> Integers:
     """Return the number of each device's cell, given the stored ids."""
-    if snapshot.clustering is None:
-        return _all_waiting(len(snapshot.devices))
     ids = np.array(
         [WAITING if row.cell is None else row.cell for row in snapshot.devices], dtype=np.int64
     )
@@ -419,60 +548,12 @@ def _make_safe(store: Store, population: Population, state: State, k: int) -> St
     current = replace(state, k=k)
     if served.clustering is None:
         transition = Transition(current)
-    elif len(population) < k or int(served.sizes().sum()) < k:
+    elif int(population.counts.sum()) < k:
         transition = suspend(population, current)
     else:
-        transition = merge_undersized(served, served.sizes(), current, k)
+        transition = merge_undersized(served, population.counts, current)
     if transition.state != state:
-        store.write(
-            Change(
-                transition.state,
-                merge=transition.merge,
-                replacement=transition.replacement,
-            )
-        )
+        store.write(Change(transition.state, merge=transition.merge, update=transition.update))
     if transition.served is not None:
-        population.served = transition.served
+        population.serve(transition.served)
     return transition.state
-
-
-# -------------------------------------------------------------------------------- summaries
-
-
-def overview_of(population: Population, served: ServedCells, k: int) -> Overview:
-    """Return the public information about the service."""
-    sizes, devices = served.sizes(), len(population)
-    return Overview(
-        k=k,
-        cells=served.summaries(sizes),
-        devices=devices,
-        waiting=max(0, devices - int(sizes.sum())),
-        smallest_cell=int(sizes.min()) if len(sizes) else None,
-        rebuilt_at=served.rebuilt_at,
-        generation=served.generation,
-    )
-
-
-def status_of(
-    overview: Overview, state: State, share: float, rebuilding: bool, failure: str | None
-) -> Status:
-    """Return the operator's view of the service."""
-    return Status(
-        k=overview.k,
-        devices=overview.devices,
-        waiting=overview.waiting,
-        cells=len(overview.cells),
-        smallest_cell=overview.smallest_cell,
-        generation=overview.generation,
-        rebuilt_at=overview.rebuilt_at,
-        rebuild_seconds=state.rebuild_seconds,
-        rebuilding=rebuilding,
-        rebuilds=state.rebuilds,
-        merges=state.merges,
-        sign_ups=state.sign_ups,
-        moves=state.moves,
-        cancellations=state.cancellations,
-        changes=state.changes,
-        changes_until_rebuild=max(0, math.floor(share * overview.devices) + 1 - state.changes),
-        last_failure=failure,
-    )

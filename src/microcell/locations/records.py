@@ -1,10 +1,21 @@
 """Public records of the location anonymizer."""
 
+import hashlib
 from dataclasses import dataclass, field
 
 from microcell._display import record_html, record_repr
 
-__all__ = ["Account", "CellSummary", "Overview", "Place", "Status", "WhatIf"]
+__all__ = [
+    "Account",
+    "Alarm",
+    "Answer",
+    "CellSummary",
+    "Overview",
+    "Place",
+    "Publication",
+    "Status",
+    "WhatIf",
+]
 
 
 @dataclass(frozen=True)
@@ -21,6 +32,7 @@ class Place:
 class Account:
     """Credentials of a device, returned at sign-up.
 
+    ``pseudonym`` and ``token`` are for the service alone; providers see an alias (:class:`Answer`).
     ``location`` is the location the device should use, or None while the device has to wait for
     others to sign up.
     """
@@ -34,17 +46,46 @@ class Account:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """What a device should tell providers, and for how long.
+
+    ``location`` is None while the device has to wait. ``accuracy`` is in kilometres: at least three
+    of four devices were this close to the location when its cell was built. ``alias`` is the name
+    to use with the location; it is replaced when too few devices share its history. ``valid_until``
+    is the Unix time of the next publication, or None without a clock. ``pending`` is True if a move
+    takes effect with the next publication.
+    """
+
+    location: Place | None
+    accuracy: float | None
+    alias: str | None
+    generation: int
+    valid_until: float | None
+    pending: bool
+
+    __repr__ = record_repr
+    _repr_html_ = record_html
+
+    @property
+    def tag(self) -> str:
+        """Short text that changes with what the device should do, but not with the time."""
+        content = (self.location, self.accuracy, self.alias, self.pending)
+        return hashlib.blake2b(repr(content).encode(), digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True)
 class CellSummary:
     """Public information about a cell. It never includes the members.
 
-    ``place`` is fixed at the last rebuild or merge: a mean that moved with every sign-up would
-    reveal the newcomer. ``radius`` is the root mean square distance of the members from the place
-    at the last rebuild, in kilometres.
+    ``place`` lies on a grid of about a tenth of the radius and stays while the cell stands.
+    ``at_least`` and ``below`` are the band of its size, as of a publication. ``radius`` is the root
+    mean square distance of the members when the cell was built, in kilometres, rounded up.
     """
 
     number: int
     place: Place
-    size: int
+    at_least: int
+    below: int
     radius: float
 
     __repr__ = record_repr
@@ -53,11 +94,12 @@ class CellSummary:
 
 @dataclass(frozen=True)
 class Overview:
-    """Public information about the service: its cells and the current state of the guarantee.
+    """One publication: the cells and the state of the guarantee.
 
-    ``generation`` counts rebuilds and merges; an equal number means equal cells. ``rebuilt_at`` is
-    the Unix time of the last rebuild, or None before the first one. ``smallest_cell`` is the number
-    of devices in the smallest cell, or None while there are no cells.
+    ``generation`` counts publications and merges; an equal number means an equal overview.
+    ``devices`` and ``waiting`` are rounded down to multiples of k. ``smallest_cell`` is the lower
+    end of the smallest size band, or None while there are no cells. ``rebuilt_at`` and
+    ``published_at`` are Unix times, or None before the first ones.
     """
 
     k: int
@@ -66,6 +108,7 @@ class Overview:
     waiting: int
     smallest_cell: int | None
     rebuilt_at: float | None
+    published_at: float | None
     generation: int
 
     __repr__ = record_repr
@@ -73,18 +116,62 @@ class Overview:
 
 
 @dataclass(frozen=True)
-class Status:
-    """Operator's view of the service: sizes, counters and the progress of rebuilds."""
+class Publication:
+    """Figures of a publication, for the operator.
 
-    k: int
+    ``k_over_history`` is the smallest number of devices that share a location over the whole life
+    of an alias. ``changed`` devices signed up, moved or cancelled since the publication before,
+    ``renewed`` devices got another alias. ``distance`` is the mean distance in kilometres between a
+    device and the location it uses.
+    """
+
+    generation: int
+    at: float
     devices: int
     waiting: int
     cells: int
     smallest_cell: int | None
+    k_over_history: int | None
+    changed: int
+    renewed: int
+    distance: float | None
+    rebuilt: bool
+    seconds: float
+
+    __repr__ = record_repr
+    _repr_html_ = record_html
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Something that the operator should look at: a stable code, and a message for people."""
+
+    code: str
+    message: str
+
+    _repr_html_ = record_html
+
+
+@dataclass(frozen=True)
+class Status:
+    """Operator's view of the service: sizes, counters, publications and alarms."""
+
+    k: int
+    colluders: int
+    devices: int
+    waiting: int
+    pending: int
+    cells: int
+    smallest_cell: int | None
+    k_over_history: int | None
     generation: int
+    publications: int
+    published_at: float | None
+    next_publication_at: float | None
     rebuilt_at: float | None
     rebuild_seconds: float | None
     rebuilding: bool
+    rebuild_requested: bool
     rebuilds: int
     merges: int
     sign_ups: int
@@ -92,6 +179,9 @@ class Status:
     cancellations: int
     changes: int
     changes_until_rebuild: int
+    renewed: int
+    distance: float | None
+    alarms: tuple[Alarm, ...]
     last_failure: str | None
 
     __repr__ = record_repr

@@ -1,35 +1,57 @@
 """Simulation of a city that uses the service, with the guarantee checked from outside."""
 
+import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
-from time import perf_counter, sleep
+from time import perf_counter, sleep, time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from microcell import progress
 from microcell._display import count, record_html, record_repr
-from microcell.errors import GuaranteeError, OptionError, ServiceError
+from microcell.errors import GuaranteeError, MicrocellError, OptionError, ServiceError
 from microcell.locations.anonymizer import Anonymizer
 from microcell.locations.clustering import EARTH_RADIUS, great_circle, to_degrees, to_points
-from microcell.locations.records import Account, Place, Status
+from microcell.locations.records import Account, Answer, Status
 from microcell.methods import partition
 from microcell.model import Floats
 
 if TYPE_CHECKING:
     from microcell.locations.client import Client
 
-__all__ = ["SimulationResult", "make_city", "mdav_distances", "simulate"]
+__all__ = ["Demonstration", "SimulationResult", "make_city", "mdav_distances", "simulate"]
 
 CENTRE = (41.39, 2.17)
 """Latitude and longitude of the city centre."""
+
+_WORLD = (
+    CENTRE,
+    (40.71, -74.01),
+    (-33.87, 151.21),
+    (35.68, 139.69),
+    (-23.55, -46.63),
+    (19.08, 72.88),
+    (51.51, -0.13),
+    (6.52, 3.38),
+    (64.15, -21.94),
+)
+"""Centres of the cities of a demonstration."""
 
 _BATCH = 10_000
 """Devices per transaction during the initial sign-up."""
 
 _THREADS = 8
 """Concurrent requests when the service runs in another process."""
+
+PATIENCE = 180.0
+"""Seconds to wait for a running service to publish."""
+
+GRACE = 20.0
+"""Seconds that a publication may take."""
 
 _MAX_ATTEMPTS = 5
 """Attempts to look up all devices while the cells stay the same."""
@@ -41,8 +63,10 @@ class SimulationResult:
 
     Distances are in kilometres, from the devices to the locations they use. ``smallest_shared`` is
     the smallest number of devices that received the same location, counted by looking up every
-    device. ``mdav_mean`` and ``mdav_root_mean_square`` are the distances that MDAV would give for
-    the same devices. None means that the figure cannot be determined from outside.
+    device, and ``smallest_history`` the smallest number that shared all locations under an alias,
+    counted likewise after each publication. ``mdav_mean`` and ``mdav_root_mean_square`` are the
+    distances that MDAV would give for the same devices. None means that the figure cannot be
+    determined from outside.
     """
 
     k: int
@@ -54,6 +78,8 @@ class SimulationResult:
     cells: int
     smallest_cell: int | None
     smallest_shared: int | None
+    smallest_history: int | None
+    waiting: int
     rebuilds: int | None
     merges: int | None
     mean: float | None
@@ -73,8 +99,10 @@ class SimulationResult:
         return (self.root_mean_square / self.mdav_root_mean_square) ** 2
 
 
-def make_city(n: int, *, seed: int = 0) -> tuple[Floats, Floats]:
-    """Return latitudes and longitudes of n homes in a synthetic city.
+def make_city(
+    n: int, *, seed: int = 0, centre: tuple[float, float] = CENTRE
+) -> tuple[Floats, Floats]:
+    """Return latitudes and longitudes of n homes in a synthetic city around a centre.
 
     Of ten people, four live in the centre (within about two kilometres), five in twelve suburbs 5
     to 25 km away, and one anywhere within 35 km.
@@ -99,7 +127,7 @@ def make_city(n: int, *, seed: int = 0) -> tuple[Floats, Floats]:
         [1.8 * offset, suburbs[suburb] + spread[suburb, None] * offset],
         np.stack([reach * np.cos(direction), reach * np.sin(direction)], axis=1),
     )
-    return _to_sphere(kilometres)
+    return _to_sphere(kilometres, centre)
 
 
 def simulate(
@@ -114,8 +142,9 @@ def simulate(
     """Simulate a city that uses the service for some days.
 
     All devices sign up first. Each day a share of them changes: equally many sign up, move and
-    cancel, one at a time in random order. At the end the cells are rebuilt, if permitted, and every
-    device is looked up.
+    cancel, one at a time in random order. An anonymizer in this process publishes after each day,
+    and every device is looked up, so that histories can be counted; a running service publishes by
+    its clock, which is waited for before and after.
 
     Parameters
     ----------
@@ -135,7 +164,9 @@ def simulate(
     Raises
     ------
     GuaranteeError
-        Fewer than k devices received the same location, which would be a bug.
+        Fewer than k devices received the same location or share a history, which would be a bug.
+    ServiceError
+        A running service did not publish in time.
     """
     for name, value, valid, limits in (
         ("devices", devices, devices >= 1, "at least 1"),
@@ -151,9 +182,11 @@ def simulate(
     started = perf_counter()
     city = _City(service, seed)
     city.populate(devices)
+    city.publish()
     for day in range(days):
         city.run_day(day, days, round(changes * devices / 3))
-    city.rebuild()
+        if isinstance(service, Anonymizer) or day == days - 1:
+            city.publish()
     return city.summarize(days, compare, started)
 
 
@@ -166,6 +199,10 @@ class _City:
         self.accounts: list[Account] = []
         self.homes: list[tuple[float, float]] = []
         self.counts = {"sign_ups": 0, "moves": 0, "cancellations": 0}
+        self.published = 0
+        self.histories: dict[str, tuple[Any, ...]] = {}
+        """Publication at which each alias first appeared, and its locations since."""
+        self.smallest_history: int | None = None
         self.actions: list[tuple[str, Callable[[], None]]] = [
             ("sign_ups", self._sign_up),
             ("moves", self._move),
@@ -196,30 +233,45 @@ class _City:
                 act()
                 self.counts[name] += 1
 
-    def rebuild(self) -> None:
-        """Rebuild all cells and wait for the result, if permitted."""
-        progress.report("rebuilding")
+    def publish(self) -> None:
+        """Publish, or wait for the clock of a running service, and note what each alias shows."""
+        progress.report("publishing")
         if isinstance(self.service, Anonymizer):
-            if self.service.overview().cells:
-                self.service.rebuild(wait=True)
+            self.service.publish()
+            self._note_histories()
             return
-        before = _status(self.service)
-        if before is None or before.devices < before.k:
-            return
-        self.service.rebuild()
-        while (status := _status(self.service)) is not None and (
-            status.rebuilding or status.rebuilds == before.rebuilds
-        ):
-            if status.last_failure is not None:
-                raise ServiceError(
-                    "The service could not rebuild its cells. See its log for the cause.",
-                    code="service.unavailable",
-                )
+        body, timeline = self.service.cells(), self.service.timeline()
+        due = timeline["next_publication_at"] or 0.0
+        # The next one may be missing: it waits until enough devices have changed.
+        until = perf_counter() + min(PATIENCE, due - time() + GRACE)
+        while self.service.cells()["generation"] == body["generation"] and perf_counter() < until:
             sleep(0.2)
+        if not self.service.cells()["features"] and len(self.accounts) >= 2 * body["k"]:
+            raise ServiceError(
+                f"The service has published no cells within {PATIENCE:.0f} seconds. Start it with "
+                "a shorter --period, or see its status for the cause.",
+                code="service.unavailable",
+            )
+
+    def _note_histories(self) -> None:
+        """Look up every device and append to the histories that its alias shows."""
+        histories: dict[str, tuple[Any, ...]] = {}
+        for account in self.accounts:
+            answer = self.service.look_up(account.pseudonym, account.token)
+            if answer.alias is not None:
+                seen = self.histories.get(answer.alias, (self.published,))
+                histories[answer.alias] = (*seen, answer.location)
+        self.published += 1
+        self.histories = histories
+        sizes = Counter(histories.values())
+        if sizes:
+            smallest = min(sizes.values())
+            self.smallest_history = min(smallest, self.smallest_history or smallest)
 
     def summarize(self, days: int, compare: bool, started: float) -> SimulationResult:
         """Look up every device, check the guarantee and measure the distances."""
-        k, cells, smallest_cell, places = self._look_up_all()
+        k, cells, smallest_cell, answers = self._look_up_all()
+        places = [answer.location for answer in answers]
         points = to_points(*np.array(self.homes).reshape(-1, 2).T)
         served = np.array([place is not None for place in places], dtype=np.bool_)
         locations = np.array(
@@ -227,14 +279,15 @@ class _City:
         ).reshape(-1, 2)
         shared = np.unique(locations, axis=0, return_counts=True)[1] if len(locations) else None
         smallest_shared = None if shared is None else int(shared.min())
-        if smallest_shared is not None and smallest_shared < k:
-            raise GuaranteeError(
-                f"A location is shared by {count(smallest_shared, 'device')}, fewer than k = {k}. "
-                "This is a bug in microcell; please report it.",
-                code="guarantee.failed",
-                k=k,
-                devices=smallest_shared,
-            )
+        for what, smallest in (("location", smallest_shared), ("history", self.smallest_history)):
+            if smallest is not None and smallest < k:
+                raise GuaranteeError(
+                    f"A {what} is shared by {count(smallest, 'device')}, fewer than k = {k}. "
+                    "This is a bug in microcell; please report it.",
+                    code="guarantee.failed",
+                    k=k,
+                    devices=smallest,
+                )
         distances = (
             great_circle(points[served], to_points(*locations.T)) if len(locations) else None
         )
@@ -251,6 +304,8 @@ class _City:
             cells=cells,
             smallest_cell=smallest_cell,
             smallest_shared=smallest_shared,
+            smallest_history=self.smallest_history,
+            waiting=int(np.count_nonzero(~served)),
             rebuilds=None if status is None else status.rebuilds,
             merges=None if status is None else status.merges,
             mean=_mean(distances),
@@ -260,15 +315,15 @@ class _City:
             seconds=perf_counter() - started,
         )
 
-    def _look_up_all(self) -> tuple[int, int, int | None, list[Place | None]]:
-        """Return k, the number of cells, the smallest cell and all locations, consistently."""
+    def _look_up_all(self) -> tuple[int, int, int | None, list[Answer]]:
+        """Return k, the number of cells, the smallest cell and all answers, consistently."""
         for _ in range(_MAX_ATTEMPTS):
             before = _cells_version(self.service)
-            places = self._for_each(
+            answers = self._for_each(
                 "looking up", lambda account: self.service.look_up(account.pseudonym, account.token)
             )
             if _cells_version(self.service) == before:
-                return (*before[:3], places)
+                return (*before[:3], answers)
         raise ServiceError(
             "The cells kept changing while all devices were looked up. Try again when the service "
             "is less busy.",
@@ -355,10 +410,75 @@ def _status(client: "Client") -> Status | None:
         return None
 
 
-def _to_sphere(kilometres: Floats) -> tuple[Floats, Floats]:
-    """Project points of the plane that touches the Earth at the city centre onto the sphere."""
-    here = to_points(np.array([CENTRE[0]]), np.array([CENTRE[1]]))[0] / EARTH_RADIUS
+def _to_sphere(kilometres: Floats, centre: tuple[float, float]) -> tuple[Floats, Floats]:
+    """Project points of the plane that touches the Earth at a centre onto the sphere."""
+    here = to_points(np.array([centre[0]]), np.array([centre[1]]))[0] / EARTH_RADIUS
     east = np.cross([0.0, 0.0, 1.0], here)
     east /= np.linalg.norm(east)
     north = np.cross(here, east)
     return to_degrees(EARTH_RADIUS * here + kilometres[:, :1] * east + kilometres[:, 1:] * north)
+
+
+class Demonstration:
+    """Simulated people in cities around the world who keep changing, for trying the service.
+
+    Parameters
+    ----------
+    anonymizer
+        An empty service.
+    devices
+        Number of devices.
+    days
+        Number of days that are simulated at once, so that there is a history to look at.
+    """
+
+    def __init__(
+        self, anonymizer: Anonymizer, devices: int = 1_500, *, days: int = 10, seed: int = 0
+    ) -> None:
+        self._anonymizer = anonymizer
+        self._rng = np.random.default_rng(seed)
+        self._accounts: list[Account] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="demonstration", daemon=True)
+        self._sign_up(devices)
+        anonymizer.publish()
+        for day in range(days):
+            progress.report("simulating people", day, days)
+            for _ in range(3):
+                self._change(max(1, devices // 60))
+            anonymizer.publish()
+
+    def start(self) -> None:
+        """Let people change from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, and wait for a change that is being made."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _live(self) -> None:
+        while not self._stopped.wait(1.0):
+            with suppress(MicrocellError):
+                self._change(max(1, len(self._accounts) // 500))
+
+    def _sign_up(self, count: int) -> None:
+        cities = self._rng.multinomial(count, np.full(len(_WORLD), 1 / len(_WORLD)))
+        for centre, people in zip(_WORLD, cities.tolist(), strict=True):
+            if people:
+                homes = make_city(people, seed=int(self._rng.integers(2**31)), centre=centre)
+                self._accounts += self._anonymizer.sign_up_many(*homes)
+
+    def _change(self, count: int) -> None:
+        """Let so many people sign up, as many move and as many cancel."""
+        self._sign_up(count)
+        for _ in range(count):
+            mover = self._accounts[int(self._rng.integers(len(self._accounts)))]
+            centre = _WORLD[int(self._rng.integers(len(_WORLD)))]
+            home = make_city(1, seed=int(self._rng.integers(2**31)), centre=centre)
+            self._anonymizer.move(
+                mover.pseudonym, mover.token, float(home[0][0]), float(home[1][0])
+            )
+            leaver = self._accounts.pop(int(self._rng.integers(len(self._accounts))))
+            self._anonymizer.cancel(leaver.pseudonym, leaver.token)

@@ -1,9 +1,10 @@
-"""Database of the service, SQLite or PostgreSQL: devices, cells, sites and counters.
+"""Database of the service, SQLite or PostgreSQL: devices, cells, builds and counters.
 
 A change is one transaction and durable once :meth:`Store.write` returns. One process serves a
 database at a time: a lock, released however the process ends, keeps others out.
 """
 
+import json
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -18,14 +19,16 @@ from sqlalchemy import event
 from sqlalchemy.pool import NullPool, StaticPool
 
 from microcell._display import record_repr
-from microcell.cells import PowerCells
 from microcell.errors import OptionError, ServiceError, TableError
 from microcell.locations.clustering import Clustering
-from microcell.model import Integers
+from microcell.locations.differences import Build, Ledger
+from microcell.locations.publication import DEPTH, Standing
+from microcell.locations.records import Publication
+from microcell.model import Floats, Integers, Mask
 
 __all__ = [
     "CellMerge",
-    "CellReplacement",
+    "CellUpdate",
     "Change",
     "DeviceRow",
     "Snapshot",
@@ -46,62 +49,88 @@ class State:
     check_value: bytes = field(repr=False)
     k: int
     generation: int = 0
+    publications: int = 0
     rebuilds: int = 0
     merges: int = 0
     sign_ups: int = 0
     moves: int = 0
     cancellations: int = 0
     changes: int = 0
+    departures: int = 0
+    """Devices of the last publication that have cancelled since."""
+    published_at: float | None = None
     rebuilt_at: float | None = None
     rebuild_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """A device as stored: the digest of its token, its encrypted location and its cell's id."""
+    """A device as stored: the digest of its token, its encrypted location and its cell's id.
+
+    ``epoch`` is that of its alias, ``status`` what it has done since the last publication,
+    ``moved`` whether it has moved since it was last part of a build, and ``builds`` the builds it
+    was part of, latest first.
+    """
 
     id: int
     pseudonym: str
     digest: bytes = field(repr=False)
     sealed: bytes = field(repr=False)
     cell: int | None
+    epoch: int = 1
+    status: int = 1
+    moved: bool = False
+    builds: bytes = b""
 
 
 @dataclass(frozen=True, eq=False)
 class CellMerge:
-    """Cells that were merged into others: ids before and after, and the resulting clustering."""
+    """Cells that were merged into others: ids before and after, and the resulting clustering.
+
+    The aliases of all their devices get this ``epoch``.
+    """
 
     gone: Sequence[int]
     kept: Sequence[int]
     ids: Integers
     clustering: Clustering
+    epoch: int
 
 
 @dataclass(frozen=True, eq=False)
-class CellReplacement:
-    """New cells for all devices. Without a clustering, all devices wait.
+class CellUpdate:
+    """The next publication: its cells, the devices that it changes, and the builds.
 
-    ``cells`` holds the number (not the id) of the cell of each of ``devices``.
+    Without cells, all devices wait. ``cells`` are the ids of the cells of ``devices``, 0 for those
+    that wait.
     """
 
-    ids: Integers
+    standing: Standing
     clustering: Clustering | None
     devices: Integers
     cells: Integers
+    epochs: Integers
+    status: Integers
+    moved: Mask
+    history: Integers
+    added: Sequence[Build] = ()
+    closed: Sequence[int] = ()
+    generation: int = 0
+    publication: Publication | None = None
 
     __repr__ = record_repr
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """Content of one transaction: devices first, then merged or replaced cells, then the state."""
+    """Content of one transaction: devices first, then updated or merged cells, then the state."""
 
     state: State
     added: Sequence[DeviceRow] = ()
     moved: Sequence[DeviceRow] = ()
     removed: Sequence[int] = ()
     merge: CellMerge | None = None
-    replacement: CellReplacement | None = None
+    update: CellUpdate | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +141,12 @@ class Snapshot:
     devices: Sequence[DeviceRow]
     clustering: Clustering | None
     ids: Integers
+    standing: Standing = field(default_factory=Standing.empty)
+    ledger: Ledger = field(default_factory=Ledger)
+    publications: Sequence[Publication] = ()
 
 
-LAYOUT = 1
+LAYOUT = 2
 """Version of the database tables."""
 
 _ADVISORY_LOCK = 7_310_579_263_044_108_643
@@ -140,8 +172,8 @@ _SITES = sa.Table(
     _TABLES,
     sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("cell", sa.ForeignKey("location_cells.id"), nullable=False, index=True),
-    *(sa.Column(name, sa.Double, nullable=False) for name in ("x", "y", "z", "cost")),
-    sa.Column("size", sa.BigInteger, nullable=False),
+    *(sa.Column(name, sa.Double, nullable=False) for name in ("x", "y", "z", "radius")),
+    *(sa.Column(name, sa.BigInteger, nullable=False) for name in ("band", "size", "changes")),
 )
 _DEVICES = sa.Table(
     "location_devices",
@@ -151,15 +183,47 @@ _DEVICES = sa.Table(
     sa.Column("digest", sa.LargeBinary, nullable=False),
     sa.Column("sealed", sa.LargeBinary, nullable=False),
     sa.Column("cell", sa.ForeignKey("location_cells.id"), nullable=True, index=True),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("status", sa.SmallInteger, nullable=False),
+    sa.Column("moved", sa.Boolean, nullable=False),
+    sa.Column("builds", sa.LargeBinary, nullable=False),
 )
+_BUILDS = sa.Table(
+    "location_builds",
+    _TABLES,
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+    *(sa.Column(name, sa.BigInteger, nullable=False) for name in ("born", "size", "moved")),
+    sa.Column("overlaps", sa.Text, nullable=False),
+    sa.Column("died", sa.BigInteger, nullable=True),
+)
+_PUBLICATIONS = sa.Table(
+    "location_publications",
+    _TABLES,
+    sa.Column("generation", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.Double, nullable=False),
+    *(sa.Column(name, sa.BigInteger, nullable=False) for name in ("devices", "waiting", "cells")),
+    *(
+        sa.Column(name, sa.BigInteger, nullable=True)
+        for name in ("smallest_cell", "k_over_history")
+    ),
+    *(sa.Column(name, sa.BigInteger, nullable=False) for name in ("changed", "renewed")),
+    sa.Column("distance", sa.Double, nullable=True),
+    sa.Column("rebuilt", sa.Boolean, nullable=False),
+    sa.Column("seconds", sa.Double, nullable=False),
+)
+MAX_PUBLICATIONS = 1_000
+"""Publications whose figures are kept."""
+
 _COUNTERS = (
     "generation",
+    "publications",
     "rebuilds",
     "merges",
     "sign_ups",
     "moves",
     "cancellations",
     "changes",
+    "departures",
 )
 _STATE = sa.Table(
     "location_state",
@@ -169,6 +233,7 @@ _STATE = sa.Table(
     sa.Column("check_value", sa.LargeBinary, nullable=False),
     sa.Column("k", sa.BigInteger, nullable=False),
     *(sa.Column(name, sa.BigInteger, nullable=False) for name in _COUNTERS),
+    sa.Column("published_at", sa.Double, nullable=True),
     sa.Column("rebuilt_at", sa.Double, nullable=True),
     sa.Column("rebuild_seconds", sa.Double, nullable=True),
 )
@@ -228,18 +293,36 @@ class Store:
                 )
             rows = self._run(sa.select(_DEVICES).order_by(_DEVICES.c.id))
             devices = [
-                DeviceRow(id, pseudonym, bytes(digest), bytes(sealed), cell)
-                for id, pseudonym, digest, sealed, cell in rows
+                DeviceRow(
+                    row.id,
+                    row.pseudonym,
+                    bytes(row.digest),
+                    bytes(row.sealed),
+                    row.cell,
+                    row.epoch,
+                    row.status,
+                    bool(row.moved),
+                    bytes(row.builds),
+                )
+                for row in rows
             ]
             cells = self._run(sa.select(_CELLS).order_by(_CELLS.c.id)).all()
             sites = self._run(sa.select(_SITES).order_by(_SITES.c.id)).all()
+            builds = self._run(sa.select(_BUILDS)).all()
+            publications = self._run(
+                sa.select(_PUBLICATIONS).order_by(_PUBLICATIONS.c.generation)
+            ).mappings()
+            history = [Publication(**figures) for figures in publications]
         state = (
             None
             if row is None
             else State(**{name: row[name] for name in row if name not in {"id", "layout"}})
         )
         ids = np.array([cell.id for cell in cells], dtype=np.int64)
-        return Snapshot(state, devices, _read_clustering(ids, cells, sites), ids)
+        standing = _read_standing(sites)
+        clustering = _read_clustering(ids, cells, sites, standing)
+        ledger = Ledger({build.id: _read_build(build) for build in builds})
+        return Snapshot(state, devices, clustering, ids, standing, ledger, history)
 
     @property
     def can_lose_lock(self) -> bool:
@@ -267,10 +350,10 @@ class Store:
         """Write a change atomically; it is durable when this method returns."""
         with self._translated_errors("written"), self._connected().begin():
             self._write_devices(change)
+            if change.update is not None:
+                self._write_update(change.update)
             if change.merge is not None:
                 self._write_merge(change.merge)
-            if change.replacement is not None:
-                self._write_replacement(change.replacement)
             state = {"layout": LAYOUT, **asdict(change.state)}
             if self._run(sa.update(_STATE).values(**state)).rowcount == 0:
                 self._run(sa.insert(_STATE).values(id=1, **state))
@@ -293,9 +376,18 @@ class Store:
         if change.moved:
             statement = sa.update(_DEVICES).where(_DEVICES.c.id == sa.bindparam("b_id"))
             self._run(
-                statement.values(sealed=sa.bindparam("b_sealed"), cell=sa.bindparam("b_cell")),
+                statement.values(
+                    sealed=sa.bindparam("b_sealed"),
+                    status=sa.bindparam("b_status"),
+                    moved=sa.bindparam("b_moved"),
+                ),
                 [
-                    {"b_id": row.id, "b_sealed": row.sealed, "b_cell": row.cell}
+                    {
+                        "b_id": row.id,
+                        "b_sealed": row.sealed,
+                        "b_status": row.status,
+                        "b_moved": row.moved,
+                    }
                     for row in change.moved
                 ],
             )
@@ -317,49 +409,91 @@ class Store:
             sa.delete(_CELLS).where(_CELLS.c.id == sa.bindparam("b_gone")),
             _parameters("b_gone", merge.gone),
         )
+        self._run(
+            sa.update(_DEVICES).where(_DEVICES.c.cell == sa.bindparam("b_cell")),
+            [{"b_cell": kept, "epoch": merge.epoch} for kept in set(merge.kept)],
+        )
         changed = np.flatnonzero(np.isin(merge.ids, merge.kept))
+        self._update_cells(_cell_rows(merge.clustering, merge.ids, changed))
+
+    def _update_cells(self, rows: list[dict[str, Any]]) -> None:
         columns = ("latitude", "longitude", "radius")
         self._run(
             sa.update(_CELLS)
             .where(_CELLS.c.id == sa.bindparam("b_id"))
             .values({name: sa.bindparam(f"b_{name}") for name in columns}),
-            [
-                {f"b_{name}": value for name, value in row.items()}
-                for row in _cell_rows(merge.clustering, merge.ids, changed)
-            ],
+            [{f"b_{name}": value for name, value in row.items()} for row in rows],
         )
 
-    def _write_replacement(self, new: CellReplacement) -> None:
+    def _write_update(self, new: CellUpdate) -> None:
         """Write new cells, then assign devices, then delete old cells.
 
         In this order every device refers to an existing cell at all times.
         """
-        if new.clustering is None:
-            self._run(sa.update(_DEVICES).values(cell=None))
-            self._run(sa.delete(_SITES))
-            self._run(sa.delete(_CELLS))
-            return
-        self._run(sa.insert(_CELLS), _cell_rows(new.clustering, new.ids, np.arange(len(new.ids))))
+        before = set(self._run(sa.select(_CELLS.c.id)).scalars())
+        ids = set(new.standing.builds.tolist())
+        if new.clustering is not None:
+            rows = _cell_rows(new.clustering, new.standing.builds, np.arange(len(new.standing)))
+            fresh = [row for row in rows if row["id"] not in before]
+            old = [row for row in rows if row["id"] in before]
+            if fresh:
+                self._run(sa.insert(_CELLS), fresh)
+            if old:
+                self._update_cells(old)
+        if len(new.devices):
+            self._assign(new)
         self._run(sa.delete(_SITES))
-        self._run(sa.insert(_SITES), _site_rows(new.clustering, new.ids))
-        self._assign(new.devices, new.ids[new.cells])
-        self._run(sa.delete(_CELLS).where(_CELLS.c.id < int(new.ids[0])))
+        if len(new.standing):
+            self._run(sa.insert(_SITES), _site_rows(new.standing))
+        if before - ids:
+            self._run(
+                sa.delete(_CELLS).where(_CELLS.c.id == sa.bindparam("b_id")),
+                _parameters("b_id", sorted(before - ids)),
+            )
+        self._write_builds(new)
 
-    def _assign(self, devices: Integers, cells: Integers) -> None:
-        """Assign devices to cells: one statement on PostgreSQL, one per device on SQLite."""
+    def _write_builds(self, new: CellUpdate) -> None:
+        if new.added:
+            self._run(sa.insert(_BUILDS), [_build_row(build) for build in new.added])
+        if new.closed:
+            self._run(
+                sa.update(_BUILDS).where(_BUILDS.c.id == sa.bindparam("b_id")),
+                [{"b_id": number, "died": new.generation} for number in new.closed],
+            )
+        if new.publication is not None:
+            self._run(sa.insert(_PUBLICATIONS).values(**asdict(new.publication)))
+            oldest = new.publication.generation - MAX_PUBLICATIONS
+            self._run(sa.delete(_PUBLICATIONS).where(_PUBLICATIONS.c.generation <= oldest))
+
+    def _assign(self, new: CellUpdate) -> None:
+        """Update devices: one statement on PostgreSQL, one per device on SQLite."""
+        cells = [cell or None for cell in new.cells.tolist()]
+        builds = pack_builds(new.history)
+        columns = {
+            "cell": ("bigint", cells),
+            "epoch": ("bigint", new.epochs.tolist()),
+            "status": ("smallint", new.status.tolist()),
+            "moved": ("boolean", new.moved.tolist()),
+            "builds": ("bytea", builds),
+        }
         if self._is_postgresql:
+            types = {"id": ("bigint", new.devices.tolist()), **columns}
+            arrays = ", ".join(f"CAST(:{name} AS {kind}[])" for name, (kind, _) in types.items())
+            updates = ", ".join(f"{name} = new.{name}" for name in columns)
             self._run(
                 sa.text(
-                    "UPDATE location_devices SET cell = new.cell "
-                    "FROM unnest(CAST(:devices AS bigint[]), CAST(:cells AS bigint[])) "
-                    "AS new (id, cell) WHERE location_devices.id = new.id"
+                    f"UPDATE location_devices SET {updates} FROM unnest({arrays}) "
+                    f"AS new ({', '.join(types)}) WHERE location_devices.id = new.id"
                 ),
-                [{"devices": devices.tolist(), "cells": cells.tolist()}],
+                [{name: values for name, (_, values) in types.items()}],
             )
             return
-        statement = "UPDATE location_devices SET cell = ? WHERE id = ?"
+        updates = ", ".join(f"{name} = ?" for name in columns)
         self._connected().exec_driver_sql(
-            statement, list(zip(cells.tolist(), devices.tolist(), strict=True))
+            f"UPDATE location_devices SET {updates} WHERE id = ?",
+            list(
+                zip(*(values for _, values in columns.values()), new.devices.tolist(), strict=True)
+            ),
         )
 
     # ---------------------------------------------------------------------------- connections
@@ -548,32 +682,73 @@ def _cell_rows(clustering: Clustering, ids: Integers, numbers: Integers) -> list
     ]
 
 
-def _site_rows(clustering: Clustering, ids: Integers) -> list[dict[str, Any]]:
-    sites = clustering.sites
+def _site_rows(standing: Standing) -> list[dict[str, Any]]:
     columns = {
-        "cell": ids[clustering.cell_of],
-        **dict(zip("xyz", sites.centroids.T, strict=True)),
-        "cost": sites.costs,
-        "size": sites.sizes,
+        "id": standing.builds,
+        "cell": standing.builds,
+        **dict(zip("xyz", standing.points.T, strict=True)),
+        "radius": standing.radii,
+        "band": standing.bands,
+        "size": standing.sizes,
+        "changes": standing.changes,
     }
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [{"id": id, **dict(zip(columns, row, strict=True))} for id, row in enumerate(rows)]
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _build_row(build: Build) -> dict[str, Any]:
+    return {**asdict(build), "overlaps": json.dumps(dict(build.overlaps))}
+
+
+def _read_build(row: Any) -> Build:
+    overlaps = {int(number): count for number, count in json.loads(row.overlaps).items()}
+    return Build(row.id, row.born, row.size, row.moved, overlaps, row.died)
+
+
+def pack_builds(history: Integers) -> list[bytes]:
+    """Return the builds of each device as bytes, without empty entries."""
+    counts = np.count_nonzero(history, axis=1).tolist()
+    rows = history.astype("<i8")
+    return [row[:count].tobytes() for row, count in zip(rows, counts, strict=True)]
+
+
+def unpack_builds(packed: Sequence[bytes]) -> Integers:
+    """Return the builds of each device, padded with zeros.
+
+    Examples
+    --------
+    >>> unpack_builds(pack_builds(np.array([[5, 3, 0, 0, 0, 0, 0, 0]]))).tolist()
+    [[5, 3, 0, 0, 0, 0, 0, 0]]
+    """
+    history = np.zeros((len(packed), DEPTH), dtype=np.int64)
+    for row, text in zip(history, packed, strict=True):
+        builds = np.frombuffer(text, dtype="<i8")[:DEPTH]
+        row[: len(builds)] = builds
+    return history
+
+
+def _read_standing(sites: Sequence[Any]) -> Standing:
+    def integers(name: str) -> Integers:
+        return np.array([getattr(site, name) for site in sites], dtype=np.int64)
+
+    points: Floats = np.array([(site.x, site.y, site.z) for site in sites], dtype=np.float64)
+    return Standing(
+        points.reshape(-1, 3),
+        np.array([site.radius for site in sites], dtype=np.float64),
+        integers("id"),
+        integers("band"),
+        integers("size"),
+        integers("changes"),
+    )
 
 
 def _read_clustering(
-    ids: Integers, cells: Sequence[Any], sites: Sequence[Any]
+    ids: Integers, cells: Sequence[Any], sites: Sequence[Any], standing: Standing
 ) -> Clustering | None:
     if not cells:
         return None
-    sizes = np.array([site.size for site in sites], dtype=np.int64)
-    diagram = PowerCells(
-        centroids=np.array([(site.x, site.y, site.z) for site in sites], dtype=np.float64),
-        sizes=sizes,
-        k=int(sizes.min()),
-        costs=np.array([site.cost for site in sites], dtype=np.float64),
-    )
     return Clustering(
-        diagram,
+        standing.diagram(),
         np.searchsorted(ids, np.array([site.cell for site in sites], dtype=np.int64)),
         np.array([(cell.latitude, cell.longitude) for cell in cells], dtype=np.float64),
         np.array([cell.radius for cell in cells], dtype=np.float64),

@@ -3,18 +3,22 @@
 import base64
 import binascii
 import hashlib
+import hmac
 import os
 import secrets
 import struct
 
+import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from microcell.errors import DataError, OptionError
+from microcell.model import Floats
 
 __all__ = [
     "KEY_VARIABLE",
     "Vault",
+    "grid_offsets",
     "hash_token",
     "new_key",
     "new_pseudonym",
@@ -54,6 +58,9 @@ class Vault:
                 option="key",
             )
         self._cipher = AESGCM(key)
+        self._alias_key = hmac.digest(key, b"microcell locations: aliases", "sha256")
+        self.grid_secret = hmac.digest(key, b"microcell locations: grid offsets", "sha256")
+        """Key of the offsets of published places; it does not reveal the key of the vault."""
 
     def __repr__(self) -> str:
         return "Vault(...)"
@@ -66,6 +73,14 @@ class Vault:
         """Decrypt the latitude and longitude that were sealed for a pseudonym."""
         latitude, longitude = _COORDINATES.unpack(self._decrypt(pseudonym.encode(), sealed))
         return latitude, longitude
+
+    def alias(self, pseudonym: str, epoch: int) -> str:
+        """Return the name that a device shows to providers during an epoch.
+
+        Without the key, aliases of one device cannot be linked to each other or to its pseudonym.
+        """
+        digest = hmac.digest(self._alias_key, f"{epoch}:{pseudonym}".encode(), "sha256")
+        return base64.urlsafe_b64encode(digest[:16]).decode().rstrip("=")
 
     def check_value(self) -> bytes:
         """Return a value by which :meth:`verify_key` recognizes this key."""
@@ -146,3 +161,15 @@ def new_token() -> str:
 def hash_token(token: str) -> bytes:
     """Return the SHA-256 digest that is stored; tokens are long and random, so it needs no salt."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def grid_offsets(secret: bytes, build: int) -> Floats:
+    """Return three numbers in [0, 1): the secret grid offsets of a build.
+
+    Examples
+    --------
+    >>> grid_offsets(b"secret", 1).shape
+    (3,)
+    """
+    digest = hmac.digest(secret, f"grid:{build}".encode(), "sha256")
+    return np.frombuffer(digest[:24], dtype="<u8").astype(np.float64) / 2.0**64

@@ -19,7 +19,10 @@ from microcell.errors import MicrocellError, ServiceError
 
 __all__ = ["Worker", "load_task"]
 
-_TASKS = {"cluster": "microcell.locations.clustering", "what_if": "microcell.locations.scenarios"}
+_TASKS = {
+    "plan_with_secret": "microcell.locations.publication",
+    "what_if": "microcell.locations.scenarios",
+}
 """Functions that can run in the worker process, and their modules."""
 
 _NICENESS = 19
@@ -30,8 +33,8 @@ def load_task(name: str) -> Callable[..., Any]:
 
     Examples
     --------
-    >>> load_task("cluster").__name__
-    'cluster'
+    >>> load_task("what_if").__name__
+    'what_if'
     """
     return getattr(import_module(_TASKS[name]), name)  # type: ignore[no-any-return]
 

@@ -4,13 +4,13 @@ const LIGHT = ["#e3f0cf", "#a5d7b2", "#55b3ad", "#2b809f", "#214c82", "#28215c"]
 const DARK = ["#243352", "#285a8c", "#2e89a1", "#52b99b", "#a9dc8b", "#f4f3a4"];
 
 export const MEASURES = {
-  size: { of: (cell) => cell.size, unit: "devices", log: false },
+  size: { of: (cell) => cell.at_least, unit: "devices at least", log: false },
   radius: { of: (cell) => cell.radius, unit: "km, root mean square", log: true },
   density: { of: (cell) => densityOf(cell), unit: "devices per km²", log: true },
 };
 
 /** Devices per square kilometre of an evenly filled disc with this root mean square radius. */
-export function densityOf({ size, radius }) {
+export function densityOf({ at_least: size, radius }) {
   return radius > 0 ? size / (2 * Math.PI * radius * radius) : Infinity;
 }
 

@@ -3,6 +3,7 @@
 const EARTH = 6371.0088; // kilometres
 const RADIANS = Math.PI / 180;
 const MAX_SCALE = EARTH * 1000; // pixels per Earth radius: a pixel is a metre
+const AREA = 300; // kilometres between cells of different areas
 const STEPS = [30, 15, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005];
 
 const unit = (longitude, latitude) => {
@@ -56,6 +57,28 @@ function holds(cell, longitude, latitude) {
   return odd;
 }
 
+/** Rings of the countries' outlines, in the form of those of cells. */
+function readWorld({ units, arcs, countries }) {
+  const lines = arcs.map((steps) => {
+    const line = [];
+    let [x, y] = [0, 0];
+    for (let i = 0; i < steps.length; i += 2) {
+      x += steps[i];
+      y += steps[i + 1];
+      line.push([x / units, y / units]);
+    }
+    return line;
+  });
+  const join = (ring) => ring.flatMap((arc, i) => {
+    const line = arc < 0 ? [...lines[~arc]].reverse() : lines[arc];
+    return i === 0 ? line : line.slice(1);
+  });
+  return countries.map(([name, rings]) => {
+    const read = rings.flatMap((ring) => readRings({ type: "Polygon", coordinates: [join(ring)] }));
+    return { name, rings: read, box: boundsOf(read) };
+  });
+}
+
 /** Round down to 1, 2 or 5 times a power of ten, for the scale bar. */
 function roundDown(value) {
   const power = 10 ** Math.floor(Math.log10(value));
@@ -64,7 +87,7 @@ function roundDown(value) {
 
 export class Globe {
   constructor(canvas, { onPoint, onChoose }) {
-    Object.assign(this, { canvas, onPoint, onChoose, cells: [], order: [], colours: [], latitude: 20, longitude: 0, scale: 0, hovered: -1, chosen: -1, moved: false, everything: false });
+    Object.assign(this, { canvas, onPoint, onChoose, cells: [], order: [], colours: [], countries: [], latitude: 20, longitude: 0, scale: 0, hovered: -1, chosen: -1, moved: false, everything: false });
     this.pen = canvas.getContext("2d");
     this.pointers = new Map();
     this.listen();
@@ -86,6 +109,17 @@ export class Globe {
     this.draw();
   }
 
+  /** Draw the outlines of countries under the cells. */
+  showWorld(world) {
+    this.countries = readWorld(world);
+    this.draw();
+  }
+
+  /** Name of the country at a place, if any. */
+  countryAt({ longitude, latitude }) {
+    return this.countries.find((country) => holds(country, longitude, latitude))?.name ?? null;
+  }
+
   paint(colours) {
     this.colours = colours;
     this.draw();
@@ -105,6 +139,7 @@ export class Globe {
 
   /** Cells to fit: all, or all but a few very wide ones. One stray device would shrink a city to a dot. */
   fitted() {
+    if (this.area) return this.area;
     if (this.everything) return this.cells;
     const radii = this.cells.map((cell) => cell.radius).sort((one, other) => one - other);
     const near = this.cells.filter((cell) => cell.radius <= 50 * radii[radii.length >> 1]);
@@ -112,9 +147,10 @@ export class Globe {
   }
 
   /** Rotate and zoom so that the cells are visible; all of them if `everything` is true. */
-  fit(everything = this.everything) {
+  fit(everything = this.everything, area = null) {
     this.moved = false;
     this.everything = everything;
+    this.area = area;
     const whole = 0.46 * Math.min(this.width, this.height);
     const sum = [0, 0, 0];
     for (const { middle } of this.fitted()) middle.forEach((value, i) => { sum[i] += value; });
@@ -133,6 +169,35 @@ export class Globe {
       this.turn(((box.left + box.right) / 2) * this.scale, ((box.top + box.bottom) / 2) * this.scale);
     }
     return this.draw();
+  }
+
+  /** Cells in groups that are far apart, the largest first. */
+  areas() {
+    const left = new Set(this.cells);
+    const groups = [];
+    while (left.size) {
+      const group = [left.values().next().value];
+      left.delete(group[0]);
+      for (const { middle } of group) { // grows while it is walked through
+        for (const other of left) {
+          if (Math.hypot(...middle.map((value, i) => value - other.middle[i])) * EARTH < AREA) {
+            group.push(other);
+            left.delete(other);
+          }
+        }
+      }
+      groups.push(group);
+    }
+    return groups.sort((one, other) => other.length - one.length);
+  }
+
+  /** Show one area after another. */
+  nextArea() {
+    const areas = this.areas();
+    if (!areas.length) return;
+    this.turnOf = this.area ? (this.turnOf + 1) % areas.length : 0;
+    this.fit(false, areas[this.turnOf]);
+    this.moved = true; // stay there when the cells change
   }
 
   /** Extent of the cells in Earth radii; null if they reach beyond the horizon. */
@@ -219,7 +284,9 @@ export class Globe {
     pen.arc(width / 2, height / 2, Math.min(this.scale, 1e5), 0, 2 * Math.PI);
     pen.fillStyle = colour("--sea");
     pen.fill();
+    this.drawCountries(axes, colour);
     this.drawCells(axes, colour);
+    this.drawBorders(axes, colour);
     const labels = this.drawGraticule(axes, colour);
     if (this.scale < 1e5) {
       pen.beginPath();
@@ -269,6 +336,21 @@ export class Globe {
     return true;
   }
 
+  drawCountries(axes, colour) {
+    const { pen } = this;
+    pen.fillStyle = colour("--land");
+    for (const country of this.countries) if (this.trace(country, axes, false)) pen.fill("evenodd");
+  }
+
+  /** Borders and coasts, faint above the cells so that one sees where they are. */
+  drawBorders(axes, colour) {
+    const { pen } = this;
+    pen.strokeStyle = colour("--coast");
+    pen.lineWidth = 0.8;
+    pen.lineJoin = "round";
+    for (const country of this.countries) if (this.trace(country, axes, true)) pen.stroke();
+  }
+
   drawCells(axes, colour) {
     const { pen } = this;
     pen.lineJoin = "round";
@@ -287,6 +369,25 @@ export class Globe {
       this.trace(cell, axes, true);
       pen.strokeStyle = line;
       pen.lineWidth = many ? 0.4 : 0.8;
+      pen.stroke();
+    });
+    this.drawSmall(axes, colour);
+  }
+
+  /** Dots for cells too small to see. */
+  drawSmall(axes, colour) {
+    const { pen, scale, width, height } = this;
+    this.order.forEach((number) => {
+      const cell = this.cells[number];
+      if ((cell.radius / EARTH) * scale > 2) return;
+      const [x, y, z] = this.seen(cell.middle, 0, axes);
+      if (z <= 0) return;
+      pen.beginPath();
+      pen.arc(width / 2 + scale * x, height / 2 + scale * y, 4, 0, 2 * Math.PI);
+      pen.fillStyle = this.colours[number] ?? "#888888";
+      pen.fill();
+      pen.strokeStyle = colour("--ink");
+      pen.lineWidth = 0.8;
       pen.stroke();
     });
   }
@@ -503,7 +604,7 @@ export class Globe {
     const keys = {
       ArrowLeft: () => move(-60, 0), ArrowRight: () => move(60, 0), ArrowUp: () => move(0, -60), ArrowDown: () => move(0, 60),
       "+": () => this.zoom(1.5), "=": () => this.zoom(1.5), "-": () => this.zoom(1 / 1.5), "0": () => this.fit(true), Home: () => this.fit(true),
-      n: () => this.step(1), p: () => this.step(-1), Escape: () => this.choose(-1, true),
+      a: () => this.nextArea(), n: () => this.step(1), p: () => this.step(-1), Escape: () => this.choose(-1, true),
     };
     const act = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!act) return;

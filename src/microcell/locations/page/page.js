@@ -3,6 +3,7 @@
 import { colourBy, densityOf, figure } from "./colours.js";
 import { drawHistograms } from "./histogram.js";
 import { Globe } from "./map.js";
+import { drawTimeline } from "./timeline.js";
 
 const POLL_INTERVAL = 5000; // milliseconds
 const KEY = "microcell-operator";
@@ -38,12 +39,15 @@ function factsOf(cell) {
   const dense = densityOf(cell);
   return [
     `Cell ${cell.number}`,
-    plural(cell.size, "device"),
-    cell.radius > 0 ? `radius ${kilometres(cell.radius)} (root mean square)` : "all devices at one location",
+    sizeOf(cell),
+    `radius ${kilometres(cell.radius)} (root mean square)`,
     ...(Number.isFinite(dense) ? [`about ${figure(dense)} devices per km²`] : []),
     `published location ${degrees(cell)}`,
+    ...(globe.countryAt(cell) ? [globe.countryAt(cell)] : []),
   ];
 }
+
+const sizeOf = (cell) => `${count(cell.at_least)} to ${count(cell.below - 1)} devices`;
 
 function entry(term, value, note) {
   const [row, dt, dd] = ["div", "dt", "dd"].map((name) => document.createElement(name));
@@ -87,19 +91,19 @@ function showEmpty() {
   if (!empty) return;
   const few = view.devices < view.k;
   $("empty-words").textContent = few
-    ? `Waiting for ${count(view.k)} devices to sign up: ${count(view.devices)} of ${count(view.k)} so far`
-    : "Enough devices have signed up; the first cells are being computed";
-  $("empty-bar").value = Math.min(1, view.devices / view.k);
+    ? `Waiting for enough devices to sign up; a location is shared by at least ${count(view.k)}`
+    : "No cells: the devices are too far from each other, or wait for the next publication";
+  $("empty-bar").hidden = true;
 }
 
 function listCells() {
   if (!$("listing").open || !view) return;
-  const sorted = [...globe.cells].sort((a, b) => a.size - b.size || a.number - b.number);
+  const sorted = [...globe.cells].sort((a, b) => a.at_least - b.at_least || a.number - b.number);
   const shown = sorted.slice(0, 100);
   $("rows").replaceChildren(...shown.map((cell) => {
     const row = document.createElement("tr");
     const dense = densityOf(cell);
-    for (const text of [cell.number, count(cell.size), figure(cell.radius), Number.isFinite(dense) ? figure(dense) : "one location", degrees(cell)]) {
+    for (const text of [cell.number, sizeOf(cell).replace(" devices", ""), figure(cell.radius), globe.countryAt(cell) ?? "–", Number.isFinite(dense) ? figure(dense) : "one location", degrees(cell)]) {
       row.append(Object.assign(document.createElement("td"), { textContent: text }));
     }
     return row;
@@ -119,14 +123,21 @@ function showFacts() {
   $("k").textContent = count(view.k);
   $("promise-k").textContent = `k = ${count(view.k)}`;
   const smallest = $("smallest");
-  smallest.textContent = view.smallest_cell === null ? "no cells yet" : plural(view.smallest_cell, "device");
+  smallest.textContent = view.smallest_cell === null ? "no cells yet" : `${plural(view.smallest_cell, "device")} or more`;
   smallest.className = view.smallest_cell === null ? "" : view.smallest_cell >= view.k ? "good" : "bad";
   $("map").setAttribute("aria-label", `Map of ${plural(view.features.length, "cell")} with ${plural(view.devices, "device")}`);
   showTimes();
 }
 
+function showTime(id, at) {
+  $(id).replaceChildren(at === null ? "not yet" : ago(at));
+  if (at !== null) $(id).append(Object.assign(document.createElement("small"), { textContent: new Date(at * 1000).toLocaleString("en-GB") }));
+}
+
 function showTimes() {
   if (view) {
+    showTime("published", view.published_at);
+    $("next").textContent = timeline?.next_publication_at ? `in ${plural(Math.max(0, Math.round(timeline.next_publication_at - Date.now() / 1000)), "second")}` : "–";
     $("rebuilt").replaceChildren(view.rebuilt_at === null ? "not yet" : ago(view.rebuilt_at));
     if (view.rebuilt_at !== null) $("rebuilt").append(Object.assign(document.createElement("small"), { textContent: new Date(view.rebuilt_at * 1000).toLocaleString("en-GB") }));
   }
@@ -159,9 +170,45 @@ async function refresh() {
   } catch {
     lost ??= Date.now();
   }
+  await refreshTimeline();
   busy = false;
   showTimes();
   if (token()) await refreshStatus();
+}
+
+// ------------------------------------------------------------------------------ k over time
+
+let timeline = null; // recent publications
+let exact = null; // the same with exact figures, for the operator
+
+async function refreshTimeline() {
+  try {
+    const response = await fetch("publications", { cache: "no-store" });
+    if (!response.ok) return;
+    timeline = await response.json();
+    if (token()) exact = (await ask("history"))?.publications ?? null;
+    const shown = exact ?? timeline.publications;
+    if (shown.length) $("timeline").replaceChildren(drawTimeline(shown, timeline.k, exact !== null), timelineNote(shown));
+    if (!token()) showAlarms([]);
+  } catch {
+    // the state of the connection is shown elsewhere
+  }
+}
+
+function timelineNote(shown) {
+  const lowest = Math.min(...shown.map((one) => one.k_over_history ?? Infinity));
+  const text = Number.isFinite(lowest)
+    ? `At every publication, at least ${plural(lowest, "device")} shared the whole history of every alias (k = ${count(timeline.k)})${exact ? "" : "; figures are rounded down"}.`
+    : "No cells so far.";
+  return Object.assign(document.createElement("p"), { className: "quiet", textContent: text });
+}
+
+function showAlarms(alarms) {
+  const items = alarms.map(({ code, message }) => Object.assign(document.createElement("li"), { textContent: message, className: code.endsWith("below_k") || code.endsWith("failed") ? "grave" : "" }));
+  const below = timeline?.publications.at(-1)?.k_over_history < timeline?.k && timeline.publications.at(-1).k_over_history !== null;
+  if (!items.length) items.push(Object.assign(document.createElement("li"), below ? { textContent: "A history is shared by fewer than k devices.", className: "grave" } : { textContent: "No alarms.", className: "fine" }));
+  const list = $("alarms");
+  if (list.textContent !== items.map((item) => item.textContent).join("")) list.replaceChildren(...items); // announced when it changes
 }
 
 // ------------------------------------------------------------------------------ operator
@@ -176,6 +223,7 @@ function signOut(reason) {
   $("answer").replaceChildren();
   $("chart").hidden = true;
   current = null;
+  exact = null;
 }
 
 /** The response to an operator's request; null if the token is rejected. */
@@ -204,8 +252,14 @@ async function refreshStatus() {
 }
 
 function showStatus(status) {
+  showAlarms(status.alarms);
   const seconds = status.rebuild_seconds;
   $("status").replaceChildren(
+    entry("Devices", count(status.devices), `${count(status.waiting)} waiting, ${count(status.pending)} changed since the last publication`),
+    entry("Smallest cell", status.smallest_cell === null ? "–" : count(status.smallest_cell), `k = ${count(status.k)} and ${count(status.colluders)} that may collude`),
+    entry("k over history", status.k_over_history === null ? "–" : count(status.k_over_history)),
+    entry("Mean distance", status.distance === null ? "–" : kilometres(status.distance)),
+    entry("Publications", count(status.publications), `the last one renewed ${plural(status.renewed, "alias").replace("aliass", "aliases")}`),
     entry("Sign-ups", count(status.sign_ups)),
     entry("Moves", count(status.moves)),
     entry("Cancellations", count(status.cancellations)),
@@ -214,16 +268,15 @@ function showStatus(status) {
     entry("Merged cells", count(status.merges)),
     ...(status.last_failure ? [entry("Last failure", status.last_failure)] : []),
   );
-  $("rebuild").disabled = status.rebuilding;
-  if (status.rebuilding) $("rebuild-note").textContent = "Rebuilding. Until it completes, look-ups use the current cells.";
-  else if ($("rebuild-note").textContent.startsWith("Rebuilding")) $("rebuild-note").textContent = `Rebuilt at ${clock((status.rebuilt_at ?? 0) * 1000)}.`;
+  $("rebuild").disabled = status.rebuild_requested;
+  if (status.rebuild_requested) $("rebuild-note").textContent = "All cells are built anew with the next publication that may differ so much from earlier ones.";
+  else if ($("rebuild-note").textContent.startsWith("All cells")) $("rebuild-note").textContent = `Rebuilt at ${clock((status.rebuilt_at ?? 0) * 1000)}.`;
 }
 
 async function rebuild() {
   $("rebuild").disabled = true;
   try {
     if (!(await ask("rebuild", { method: "POST" }))) return;
-    $("rebuild-note").textContent = "Rebuilding. Until it completes, look-ups use the current cells.";
     await refresh();
   } catch (error) {
     $("rebuild-note").textContent = error instanceof TypeError ? "The service does not respond." : error.message;
@@ -304,6 +357,7 @@ async function whatIf(k) {
 $("nearer").addEventListener("click", () => globe.zoom(1.6));
 $("farther").addEventListener("click", () => globe.zoom(1 / 1.6));
 $("all").addEventListener("click", () => globe.fit(true));
+$("area").addEventListener("click", () => globe.nextArea());
 $("measure").addEventListener("change", paint);
 $("listing").addEventListener("toggle", listCells);
 dark.addEventListener("change", paint);
@@ -323,6 +377,13 @@ $("ask").addEventListener("submit", (event) => {
   if (view) whatIf(Number($("k-number").value));
 });
 
+// A demonstration gives the token in the fragment, which is not sent to the server.
+const given = /^#operator=([\w-]+)$/.exec(location.hash);
+if (given) {
+  sessionStorage.setItem(KEY, given[1]);
+  history.replaceState(null, "", location.pathname);
+}
+fetch("page/world.json").then((response) => response.json()).then((world) => globe.showWorld(world)).catch(() => {});
 refresh();
 setInterval(refresh, POLL_INTERVAL);
 setInterval(showTimes, 1000);

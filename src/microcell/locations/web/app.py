@@ -1,42 +1,62 @@
 """Routes of the web interface."""
 
+import asyncio
 import hashlib
 import hmac
 import json
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from threading import Lock
 from typing import Annotated, Any
 
+import numpy as np
 from fastapi import Depends, FastAPI, Header, HTTPException, Query, Response
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from microcell import __version__
 from microcell._display import count
+from microcell.cells import PowerCells
 from microcell.errors import TooFewRecordsError
 from microcell.locations.anonymizer import Anonymizer
 from microcell.locations.clustering import Clustering
 from microcell.locations.polygons import cell_polygons
-from microcell.locations.records import CellSummary, Overview, Place, Status, WhatIf
+from microcell.locations.publication import lower_band, separate_areas
+from microcell.locations.records import (
+    Answer,
+    CellSummary,
+    Overview,
+    Place,
+    Publication,
+    Status,
+    WhatIf,
+)
 from microcell.locations.vault import hash_token
 from microcell.locations.web.metrics import CONTENT_TYPE, Metrics
 from microcell.locations.web.middleware import App, Middleware, Settings
 from microcell.locations.web.models import (
     CellCollection,
     Health,
+    History,
     Location,
     LookUpResponse,
+    PublicHistory,
     RebuildResponse,
     SignUpResponse,
+    WaitQuery,
     WhatIfQuery,
     error_responses,
     handle_errors,
     tidy_openapi,
 )
 
-__all__ = ["CellDocument", "CellMap", "PageFile", "create_app", "page_files"]
+__all__ = ["CellDocument", "CellMap", "Changes", "PageFile", "create_app", "page_files"]
+
+MAX_WAITING = 10_000
+"""Look-ups that may wait for a change; further ones are answered at once."""
 
 
 @dataclass(frozen=True)
@@ -48,44 +68,95 @@ class CellDocument:
 
 
 class CellMap:
-    """Builds the GeoJSON of the cells.
-
-    Polygons are drawn only when the cells change, while sizes change with every sign-up.
-    """
+    """Builds the GeoJSON of a publication, once for each."""
 
     def __init__(self, anonymizer: Anonymizer) -> None:
         self._anonymizer = anonymizer
         self._lock = Lock()
-        self._generation: int | None = None
-        self._shapes: list[str] = []
+        self._current: tuple[Overview, CellDocument] | None = None
 
     def document(self) -> CellDocument:
-        """Return the current cells."""
+        """Return the last publication, whose cells and figures belong together."""
         with self._lock:
-            overview = self._overview()
-            body = _to_geojson(overview, self._shapes).encode()
-        digest = hashlib.blake2b(body, digest_size=12).hexdigest()
-        return CellDocument(body, f'"{overview.generation}-{digest}"')
+            overview, clustering = self._anonymizer.published()
+            if self._current is None or self._current[0] is not overview:
+                body = _to_geojson(overview, _draw_shapes(clustering, len(overview.cells))).encode()
+                digest = hashlib.blake2b(body, digest_size=12).hexdigest()
+                document = CellDocument(body, f'"{overview.generation}-{digest}"')
+                self._current = (overview, document)
+            return self._current[1]
 
-    def _overview(self) -> Overview:
-        """Return an overview whose generation matches that of the polygons."""
-        while True:
-            overview = self._anonymizer.overview()
-            if overview.generation == self._generation and len(self._shapes) == len(overview.cells):
-                return overview
-            clustering = self._anonymizer.clustering()
-            if overview.generation == self._anonymizer.overview().generation:
-                self._shapes = _draw_shapes(clustering, len(overview.cells))
-                self._generation = overview.generation
+
+class Changes:
+    """Lets requests wait until what is published may have changed."""
+
+    def __init__(self, anonymizer: Anonymizer) -> None:
+        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = set()
+        anonymizer.listen(self._wake)
+
+    async def wait(self, changed: Callable[[], bool], seconds: float) -> None:
+        """Wait until ``changed`` is true, at most so many seconds."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while len(self._waiting) < MAX_WAITING and loop.time() < until:
+            entry = (loop, loop.create_future())
+            self._waiting.add(entry)
+            try:
+                # Registered first, so that no change goes unnoticed in between.
+                if changed():
+                    return
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(entry[1], until - loop.time())
+            finally:
+                self._waiting.discard(entry)
+
+    def _wake(self) -> None:
+        for loop, future in list(self._waiting):
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(_finish, future)
+
+
+def _finish(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _draw_shapes(clustering: Clustering | None, count: int) -> list[str]:
+    """Return the polygons as text. Areas far apart are drawn separately, without the oceans."""
+    shapes = ["null"] * count
     if clustering is None or count == 0:
-        return ["null"] * count
-    return [
-        json.dumps(shape, separators=(",", ":"), allow_nan=False)
-        for shape in cell_polygons(clustering)
-    ]
+        return shapes
+    areas = separate_areas(clustering.sites.centroids, _FAR_APART)
+    area_of = np.empty(len(clustering.sites), dtype=np.int64)
+    for number, sites in enumerate(areas):
+        area_of[sites] = number
+    # A merged cell may join areas.
+    firsts = np.full(count, len(areas), dtype=np.int64)
+    np.minimum.at(firsts, clustering.cell_of, area_of)
+    if (firsts[clustering.cell_of] != area_of).any():
+        area_of[:] = 0
+    for number in np.unique(area_of).tolist():
+        part, cells = _part(clustering, np.flatnonzero(area_of == number))
+        for cell, shape in zip(cells, cell_polygons(part), strict=True):
+            shapes[cell] = json.dumps(shape, separators=(",", ":"), allow_nan=False)
+    return shapes
+
+
+_FAR_APART = 300.0
+"""Kilometres; cells that are farther apart are not drawn as neighbours."""
+
+
+def _part(clustering: Clustering, sites: Any) -> tuple[Clustering, list[int]]:
+    """Return the clustering of some sites, and the numbers that its cells had before."""
+    cells, cell_of = np.unique(clustering.cell_of[sites], return_inverse=True)
+    diagram = PowerCells(
+        centroids=clustering.sites.centroids[sites],
+        sizes=clustering.sites.sizes[sites],
+        k=clustering.sites.k,
+        costs=clustering.sites.costs[sites],
+    )
+    part = Clustering(diagram, cell_of, clustering.places[cells], clustering.radius[cells])
+    return part, cells.tolist()
 
 
 def _to_geojson(overview: Overview, shapes: list[str]) -> str:
@@ -96,6 +167,7 @@ def _to_geojson(overview: Overview, shapes: list[str]) -> str:
         "waiting": overview.waiting,
         "smallest_cell": overview.smallest_cell,
         "rebuilt_at": overview.rebuilt_at,
+        "published_at": overview.published_at,
         "generation": overview.generation,
     }
     cells = zip(overview.cells, shapes, strict=True)
@@ -108,7 +180,8 @@ def _to_feature(cell: CellSummary, shape: str) -> str:
         "number": cell.number,
         "latitude": cell.place.latitude,
         "longitude": cell.place.longitude,
-        "size": cell.size,
+        "at_least": cell.at_least,
+        "below": cell.below,
         "radius": cell.radius,
     }
     text = json.dumps(properties, allow_nan=False)
@@ -155,11 +228,11 @@ def page_files() -> dict[str, PageFile]:
 
 _DESCRIPTION = """
 Devices sign up with an exact location and receive one to use instead, which at least k devices
-share.
+share, under an alias whose whole history at least k devices share.
 
-The guarantee holds for the current cells: someone who knows the history of the cells and who
-cancelled may be able to narrow a device down to fewer than k. `GET /cells` shows the size of the
-smallest cell and the time of the last rebuild.
+What is published changes on the service's clock only, and only if every difference to any earlier
+publication concerns enough devices. `GET /cells` is the last publication, `GET /publications` shows
+how k has held over time.
 """
 
 _device_scheme = HTTPBearer(
@@ -170,6 +243,10 @@ _operator_scheme = HTTPBearer(
 )
 _Credentials = HTTPAuthorizationCredentials | None
 _Responses = dict[int | str, dict[str, Any]]
+_ETAG = {
+    "headers": {"ETag": {"schema": {"type": "string"}, "description": "Changes with the content."}}
+}
+_TAGGED: _Responses = {200: _ETAG, 304: {"description": "Not modified.", **_ETAG}}
 _Restriction = dict[str, Any]
 
 
@@ -246,20 +323,34 @@ def _add_sign_up_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
 
 def _add_device_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
     errors = error_responses(401, 404)
+    changes = Changes(anonymizer)
 
     @app.get(
         "/devices/{pseudonym}/location",
         response_model=LookUpResponse,
-        responses=errors,
+        responses=_TAGGED | errors | error_responses(422),
         tags=["devices"],
     )
     async def look_up(
-        pseudonym: str, credentials: Annotated[_Credentials, Depends(_device_scheme)]
+        pseudonym: str,
+        query: Annotated[WaitQuery, Query()],
+        credentials: Annotated[_Credentials, Depends(_device_scheme)],
+        if_none_match: Annotated[str | None, Header()] = None,
     ) -> Any:
-        """Look up the location to use."""
+        """Look up the location to use; with `If-None-Match` and `wait`, wait for another one."""
         # Called directly: each further dependency takes a quarter of the time of a look-up.
         token = await _device_token(credentials)
-        return JSONResponse({"location": _to_json(anonymizer.look_up(pseudonym, token))})
+        answer = anonymizer.look_up(pseudonym, token)
+        known = _tags(if_none_match)
+        if query.wait > 0 and f'"{answer.tag}"' in known:
+            await changes.wait(
+                lambda: f'"{anonymizer.look_up(pseudonym, token).tag}"' not in known, query.wait
+            )
+            answer = anonymizer.look_up(pseudonym, token)
+        headers = {"ETag": f'"{answer.tag}"', "Cache-Control": _validity(answer)}
+        if f'"{answer.tag}"' in known:
+            return Response(status_code=304, headers=headers)
+        return JSONResponse(_answer_json(answer), headers=headers)
 
     @app.put(
         "/devices/{pseudonym}/location",
@@ -268,39 +359,83 @@ def _add_device_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
         tags=["devices"],
     )
     def move(pseudonym: str, place: Location, token: Annotated[str, Depends(_device_token)]) -> Any:
-        """Move a device to a new exact location and return the location to use from now on."""
-        location = anonymizer.move(pseudonym, token, place.latitude, place.longitude)
-        return JSONResponse({"location": _to_json(location)})
+        """Move a device; the answer stays the same until the next publication."""
+        return JSONResponse(
+            _answer_json(anonymizer.move(pseudonym, token, place.latitude, place.longitude))
+        )
+
+
+def _tags(if_none_match: str | None) -> list[str]:
+    return [] if if_none_match is None else [tag.strip() for tag in if_none_match.split(",")]
+
+
+def _validity(answer: Answer) -> str:
+    """Return a Cache-Control header: an answer is valid until the next publication."""
+    if answer.valid_until is None:
+        return "private, no-cache"
+    return f"private, max-age={max(0, int(answer.valid_until - time.time()))}"
+
+
+def _answer_json(answer: Answer) -> dict[str, Any]:
+    return {
+        "location": _to_json(answer.location),
+        "accuracy": answer.accuracy,
+        "alias": answer.alias,
+        "generation": answer.generation,
+        "valid_until": answer.valid_until,
+        "pending": answer.pending,
+    }
 
 
 def _add_public_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
     cells = CellMap(anonymizer)
-    tagged = {
-        "headers": {
-            "ETag": {"schema": {"type": "string"}, "description": "Changes with the content."}
-        }
-    }
-    responses: _Responses = {200: tagged, 304: {"description": "Not modified.", **tagged}}
 
     @app.get(
         "/cells",
         response_model=CellCollection,
         response_class=_GeoJson,
-        responses=responses | error_responses(),
+        responses=_TAGGED | error_responses(),
     )
     def list_cells(if_none_match: Annotated[str | None, Header()] = None) -> Response:
-        """List the cells for a map: places, sizes, radii and polygons, but never members."""
+        """List the published cells: places, bands of sizes, radii, polygons; never members."""
         document = cells.document()
         headers = {"ETag": document.tag, "Cache-Control": "no-cache"}
-        tags = [] if if_none_match is None else [tag.strip() for tag in if_none_match.split(",")]
-        if document.tag in tags:
+        if document.tag in _tags(if_none_match):
             return Response(status_code=304, headers=headers)
         return Response(document.body, media_type=_GEOJSON, headers=headers)
+
+    @app.get("/publications", response_model=PublicHistory, responses=error_responses())
+    def list_publications() -> Any:
+        """List recent publications with rounded figures: k over time."""
+        k = anonymizer.overview().k
+        figures = [_rounded(publication, k) for publication in anonymizer.publications()]
+        return JSONResponse(
+            {
+                "k": k,
+                "next_publication_at": anonymizer.next_publication_at,
+                "publications": figures,
+            }
+        )
 
     @app.get("/health", response_model=Health, responses=error_responses())
     async def health() -> Any:
         """Confirm that the service responds."""
         return JSONResponse({"status": "ok"})
+
+
+def _rounded(publication: Publication, k: int) -> dict[str, Any]:
+    """Return the figures that everybody may see."""
+    smallest, history = publication.smallest_cell, publication.k_over_history
+    return {
+        "generation": publication.generation,
+        "at": publication.at,
+        "devices": publication.devices // k * k,
+        "waiting": publication.waiting // k * k,
+        "cells": publication.cells,
+        "smallest_cell": None if smallest is None else lower_band(smallest, k),
+        "k_over_history": None if history is None else lower_band(history, k),
+        "rebuilt": publication.rebuilt,
+    }
 
 
 def _operator_only(settings: Settings) -> Any:
@@ -319,8 +454,14 @@ def _operator_only(settings: Settings) -> Any:
 def _add_operator_routes(app: FastAPI, anonymizer: Anonymizer, restricted: _Restriction) -> None:
     @app.get("/status", response_model=Status, responses=error_responses(401), **restricted)
     async def status() -> Any:
-        """Show sizes, counters and the progress of rebuilds."""
+        """Show sizes, counters, publications and alarms."""
         return JSONResponse(asdict(anonymizer.status()))
+
+    @app.get("/history", response_model=History, responses=error_responses(401), **restricted)
+    async def history() -> Any:
+        """List recent publications with exact figures."""
+        figures = [asdict(publication) for publication in anonymizer.publications()]
+        return JSONResponse({"publications": figures})
 
     @app.post(
         "/rebuild",
@@ -330,7 +471,7 @@ def _add_operator_routes(app: FastAPI, anonymizer: Anonymizer, restricted: _Rest
         **restricted,
     )
     def rebuild() -> Any:
-        """Rebuild all cells in the background. Fails with 409 if there are fewer devices than k."""
+        """Build all cells anew with the next publication; 409 if there are fewer than k devices."""
         status = anonymizer.status()
         if status.devices < status.k:
             raise TooFewRecordsError(
@@ -340,7 +481,7 @@ def _add_operator_routes(app: FastAPI, anonymizer: Anonymizer, restricted: _Rest
                 k=status.k,
             )
         anonymizer.rebuild()
-        return JSONResponse({"rebuilding": True}, status_code=202)
+        return JSONResponse({"requested": True}, status_code=202)
 
     busy = Lock()
 

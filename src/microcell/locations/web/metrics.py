@@ -23,18 +23,26 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0)
 
 _GAUGES = {
     "k": "Minimum number of devices per cell.",
+    "colluders": "Number of colluding devices that the guarantee allows for.",
+    "k_over_history": "Smallest number of devices that share a location over an alias's life.",
     "devices": "Number of devices signed up.",
     "waiting": "Number of devices without a location to use.",
+    "pending": "Number of devices that signed up or moved since the last publication.",
+    "renewed": "Number of aliases replaced by the last publication.",
+    "distance": "Mean distance between devices and their locations in kilometres.",
+    "published_at": "Unix time of the last publication.",
+    "next_publication_at": "Unix time of the next publication.",
     "cells": "Number of cells.",
     "smallest_cell": "Number of devices in the smallest cell.",
-    "generation": "Number of rebuilds and merges; equal numbers mean equal cells.",
+    "generation": "Number of publications and merges; equal numbers mean equal cells.",
     "rebuilt_at": "Unix time of the last rebuild.",
     "rebuild_seconds": "Duration of the last rebuild in seconds.",
-    "rebuilding": "1 while cells are being rebuilt, else 0.",
+    "rebuilding": "1 while a publication is being computed, else 0.",
     "changes": "Sign-ups, moves and cancellations since the last rebuild.",
     "changes_until_rebuild": "Changes left until the next rebuild.",
 }
 _COUNTERS = {
+    "publications": "Total number of publications.",
     "rebuilds": "Total number of rebuilds.",
     "merges": "Total number of cells merged because they fell below k.",
     "sign_ups": "Total number of sign-ups.",
@@ -117,7 +125,13 @@ class _StatusCollector(Collector):
                 f"microcell_locations_{name}", description, value=float(getattr(status, name))
             )
         yield GaugeMetricFamily(
-            "microcell_locations_rebuild_failed",
-            "1 if the last rebuild failed, else 0.",
+            "microcell_locations_publication_failed",
+            "1 if the last publication failed, else 0.",
             value=float(status.last_failure is not None),
         )
+        alarms = GaugeMetricFamily(
+            "microcell_locations_alarm", "1 for each current alarm.", labels=("code",)
+        )
+        for alarm in status.alarms:
+            alarms.add_metric((alarm.code,), 1.0)
+        yield alarms

@@ -17,16 +17,20 @@ from microcell.errors import (
     ServiceError,
     UnknownDeviceError,
 )
+from microcell.locations.records import Publication
 
 __all__ = [
     "CellCollection",
     "ErrorResponse",
     "Health",
+    "History",
     "InvalidRequest",
     "Location",
     "LookUpResponse",
+    "PublicHistory",
     "RebuildResponse",
     "SignUpResponse",
+    "WaitQuery",
     "WhatIfQuery",
     "error_body",
     "error_responses",
@@ -58,9 +62,23 @@ _UsableLocation = Annotated[
 
 
 class LookUpResponse(BaseModel):
-    """The location that a device should use."""
+    """The location that a device should use, under which alias and until when."""
 
     location: _UsableLocation
+    accuracy: Annotated[
+        float | None,
+        Field(
+            description="Kilometres; at least three of four devices were this close to the "
+            "location when its cell was built."
+        ),
+    ]
+    alias: Annotated[
+        str | None,
+        Field(description="Name to use with the location; never show providers the pseudonym."),
+    ]
+    generation: Annotated[int, Field(description="Number of publications and merges so far.")]
+    valid_until: Annotated[float | None, Field(description="Unix time of the next publication.")]
+    pending: Annotated[bool, Field(description="A move takes effect with the next publication.")]
 
 
 class SignUpResponse(BaseModel):
@@ -81,7 +99,7 @@ class ErrorResponse(BaseModel):
 class FieldProblem(BaseModel):
     """What is wrong with a field."""
 
-    field: Literal["latitude", "longitude", "k", "body", "other"]
+    field: Literal["latitude", "longitude", "k", "wait", "body", "other"]
     problem: str
 
 
@@ -98,18 +116,19 @@ class Health(BaseModel):
 
 
 class RebuildResponse(BaseModel):
-    """The rebuild has started, or is queued after the running one."""
+    """All cells are built anew with the next publication."""
 
-    rebuilding: Literal[True]
+    requested: Literal[True]
 
 
 class CellProperties(BaseModel):
-    """Public information about a cell: its place, its size, and its radius in kilometres."""
+    """Public information about a cell: its place, the band of its size, its radius in km."""
 
     number: int
     latitude: float
     longitude: float
-    size: int
+    at_least: int
+    below: int
     radius: float
 
 
@@ -123,7 +142,7 @@ class CellFeature(BaseModel):
 
 
 class CellCollection(BaseModel):
-    """All cells as GeoJSON (RFC 7946), with the current state of the guarantee."""
+    """One publication as GeoJSON (RFC 7946), with the state of the guarantee."""
 
     type: Literal["FeatureCollection"]
     features: list[CellFeature]
@@ -132,7 +151,43 @@ class CellCollection(BaseModel):
     waiting: int
     smallest_cell: int | None
     rebuilt_at: Annotated[float | None, Field(description="Unix time of the last rebuild.")]
+    published_at: Annotated[float | None, Field(description="Unix time of the publication.")]
     generation: int
+
+
+class PublicFigures(BaseModel):
+    """Figures of a publication: counts rounded down to multiples of k, or to size bands."""
+
+    generation: int
+    at: float
+    devices: int
+    waiting: int
+    cells: int
+    smallest_cell: int | None
+    k_over_history: int | None
+    rebuilt: bool
+
+
+class PublicHistory(BaseModel):
+    """Recent publications, oldest first."""
+
+    k: int
+    next_publication_at: float | None
+    publications: list[PublicFigures]
+
+
+class History(BaseModel):
+    """Recent publications with exact figures, oldest first."""
+
+    publications: list[Publication]
+
+
+class WaitQuery(BaseModel):
+    """Query of a look-up: how long to wait for another answer than the known one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    wait: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = 0.0
 
 
 _STATUS = {
@@ -160,7 +215,7 @@ _COMMON = (400, 408, 413, 429, 500, 503)
 
 _HEADERS = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
 _SUCCESS = {"200", "201", "202", "204", "304"}
-_FIELDS = frozenset({"latitude", "longitude", "k"})
+_FIELDS = frozenset({"latitude", "longitude", "k", "wait"})
 _PROBLEMS = {
     "missing": "is missing",
     "extra_forbidden": "is unknown",
@@ -169,6 +224,7 @@ _PROBLEMS = {
     "finite_number": "must be finite",
     "float_type": "must be a number",
     "int_parsing": "must be an integer",
+    "float_parsing": "must be a number",
     "json_invalid": "is not valid JSON",
 }
 

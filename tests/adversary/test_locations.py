@@ -1,0 +1,82 @@
+"""Attacks on the location anonymizer: sums, differences, own devices, histories."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sqlalchemy", reason="the extra locations is not installed")
+
+from benchmarks.adversary.locations import (
+    Town,
+    differencing_attack,
+    history_attack,
+    mechanisms,
+    sum_attack,
+    sybil_attack,
+)
+
+from microcell.locations import make_city
+from microcell.locations.clustering import cluster, great_circle, to_points
+
+
+@pytest.fixture(scope="module")
+def town():
+    town = Town(400, 10, 2)
+    yield town
+    town.service.close()
+
+
+def test_the_attack_works_on_exact_means_and_sizes():
+    """The defence is tested by attacks that succeed without it."""
+    homes = to_points(*make_city(61))
+    sums = []
+    for points in (homes[:60], homes):
+        clustering, labels = cluster(points, 10)
+        means = np.array([points[labels == cell].mean(axis=0) for cell in range(len(clustering))])
+        sums.append(np.bincount(labels) @ means)
+    guess = (sums[1] - sums[0])[np.newaxis]
+    assert great_circle(guess, homes[60:])[0] < 1e-6
+
+
+def test_sums_of_published_lists_recover_no_home(town):
+    attack = sum_attack(town, 12)
+    assert (attack.victims, attack.recovered) == (12, 0)
+    assert attack.median_error > 3
+
+
+def test_differences_of_published_cells_recover_no_home(town):
+    attack = differencing_attack(town, 12)
+    assert (attack.victims, attack.recovered) == (12, 0)
+
+
+def test_own_devices_around_a_victim_do_not_isolate_it():
+    attack = sybil_attack(120, 10, 2, 5)
+    assert attack.victims == 5
+    assert attack.recovered == 0
+
+
+def test_a_client_cannot_cause_a_publication(town):
+    """Neither sign-ups, moves nor cancellations of an attacker's devices change what is public."""
+    service = town.service
+    before = service.overview()
+    mine = [service.sign_up(*town.home()) for _ in range(town.colluders)]
+    for account in mine:
+        service.move(account.pseudonym, account.token, *town.home())
+    assert service.overview() is before
+    for account in mine:
+        service.cancel(account.pseudonym, account.token)
+    assert service.overview() is before
+
+
+def test_histories_are_shared_by_k():
+    result = history_attack(400, 10, days=8)
+    assert result.below == 0
+    assert result.smallest >= 10
+    assert result.distance < 1.25 * result.free_distance
+
+
+def test_rounding_hides_a_mean_at_less_cost_than_noise():
+    exact, grid, noise, _ = mechanisms(25, rounds=4, trials=40)
+    assert exact.single < 1e-6
+    assert grid.single > 0.3
+    assert grid.added < 0.01
+    assert grid.added < noise.added
