@@ -129,7 +129,7 @@ def test_dependence_and_blocks_are_described_and_reproduced():
         "dependence": {
             "weight": 0.3,
             "quasi_identifier_loss": 0.1,
-            "confidential_loss": 0.5,
+            "dependence_loss": 0.5,
             "weighted_loss": 0.22,
         },
         "blocks": {

@@ -5,6 +5,7 @@ from microcell.cells.base import Cells, load_cells
 from microcell.cells.boxes import BoxCells
 from microcell.cells.lookup import LookupCells, lookup_cells
 from microcell.cells.power import AbsoluteCells, PowerCells
+from microcell.cells.regression import RegressionCells
 
 __all__ = [
     "AbsoluteCells",
@@ -13,6 +14,7 @@ __all__ = [
     "Cells",
     "LookupCells",
     "PowerCells",
+    "RegressionCells",
     "ball_cells",
     "load_cells",
     "lookup_cells",

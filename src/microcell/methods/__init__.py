@@ -16,7 +16,17 @@ from microcell.kernels._jit import predicate
 from microcell.kernels.arrays import sum_of_squares, total_sum_of_squares
 from microcell.kernels.rules import Rule, trait_rule
 from microcell.methods.auto import Choice, check_effort, choose_method, run_choice
-from microcell.methods.dependence import check_dependence, extend
+from microcell.methods.dependence import (
+    REGRESSIONS,
+    Weights,
+    check_dependence,
+    check_regression,
+    describe_weights,
+    extend,
+    fit_regression,
+    scale_confidential,
+    total_weight,
+)
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.methods.persons import as_persons, collapse, merge_short_cells, person_rule
 from microcell.methods.quantization import (
@@ -35,24 +45,31 @@ from microcell.model import Floats, Integers, Partition
 __all__ = [
     "METHODS",
     "MOST_POWER_CELLS",
+    "REGRESSIONS",
     "REQUESTED",
     "Method",
     "Quantization",
+    "Weights",
     "add_batch",
     "blur_centroids",
     "blur_sites",
     "check_dependence",
     "check_k",
     "check_method",
+    "check_regression",
     "check_strategy",
+    "describe_weights",
     "distortion",
     "extend",
+    "fit_regression",
     "merge_short_cells",
     "partition",
     "partition_within",
     "pcl",
     "power_cells",
     "refine",
+    "scale_confidential",
+    "total_weight",
     "unpin",
 ]
 

@@ -359,7 +359,7 @@ def _is_variable(sizes: Any) -> bool:
     if isinstance(sizes, str) and sizes != VARIABLE:
         raise OptionError(
             f"sizes must be integers, one per cell, or {VARIABLE!r}, not {sizes!r}.",
-            code="option.unknown",
+            code="option.invalid",
             option="sizes",
         )
     return isinstance(sizes, str)
