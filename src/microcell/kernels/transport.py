@@ -312,7 +312,10 @@ def _search(
     length.
     """
     waiting, touched = 1, 1
-    end, bound = origin, _toll(flow, origin, backwards)
+    # A size between the bounds is right once the cost is 0, without any move.
+    size, cost = flow.sizes[origin], abs(flow.costs[origin])
+    settles = size >= flow.lows[origin] if backwards else size <= flow.highs[origin]
+    end, bound = origin, cost if settles else np.inf
     paths.distances[origin], paths.frontier[0], paths.touched[0] = 0.0, origin, origin
     while waiting > 0:
         least = 0
@@ -452,7 +455,7 @@ def _mend(flow: _Flow, arrivals: _Arrivals, paths: _Paths, origin: int, backward
     if end < 0:
         return -1
     sign = -1.0 if backwards else 1.0
-    settles = _toll(flow, end, backwards) > 0
+    settles = end == origin or _toll(flow, end, backwards) > 0
     for f in range(touched):
         q = paths.touched[f]
         if paths.done[q] and paths.distances[q] < length:

@@ -104,8 +104,11 @@ def adjust_exactly(
     plus a shortest path among the Q cells for each point that has to move.
     """
     count, n = len(sites), len(X)
-    fixed = int(targets.sum()) == n
-    lows = (targets if fixed else np.zeros_like(targets)) if lows is None else lows
+    lows = np.zeros_like(targets) if lows is None else lows
+    if int(lows.sum()) == n:
+        targets = lows
+    fixed = int(targets.sum()) == n  # the sizes are prescribed, and costs may have any sign
+    lows = targets if fixed else lows
     scales = np.ones(n) if scales is None else scales
     reach, looks, again = _reach(sites), 0, 3
     while True:
