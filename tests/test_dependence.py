@@ -431,10 +431,11 @@ def test_options_incompatible_with_blocks_are_rejected(options, expected):
         blocked(1, **options)
 
 
-def test_cells_as_a_function_cannot_be_combined_with_dependence():
+def test_only_power_cells_can_be_combined_with_dependence():
     table, schema = gaussian_pair(0.5, n=50)
-    with raises(mc.errors.OptionError, "option.conflict"):
-        mc.anonymize(table, schema, k=5, dependence=0.2, cells=True)
+    for kind in ("balls", "lookup"):
+        with raises(mc.errors.OptionError, "option.conflict"):
+            mc.anonymize(table, schema, k=5, dependence=0.2, cells=kind)
 
 
 def test_row_order_depends_on_the_weight():

@@ -851,7 +851,7 @@ def dependence_sweep(
     prepared = _prepare(source, schema, first, missing=missing, seed=seed)
     prepared.confidential  # noqa: B018  # encode (or fail) before threads start
     quasi = prepared.schema.quasi
-    places = (tuple(range(len(quasi))),)
+    places: tuple[tuple[int, ...], ...] = (tuple(range(len(quasi))),)
     if blocks is not None:
         places = groupings.choose_blocks(prepared, first[0], blocks)
     named = [[quasi[place].name for place in block] for block in places]

@@ -295,10 +295,10 @@ def _toll(flow: _Flow, q: int, give: bool) -> float:
     if give:
         if flow.sizes[q] <= flow.lows[q]:
             return np.inf
-        return 0.0 if flow.sizes[q] > flow.highs[q] else max(0.0, flow.costs[q])  # type: ignore[no-any-return]
+        return 0.0 if flow.sizes[q] > flow.highs[q] else max(0.0, flow.costs[q])
     if flow.sizes[q] >= flow.highs[q]:
         return np.inf
-    return 0.0 if flow.sizes[q] < flow.lows[q] else max(0.0, -flow.costs[q])  # type: ignore[no-any-return]
+    return 0.0 if flow.sizes[q] < flow.lows[q] else max(0.0, -flow.costs[q])
 
 
 @inlined_kernel

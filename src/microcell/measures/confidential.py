@@ -316,18 +316,16 @@ def _indicator_loss(codes: Integers, classes: Integers, masses: Floats) -> Loss:
     if len(np.unique(codes[present])) < 2:
         return Loss(0.0, 0.0)
     # Of the indicators minus the shares of the table, which are 0 where a value is missing.
-    shares = np.bincount(codes, weights=present.astype(np.float64))
-    shares /= shares.sum()
+    totals = np.bincount(codes, weights=present.astype(np.float64))
+    shares: Floats = np.asarray(totals / totals.sum(), dtype=np.float64)
     squares = 1.0 - 2.0 * shares[codes] + float(shares @ shares)
     pairs = combine(classes, codes)
     counts = np.bincount(pairs, weights=known)
     class_of, code_of = _class_of_pairs(pairs, classes), _class_of_pairs(pairs, codes)
     inside = np.bincount(classes, weights=masses)
     amounts = np.bincount(classes, weights=known)
-    sums = np.bincount(
-        class_of, weights=counts**2 - 2 * counts * (amounts * 1.0)[class_of] * shares[code_of]
-    )
-    sums += amounts**2 * float(shares @ shares)
+    mixed = counts**2 - 2 * counts * amounts[class_of] * shares[code_of]
+    sums = np.bincount(class_of, weights=mixed) + amounts**2 * float(shares @ shares)
     total = float(known @ squares)
     overall = np.bincount(codes, weights=known)
     overall[0] = 0.0

@@ -199,10 +199,9 @@ def fit_regression(
     centred = X - mean_x
     gram = centred.T @ (centred * each[:, np.newaxis])
     ridge = _RIDGE * max(float(np.trace(gram)), 1e-300) * np.eye(X.shape[1])
-    slopes = _round(
-        np.linalg.solve(gram + ridge, centred.T @ ((target - mean_y) * each[:, np.newaxis]))
-    )
-    return Regression(slopes=slopes, intercept=_round(mean_y - mean_x @ slopes))
+    moments: Floats = centred.T @ ((target - mean_y) * each[:, np.newaxis])
+    slopes = _round(np.asarray(np.linalg.solve(gram + ridge, moments), dtype=np.float64))
+    return Regression(slopes=slopes, intercept=_round(np.asarray(mean_y - mean_x @ slopes)))
 
 
 def _round(values: Floats) -> Floats:

@@ -286,7 +286,7 @@ def _lay_categories(names: Sequence[Any], tree: Mapping[Any, Any]) -> Floats:
     overlap = vertices @ vertices.T
     lengths = np.diag(overlap)
     longest = float((lengths[:, np.newaxis] + lengths - 2 * overlap).max(initial=0.0))
-    return vertices / np.sqrt(longest if longest > 0 else 2.0)
+    return np.asarray(vertices / np.sqrt(longest if longest > 0 else 2.0))
 
 
 def _way_to_root(name: Any, tree: Mapping[Any, Any]) -> list[Any]:

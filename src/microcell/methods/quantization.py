@@ -335,7 +335,7 @@ def pcl(
     """
     _check_count("seed", seed, 0)
     sampler, rng = find_sampler(X), np.random.default_rng([seed, 2013])
-    records = X if sampler is None else sampler(_check_draws(draws), rng)
+    records: Any = X if sampler is None else sampler(_check_draws(draws), rng)
     distortion = fit_distortion(records, distance, taxonomy)
     points = _check_points(records) if distortion.same_space else distortion.embed(records)
     each, units = as_weights(weights, len(points)), as_demand(demand, len(points))
@@ -833,7 +833,8 @@ def _as_quantization(
     labels, loads = solution.labels, None
     if demand is not None:
         labels = _keep_whole(labels, demand, len(solution.cells))
-        loads = np.bincount(labels, weights=demand, minlength=len(solution.cells))
+        units = np.bincount(labels, weights=demand, minlength=len(solution.cells))
+        loads = np.asarray(units, dtype=np.float64)
     partition = Partition(labels, int(np.bincount(labels).min()), method="pcl", reason=REQUESTED)
     return Quantization(partition, solution.cells, history, problem.distortion, loads)
 
@@ -842,7 +843,7 @@ def _keep_whole(labels: Integers, demand: Integers, count: int) -> Integers:
     """Return one cell per point, that of its largest part, and a point for every cell."""
     row, cell, amount = split_demand(np.repeat(np.arange(len(demand)), demand), labels)
     first = np.concatenate([[True], row[1:] != row[:-1]])
-    whole = cell[first].copy()
+    whole: Integers = cell[first].copy()
     for empty in np.setdiff1d(np.arange(count), whole):
         sizes = np.bincount(whole, minlength=count)
         parts = np.flatnonzero((cell == empty) & (sizes[whole[row]] > 1))
