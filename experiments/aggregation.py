@@ -10,6 +10,7 @@ data sets next to ours.
 
 from experiments._census import census
 from experiments._classics import classic_sets
+from experiments._extensions import noise_over_draws
 from experiments._findings import Study
 from experiments._landscapes import landscapes
 from experiments._pcl import warm_up
@@ -40,6 +41,7 @@ def study(profile: str) -> Study:
     few_points(results, profile)
     large_cells(results, profile)
     small_cells(results, profile)
+    noise_over_draws(results, profile)
     census(results, profile)
     landscapes(results)
     classic_sets(results, profile)

@@ -14,6 +14,7 @@ import numpy as np
 
 from experiments._adult import adult
 from experiments._curves import COLOURS, label, panels
+from experiments._extensions import fresh_points, variable_on_classics, variable_on_synthetic
 from experiments._findings import Study
 from experiments._pcl import (
     AS_PUBLISHED,
@@ -81,6 +82,9 @@ def study(profile: str) -> Study:
     distortion_falls(results, profile)
     time_against_points(results, profile)
     adult(results, profile)
+    fresh_points(results, profile)
+    variable_on_synthetic(results, profile)
+    variable_on_classics(results, profile)
     return results
 
 

@@ -232,7 +232,7 @@ NO_X = {"w": [1.0], "places": [9]}
         ),
         (
             PEOPLE,
-            CENTRES | {"places": [4, 0]},
+            CENTRES | {"places": [4, -1]},
             {},
             DataError,
             {"code": "data.invalid", "row": 2},
@@ -441,3 +441,63 @@ def test_allocating_does_not_load_matplotlib():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# --------------------------------------------------------------------------- demand and weights
+
+
+def test_demand_is_met_exactly_and_at_least_cost():
+    """Against linear programming, with a weight per place and a closed centre."""
+    from scipy.optimize import linprog
+
+    rng = np.random.default_rng(4)
+    points = {
+        "x": rng.normal(size=12),
+        "y": rng.normal(size=12),
+        "need": rng.integers(1, 6, 12),
+        "visits": rng.uniform(0.5, 4, 12),
+    }
+    centres = {"x": [0.0, 1.0, -1.0], "y": [0.0, 1.0, -1.0], "places": [20, 0, 30]}
+    for weight in (None, "visits"):
+        result = mc.allocate(points, centres, demand="need", weight=weight)
+        rows = [np.flatnonzero(points["x"] == x)[0] for x in result.table["x"]]
+        taken = np.bincount(rows, weights=result.table["amount"], minlength=12)
+        assert taken.tolist() == points["need"].tolist()
+        assert (
+            result.loads.tolist()
+            == np.bincount(result.labels, weights=result.amounts, minlength=3).astype(int).tolist()
+        )
+        assert (result.loads <= [20, 0, 30]).all()
+        assert len(rows) < 12 + 3
+        each = points["need"] if weight is None else points[weight]
+        gaps = [(points[c][:, None] - np.array(centres[c])) ** 2 for c in ("x", "y")]
+        costs = (each / points["need"])[:, None] * sum(gaps)
+        best = linprog(
+            costs.ravel(),
+            A_eq=np.repeat(np.eye(12), 3, axis=1),
+            b_eq=points["need"],
+            A_ub=np.tile(np.eye(3), 12),
+            b_ub=[20, 0, 30],
+        )
+        actual = sum(
+            costs[row, q] * a for row, q, a in zip(rows, result.labels, result.amounts, strict=True)
+        )
+        assert actual == pytest.approx(best.fun, rel=1e-9)
+
+
+def test_a_centre_without_places_is_closed():
+    points, centres = {"x": [0.0, 0.1, 5.0]}, {"x": [0.0, 4.0, 9.0], "places": [0, 2, 3]}
+    result = mc.allocate(points, centres)
+    assert result.labels.tolist() == [1, 1, 2]
+    assert (result.loads.tolist(), result.prices[0]) == ([0, 2, 1], 0)
+    with raises(DataError, "data.invalid", missing=3):
+        mc.allocate(points, {"x": [0.0], "places": [0]})
+
+
+@pytest.mark.parametrize("need", [[0, 1], [1.5, 1], [-1, 2]])
+def test_invalid_demand_is_rejected_with_its_row(need):
+    points = {"x": [0.0, 1.0], "need": need}
+    with raises(DataError, "data.invalid", column="need", row=1):
+        mc.allocate(points, {"x": [0.0]}, demand="need")
+    with raises(DataError, "data.bad_weight", column="need"):
+        mc.allocate({"x": [0.0, 1.0], "need": [0, 1]}, {"x": [0.0]}, weight="need")

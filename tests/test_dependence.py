@@ -119,12 +119,12 @@ def test_manifest_has_both_losses_and_their_weighted_sum():
     X, Y = (standardized(table[name][:, None]) for name in ("x0", "y0"))
     assert shown.weight == 0.3
     assert shown.quasi_identifier_loss == pytest.approx(mc.distortion(X, labels), rel=1e-12)
-    assert shown.confidential_loss == pytest.approx(mc.distortion(Y, labels), rel=1e-12)
-    both = 0.7 * shown.quasi_identifier_loss + 0.3 * shown.confidential_loss
+    assert shown.dependence_loss == pytest.approx(mc.distortion(Y, labels), rel=1e-12)
+    both = 0.7 * shown.quasi_identifier_loss + 0.3 * shown.dependence_loss
     assert shown.weighted_loss == pytest.approx(both, rel=1e-12)
     result = mc.audit(table, release.table, schema)
     assert result["information_loss"] == pytest.approx(shown.quasi_identifier_loss, rel=1e-9)
-    assert result["dependence_loss"] == pytest.approx(shown.confidential_loss, rel=1e-9)
+    assert result["dependence_loss"] == pytest.approx(shown.dependence_loss, rel=1e-9)
 
 
 def test_manifest_without_dependence_omits_it():
@@ -431,10 +431,11 @@ def test_options_incompatible_with_blocks_are_rejected(options, expected):
         blocked(1, **options)
 
 
-def test_cells_as_a_function_cannot_be_combined_with_dependence():
+def test_only_power_cells_can_be_combined_with_dependence():
     table, schema = gaussian_pair(0.5, n=50)
-    with raises(mc.errors.OptionError, "option.conflict"):
-        mc.anonymize(table, schema, k=5, dependence=0.2, cells=True)
+    for kind in ("balls", "lookup"):
+        with raises(mc.errors.OptionError, "option.conflict"):
+            mc.anonymize(table, schema, k=5, dependence=0.2, cells=kind)
 
 
 def test_row_order_depends_on_the_weight():

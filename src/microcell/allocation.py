@@ -14,7 +14,7 @@ from microcell.errors import DataError, OptionError
 from microcell.kernels.arrays import EARTH_RADIUS, unit_vectors
 from microcell.kernels.transport import choose_cells
 from microcell.methods.lloyd import MANY_CELLS, adjust_exactly
-from microcell.methods.quantization import equal_sizes
+from microcell.methods.quantization import as_demand, equal_sizes, split_demand
 from microcell.model import Floats, Integers, Mask, Table, Values
 
 __all__ = ["Allocation", "CentreSummary", "Spread", "Summary", "allocate"]
@@ -95,7 +95,7 @@ class Allocation:
     table: Any
     allocated: Table
     labels: Integers
-    """(n,): row of each point's centre, from 0."""
+    """(n,): row of each point's centre, from 0; with a demand, of each row of the table."""
     distances: Floats
     nearest: Floats
     """(n,): distance to the nearest centre, regardless of capacity."""
@@ -109,11 +109,14 @@ class Allocation:
     sites: Floats
     columns: tuple[str, ...]
     unit: str
+    amounts: Integers
+    """Places that each row of the table takes at its centre: 1, or its part of the demand."""
 
     @property
     def summary(self) -> Summary:
         """Summary statistics of the allocation."""
-        sums = np.bincount(self.labels, weights=self.distances, minlength=len(self.loads))
+        each = self.distances * self.amounts
+        sums = np.bincount(self.labels, weights=each, minlength=len(self.loads))
         facts = (column.tolist() for column in (self.loads, self.places, sums, self.prices))
         return Summary(
             points=len(self.labels),
@@ -152,11 +155,14 @@ def allocate(
     location: Iterable[str] | None = None,
     places: str | None = None,
     name: str | None = None,
+    demand: str | None = None,
+    weight: str | None = None,
     standardize: bool = False,
 ) -> Allocation:
     """Allocate points to centres of limited capacity, minimizing the sum of squared distances.
 
-    The optimum is exact: no other allocation within the capacities has a smaller sum.
+    The optimum is exact: no other allocation within the capacities has a smaller sum. A centre
+    without places is closed: nothing is allocated to it.
 
     Parameters
     ----------
@@ -173,6 +179,13 @@ def allocate(
         column; otherwise the points are divided equally among the centres.
     name
         Column of ``centres`` with their names. Default: row numbers from 1.
+    demand
+        Column of ``points`` with the number of places that each needs, at least 1. A point may be
+        divided: it then has a row for each of its centres, and the column ``amount`` tells how many
+        places it takes there. Fewer points are divided than there are centres.
+    weight
+        Column of ``points`` with the weight of each in the sum of squared distances, such as the
+        number of visits. Default: the demand.
     standardize
         Divide each column by its standard deviation among the points.
 
@@ -188,10 +201,11 @@ def allocate(
     """
     people, sites = tables.read(points), tables.read(centres)
     _check_tables(people, sites)
-    capacities = _read_places(sites, places, people.rows)
+    needs, weights = _read_needs(people, demand, weight)
+    capacities = _read_places(sites, places, int(needs.sum()))
     names = _read_names(sites, name)
     if location is None:
-        chosen = _choose_columns(people, sites, columns, {places or "places", name})
+        chosen = _choose_columns(people, sites, columns, {places or "places", name, demand, weight})
     else:
         chosen = _check_location(location, other=columns is not None or standardize)
     X, Y = _read_numbers(people, "points", chosen), _read_numbers(sites, "centres", chosen)
@@ -202,10 +216,17 @@ def allocate(
         shown, unit = _standardize(X, Y, chosen), "standard deviations"
         X, Y = shown
     progress.report(f"allocating {people.rows:,} points to {sites.rows:,} centres")
-    labels, prices = _solve(X, Y, capacities)
+    unit_labels, prices = _solve(X, Y, capacities, needs, weights)
+    rows, labels, amounts = np.arange(people.rows), unit_labels, np.ones(people.rows, np.int64)
+    if demand is not None:
+        rows, labels, amounts = split_demand(np.repeat(rows, needs), unit_labels)
+        people, X, shown = tables.take(people, rows), X[rows], (shown[0][rows], shown[1])
     nearest = choose_cells(X, Y, np.zeros(sites.rows))
     distances = _measure(X, Y[labels], unit)
-    allocated = tables.add_columns(people, {"centre": names[labels], "distance": distances})
+    added = {"centre": names[labels], "distance": distances}
+    allocated = tables.add_columns(
+        people, added if demand is None else {**added, "amount": amounts}
+    )
     return Allocation(
         allocated.native,
         allocated,
@@ -213,29 +234,66 @@ def allocate(
         distances=distances,
         nearest=_measure(X, Y[nearest], unit),
         prices=prices,
-        loads=np.bincount(labels, minlength=sites.rows),
+        loads=np.bincount(labels, weights=amounts, minlength=sites.rows).astype(np.int64),
         places=capacities,
         centres=tuple(names.tolist()),
         points=shown[0],
         sites=shown[1],
         columns=chosen,
         unit=unit,
+        amounts=amounts,
     )
 
 
-def _solve(points: Floats, sites: Floats, places: Integers) -> tuple[Integers, Floats]:
-    """Return the label of each point and the price of each centre: PCL with fixed centroids.
+def _read_needs(
+    people: Table, demand: str | None, weight: str | None
+) -> tuple[Integers, Floats | None]:
+    """Return the places that each point needs, and its weight per place."""
+    needs = np.ones(people.rows, dtype=np.int64)
+    if demand is not None:
+        values = _read_numbers(people, "points", (demand,))[:, 0]
+        wrong = (values < 1) | (values != np.floor(values))
+        _check_rows(wrong, demand, "points", "values other than integers of at least 1")
+        checked = as_demand(values, people.rows, f"column {demand!r}")
+        assert checked is not None
+        needs = checked
+    if weight is None:
+        return needs, None
+    values = _read_numbers(people, "points", (weight,))[:, 0]
+    _check_rows(~(values > 0), weight, "points", "weights that are not positive", "data.bad_weight")
+    return needs, values / needs
 
-    This is a transportation problem, and the prices are its dual variables. Ties between points are
-    broken by their order. Time O(n Q m), plus a shortest path among the Q centres for each point
-    that cannot go to its nearest one.
+
+def _solve(
+    points: Floats,
+    sites: Floats,
+    places: Integers,
+    needs: Integers,
+    weights: Floats | None,
+) -> tuple[Integers, Floats]:
+    """Return the label of each unit of demand and the price of each centre.
+
+    This is PCL with fixed centroids, a transportation problem, and the prices are its dual
+    variables. Ties between points are broken by their order. Time O(n Q m), plus a shortest path
+    among the Q centres for each point that cannot go to its nearest one.
     """
+    opened = np.flatnonzero(places > 0)
+    if len(opened) < len(places):
+        labels, costs = _solve(points, sites[opened], places[opened], needs, weights)
+        prices = np.zeros(len(places))
+        prices[opened] = costs
+        return opened[labels], prices
+    points = np.repeat(points, needs, axis=0)
+    scales = None if weights is None else np.repeat(weights, needs)
     # A power of two rounds nothing and keeps squares from overflowing or vanishing.
     largest = max(float(np.abs(points).max()), float(np.abs(sites).max()))
     scale = 2.0 ** -max(frexp(largest)[1], -1000)
     labels, costs = np.arange(len(points)) % len(sites), np.zeros(len(sites))
     limits = np.minimum(places, len(points))
-    adjust_exactly(points * scale, sites * scale, costs, limits, labels)
+    adjust_exactly(
+        points * scale, sites * scale, costs, limits, labels,
+        lows=np.zeros_like(limits), scales=scales,
+    )  # fmt: skip
     return labels, costs / scale / scale
 
 
@@ -309,7 +367,7 @@ def _check_tables(people: Table, sites: Table) -> None:
     if sites.rows > MANY_CELLS:
         message = f"At most {MANY_CELLS:,} centres are supported. Allocate each region separately."
         raise OptionError(message, code="option.out_of_range", option="centres")
-    for name in ("centre", "distance"):
+    for name in ("centre", "distance", "amount"):
         if name in people.columns:
             message = (
                 f"The points already have a column {name!r}, which the result adds. Rename it."
@@ -323,12 +381,12 @@ def _read_places(sites: Table, name: str | None, n: int) -> Integers:
         return np.maximum(equal_sizes(n, sites.rows), 1)
     column = name or "places"
     values = _read_numbers(sites, "centres", (column,))[:, 0]
-    wrong = (values < 1) | (values != np.floor(values)) | (values > 2**53)
-    _check_rows(wrong, column, "centres", "values other than integers of at least 1")
+    wrong = (values < 0) | (values != np.floor(values)) | (values > 2**53)
+    _check_rows(wrong, column, "centres", "values other than integers of at least 0")
     missing = n - int(np.minimum(values, n).sum())
     if missing > 0:
         message = (
-            f"{count(n, 'point')} cannot fit into {count(n - missing, 'place')}. "
+            f"A demand of {count(n, 'place')} cannot fit into {count(n - missing, 'place')}. "
             f"Add at least {count(missing, 'place')}."
         )
         raise DataError(message, code="data.invalid", missing=missing)

@@ -61,8 +61,9 @@ def anonymize(
     missing: str = "error",
     cells: bool | str = False,
     require: Mapping[str, float] | None = None,
-    dependence: float = 0.0,
+    dependence: methods.Weights = 0.0,
     dependence_limit: float | None = None,
+    regression: str = "linear",
     dominance: tuple[int, float] | None = None,
     blocks: Any = None,
     engine: str | None = None,
@@ -109,11 +110,15 @@ def anonymize(
     dependence
         Weight (lambda) of preserving the association between confidential columns and
         quasi-identifiers: the partition minimizes (1 - lambda) D_X + lambda D_Y. From 0, the
-        default, to 1. Confidential values are published unchanged in any case.
-        :func:`dependence_sweep` helps to choose a value.
+        default, to 1, or the weight of each of some confidential columns by name. Confidential
+        values are published unchanged in any case. :func:`dependence_sweep` helps to choose.
     dependence_limit
         Find the dependence instead: the least D_X with D_Y of at most this number (0 to 1), by
         bisection over lambda. Takes up to eight times as long.
+    regression
+        With both dependence and cells: how the confidential columns are predicted from the
+        quasi-identifiers, so that cells depend on the latter only. "linear", or "neighbours" for
+        the mean of the nearest groups of records.
     dominance
         Dominance rule (n, p) for sampling weights, in place of that of the schema: the n largest
         weights of a cell are capped so that they have at most the share p of its weight when its
@@ -151,24 +156,18 @@ def anonymize(
     if engine is not None or _is_dask(source):
         settings = {"k": k, "method": method, "seed": seed, "missing": missing}
         extras = {"cells": cells, "require": require, "blocks": blocks, "order_key": order_key}
-        extras |= {"dependence_limit": dependence_limit}
+        other = regression if regression != "linear" else None
+        extras |= {"dependence_limit": dependence_limit, "regression": other}
         settings |= {"dependence": dependence} | {name: on for name, on in extras.items() if on}
         return _anonymize_on_engine(source, schema, engine, settings | options)
     started = perf_counter()
     limits, kind = _check_options(
-        k, method, missing, seed, options, dependence, require, cells, blocks
+        k, method, missing, seed, options, dependence, regression, require, cells, blocks
     )
     key = order.read_order_key(order_key)
-    request = partitioning.Request(k, method, seed, options, float(dependence))
+    request = partitioning.Request(k, method, seed, options, dependence, regression)
     prepared = prepare.prepare(source, schema, k=k, missing=missing, publish_cells=bool(kind))
-    demands = enforce.resolve_limits(
-        limits,
-        prepared.table,
-        prepared.schema,
-        prepared.strata,
-        prepared.encoded,
-        prepared.persons,
-    )
+    demands = partitioning.resolve_limits(prepared, limits)
     request, grouping, merged = _find_cells(
         prepared, request, demands, kind, blocks, dependence_limit
     )
@@ -197,7 +196,7 @@ def anonymize(
         requirements=manifests.describe_requirements(
             limits, grouping.partition, merged, prepared.encoded
         ),
-        dependence=_describe_dependence(prepared, final, request.dependence),
+        dependence=_describe_dependence(prepared, final, request, kind),
         dominance=_describe_dominance(prepared, final),
         **manifests.describe_people(prepared.schema, prepared.persons),
         blocks=final_blocks,
@@ -515,7 +514,8 @@ def _check_options(
     missing: str,
     seed: int,
     options: Mapping[str, Any],
-    dependence: float,
+    dependence: methods.Weights,
+    regression: str,
     require: Mapping[str, float] | None,
     cells: bool | str,
     blocks: Any,
@@ -525,17 +525,17 @@ def _check_options(
     methods.check_method(method, options)
     prepare.check_handling(missing, seed)
     methods.check_dependence(dependence)
+    methods.check_regression(regression)
     limits = enforce.check_limits(require)
     kind = partitioning.check_cells_option(cells)
     enforce.check_function(limits, kind)
-    if kind is not None and (dependence > 0 or blocks is not None):
-        other = "dependence" if dependence > 0 else "blocks"
+    if kind is not None and blocks is not None:
         raise OptionError(
-            f"cells cannot be combined with {other}: the cells must depend on all "
-            "quasi-identifiers and on nothing else. Omit one of the two.",
+            "cells cannot be combined with blocks: the cells must depend on all quasi-identifiers. "
+            "Omit one of the two.",
             code="option.conflict",
             option="cells",
-            other=other,
+            other="blocks",
         )
     if limits and blocks is not None:
         raise OptionError(
@@ -558,7 +558,7 @@ def _find_cells(
 ) -> tuple[partitioning.Request, partitioning.Grouping, enforce.Enforced]:
     """Return the request in force, the cells of the method, and those that meet everything."""
     if dependence_limit is not None:
-        _check_dependence_limit(dependence_limit, request.dependence, kind, blocks)
+        _check_dependence_limit(dependence_limit, request.weight, kind, blocks)
         return _find_dependence(prepared, request, demands, dependence_limit)
     return (request, *_make_cells(prepared, request, demands, kind, blocks))
 
@@ -688,15 +688,20 @@ def _describe_dominance(
 
 
 def _describe_dependence(
-    prepared: prepare.Prepared, grouping: partitioning.Grouping, weight: float
+    prepared: prepare.Prepared,
+    grouping: partitioning.Grouping,
+    request: partitioning.Request,
+    kind: str | None,
 ) -> DependenceSection | None:
-    if weight == 0:
+    if request.weight == 0:
         return None
     parts = grouping.parts(prepared)
     return manifests.describe_dependence(
-        weight,
+        request.dependence,
         partitioning.quasi_identifier_loss(prepared, parts),
         partitioning.confidential_loss(prepared, parts),
+        partitioning.weighted_loss(prepared, parts, request.dependence),
+        None if kind is None else request.regression,
     )
 
 

@@ -31,7 +31,6 @@ from microcell.model import Audit, Check, Encoded, Floats, Measure, Partition, S
 from microcell.model._frames import frame_of_rows
 from microcell.release import enforce, prepare
 from microcell.release import partition as groupings
-from microcell.schema import resolve
 
 __all__ = [
     "Comparison",
@@ -47,6 +46,10 @@ __all__ = [
 
 LAMBDAS = tuple(step / 10 for step in range(11))
 """Dependence weights that a sweep tries by default."""
+
+SMALLEST_LAMBDA, COARSE, FINE = 1e-6, 7, 5
+"""A target is searched from this weight to 1, first at this many points on a logarithmic grid, then
+by bisecting the logarithm this many times."""
 
 
 # ---------------------------------------------------------------------------------------- runner
@@ -80,7 +83,7 @@ def _run(
 
 
 def _describe(request: groupings.Request) -> str:
-    weight = f", lambda = {request.dependence:g}" if request.dependence else ""
+    weight = f", lambda = {request.weight:g}" if request.weight else ""
     return f"{request.method}, k = {request.k}{weight}"
 
 
@@ -629,14 +632,7 @@ def _points_within(
         asked = enforced if varied is None or step is None else {**enforced, varied: step}
         started = perf_counter()
         try:
-            demands = enforce.resolve_limits(
-                asked,
-                prepared.table,
-                prepared.schema,
-                prepared.strata,
-                prepared.encoded,
-                prepared.persons,
-            )
+            demands = groupings.resolve_limits(prepared, asked)
             met = enforce.meet(
                 demands,
                 attempt.grouping.partition,
@@ -819,6 +815,35 @@ class DependenceSweep:
     points: tuple[DependencePoint, ...]
     method: str
     blocks: tuple[tuple[str, ...], ...] = ()
+    columns: Mapping[str, float] | None = None
+    """Share of lambda that each confidential column has; None if they have one weight."""
+
+    def at_most(
+        self, *, more: float | None = None, dependence_loss: float | None = None
+    ) -> tuple[DependencePoint, ...]:
+        """Return the best point for each k that meets a target; none where no point meets it.
+
+        ``more`` is the share that may be added to D_X: the point of least D_Y within it.
+        ``dependence_loss`` is a limit on D_Y: the point of least D_X within it.
+        """
+        check_targets(more, dependence_loss)
+        out = []
+        for k in dict.fromkeys(point.k for point in self.points):
+            points = [point for point in self.points if point.k == k]
+            if more is not None:
+                meeting = [point for point in points if point.distortion_increment <= more]
+                key = _by_dependence_loss
+            else:
+                assert dependence_loss is not None
+                meeting = [point for point in points if point.dependence_loss <= dependence_loss]
+                key = _by_distortion
+            if meeting:
+                out.append(min(meeting, key=key))
+        return tuple(out)
+
+    def weights(self, point: DependencePoint) -> float | dict[str, float]:
+        """Return the ``dependence`` to pass to :func:`anonymize` for a point."""
+        return _spread(point.dependence, self.columns)
 
     def recommend(self, loss: float = 0.05) -> tuple[DependencePoint, ...]:
         """Return, for each k, the largest lambda that adds at most this share to the distortion.
@@ -862,7 +887,10 @@ def dependence_sweep(
     schema: Schema | str | Path,
     *,
     k: int | Iterable[int],
-    lambdas: float | Iterable[float] = LAMBDAS,
+    lambdas: float | Iterable[float] | None = None,
+    more: float | None = None,
+    dependence_loss: float | None = None,
+    columns: Mapping[str, float] | None = None,
     method: str = "auto",
     blocks: Any = None,
     seed: int = 0,
@@ -877,7 +905,14 @@ def dependence_sweep(
         As for :func:`anonymize`.
     k, lambdas
         Values to try, in all combinations. The weight 0, the baseline of the others, is always
-        tried.
+        tried. By default 0, 0.1, ..., 1, unless there is a target.
+    more, dependence_loss
+        A target in place of lambdas: at most this share more D_X ("0.05" for 5 %) with the least
+        D_Y, or at most this D_Y with the least D_X. The weight is searched by bisection on a
+        logarithmic grid; :meth:`DependenceSweep.at_most` returns the result.
+    columns
+        Relative weights of some confidential columns, among which lambda is divided. By default
+        all columns together have one weight.
     blocks
         Partition blocks of quasi-identifiers independently: a number of columns per block, or
         lists of names. The blocks together are then not k-anonymous, as ``joint_k`` and ``dld``
@@ -898,34 +933,153 @@ def dependence_sweep(
     0.0 0.013 0.838
     1.0 0.821 0.12
     """
-    sizes, weights = sorted(_check_sizes(k)), _check_lambdas(lambdas)
+    target = _check_target(lambdas, more, dependence_loss)
+    default = (0.0,) if target else LAMBDAS
+    sizes, weights = (
+        sorted(_check_sizes(k)),
+        _check_lambdas(default if lambdas is None else lambdas),
+    )
     partitioning.check_method(method, options)
-    requests = [
-        groupings.Request(size, method, seed, options, weight)
-        for size, weight in product(sizes, weights)
-    ]
-    prepared = _prepare(source, schema, requests, missing=missing, seed=seed)
+    shares = _check_columns(columns)
+
+    def request(size: int, weight: float) -> groupings.Request:
+        return groupings.Request(size, method, seed, options, _spread(weight, shares))
+
+    first = [request(size, weight) for size, weight in product(sizes, weights)]
+    prepared = _prepare(source, schema, first, missing=missing, seed=seed)
     prepared.confidential  # noqa: B018  # encode (or fail) before threads start
-    columns = prepared.schema.quasi
-    chosen = len(columns) if blocks is None else blocks
-    places = resolve.as_blocks(chosen, columns)
-    attempts = list(
-        _run(
+    quasi = prepared.schema.quasi
+    places: tuple[tuple[int, ...], ...] = (tuple(range(len(quasi))),)
+    if blocks is not None:
+        places = groupings.choose_blocks(prepared, first[0], blocks)
+    named = [[quasi[place].name for place in block] for block in places]
+
+    def measure(requests: Sequence[groupings.Request]) -> list[DependencePoint]:
+        runs = _run(
             requests,
-            lambda request: groupings.partition_blocks(prepared, request, chosen),
+            lambda one: groupings.partition_blocks(prepared, one, named),
             parallel=True,
         )
-    )
-    points = _with_increments([_as_dependence_point(prepared, attempt) for attempt in attempts])
-    names = tuple(tuple(columns[place].name for place in block) for block in places)
-    return DependenceSweep(points, method, names if blocks is not None else ())
+        return [_as_dependence_point(prepared, attempt) for attempt in list(runs)]
+
+    points = measure(first)
+    if target:
+        points += _search_target(points, request, measure, more, dependence_loss)
+    names = tuple(map(tuple, named)) if blocks is not None else ()
+    return DependenceSweep(_with_increments(sorted(points, key=_by_k)), method, names, shares)
+
+
+def _search_target(
+    baseline: Sequence[DependencePoint],
+    request: Callable[[int, float], groupings.Request],
+    measure: Callable[[Sequence[groupings.Request]], list[DependencePoint]],
+    more: float | None,
+    dependence_loss: float | None,
+) -> list[DependencePoint]:
+    """Return the points tried in the search for a target.
+
+    D_X grows with lambda and D_Y falls, apart from local optima. On a logarithmic grid, the largest
+    weight that adds too little to D_X (or the smallest that brings D_Y low enough) is bracketed and
+    bisected, for all k at once.
+    """
+    bases = {point.k: point for point in baseline}
+
+    def is_small(point: DependencePoint) -> bool:
+        if more is not None:
+            return point.distortion <= (1 + more) * bases[point.k].distortion
+        assert dependence_loss is not None
+        return point.dependence_loss > dependence_loss
+
+    grid = np.geomspace(SMALLEST_LAMBDA, 1.0, COARSE).tolist()
+    tried = measure([request(k, weight) for k in bases for weight in grid])
+    brackets: dict[int, tuple[float, float]] = {}
+    for k in bases:
+        small = [point.dependence for point in tried if point.k == k and is_small(point)]
+        largest = max(small, default=0.0)
+        above = [weight for weight in grid if weight > largest * (1 + 1e-9)]
+        if largest > 0 and above:
+            brackets[k] = (largest, above[0])
+    for _ in range(FINE if brackets else 0):
+        middles = {k: float(np.sqrt(low * high)) for k, (low, high) in brackets.items()}
+        for point in measure([request(k, weight) for k, weight in middles.items()]):
+            tried.append(point)
+            low, high = brackets[point.k]
+            middle = middles[point.k]
+            brackets[point.k] = (middle, high) if is_small(point) else (low, middle)
+    return tried
+
+
+def _by_k(point: DependencePoint) -> tuple[int, float]:
+    return point.k, point.dependence
+
+
+def _by_dependence_loss(point: DependencePoint) -> tuple[float, float]:
+    return point.dependence_loss, point.distortion
+
+
+def _by_distortion(point: DependencePoint) -> tuple[float, float]:
+    return point.distortion, point.dependence_loss
+
+
+def _spread(weight: float, shares: Mapping[str, float] | None) -> float | dict[str, float]:
+    """Divide a weight among columns."""
+    if shares is None or weight == 0:
+        return weight
+    return {name: weight * share for name, share in shares.items()}
+
+
+def _check_columns(columns: Mapping[str, float] | None) -> dict[str, float] | None:
+    """Return the share of each column; they add up to 1."""
+    if columns is None:
+        return None
+    values = list(columns.values()) if isinstance(columns, Mapping) else []
+    numbers = [value for value in values if isinstance(value, (int, float)) and 0 < value < 1e100]
+    if not values or len(numbers) < len(values):
+        raise OptionError(
+            "columns must map confidential columns to positive numbers.",
+            code="option.invalid",
+            option="columns",
+        )
+    return {name: value / sum(values) for name, value in columns.items()}
+
+
+def _check_target(lambdas: Any, more: float | None, dependence_loss: float | None) -> bool:
+    """Return whether there is a target, which excludes lambdas."""
+    if more is None and dependence_loss is None:
+        return False
+    check_targets(more, dependence_loss)
+    if lambdas is not None:
+        raise OptionError(
+            "A target replaces lambdas. Omit one of the two.",
+            code="option.conflict",
+            option="lambdas",
+        )
+    return True
+
+
+def check_targets(more: float | None, dependence_loss: float | None) -> None:
+    """Raise OptionError unless there is exactly one target, a number from 0 on."""
+    if (more is None) == (dependence_loss is None):
+        raise OptionError(
+            "Pass exactly one of more and dependence_loss.",
+            code="option.conflict",
+            option="more",
+        )
+    name = "more" if more is not None else "dependence_loss"
+    value = more if more is not None else dependence_loss
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e100:
+        raise OptionError(
+            f"{name} must be a number of at least 0, not {value!r}.",
+            code="option.out_of_range",
+            option=name,
+        )
 
 
 def _as_dependence_point(prepared: prepare.Prepared, attempt: _Attempt) -> DependencePoint:
     """Measure an attempt; increments are filled in once all points are known."""
     if attempt.grouping is None or attempt.seconds is None:
         raise OptionError(attempt.reason, code="option.unsupported", option="method")
-    blocks, weight = attempt.grouping.blocks, attempt.request.dependence
+    blocks, weight = attempt.grouping.blocks, attempt.request.weight
     distortion = groupings.quasi_identifier_loss(prepared, blocks)
     dependence_loss = groupings.confidential_loss(prepared, blocks)
     columns = [
@@ -942,7 +1096,7 @@ def _as_dependence_point(prepared: prepare.Prepared, attempt: _Attempt) -> Depen
         dependence=weight,
         distortion=distortion,
         dependence_loss=dependence_loss,
-        weighted=(1 - weight) * distortion + weight * dependence_loss,
+        weighted=groupings.weighted_loss(prepared, blocks, attempt.request.dependence),
         distortion_increment=0.0,
         loss_increment=0.0,
         diversity=float(np.mean([average_diversity(each) or 0.0 for each in columns])),

@@ -2,7 +2,7 @@
 
 import datetime
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from types import SimpleNamespace
 
 import numpy as np
@@ -45,23 +45,30 @@ def of_one(column, values, classes):
 
 
 def lose_plainly(values, classes, nominal):
-    """Errors about class means or modes, relative to the table; None for a constant column."""
-    groups = defaultdict(list)
-    for value, label in zip(values, classes, strict=True):
-        if value is not None:
-            groups[label].append(value)
-    everyone = [value for group in groups.values() for value in group]
-    if len(set(everyone)) < 2:
+    """Squared errors about class means and the overall mean; None for a constant column.
+
+    Missing values are at the mean; categories are indicators of height sqrt(1/2).
+    """
+    known = [value for value in values if value is not None]
+    if len(set(known)) < 2:
         return None
-    if nominal:
-        errors = sum(len(group) - max(Counter(group).values()) for group in groups.values())
-        return errors / (len(everyone) - max(Counter(everyone).values()))
+    names = sorted(set(known)) if nominal else [None]
 
-    def squares(group):
-        mean = math.fsum(group) / len(group)
-        return math.fsum((value - mean) ** 2 for value in group)
+    def coordinate(value, name):
+        return float(value == name) / math.sqrt(2) if nominal else value
 
-    return sum(map(squares, groups.values())) / squares(everyone)
+    lost = whole = 0.0
+    for name in names:
+        mean = math.fsum(coordinate(value, name) for value in known) / len(known)
+        points = [mean if value is None else coordinate(value, name) for value in values]
+        whole += math.fsum((point - mean) ** 2 for point in points)
+        groups = defaultdict(list)
+        for point, label in zip(points, classes, strict=True):
+            groups[label].append(point)
+        for group in groups.values():
+            middle = math.fsum(group) / len(group)
+            lost += math.fsum((point - middle) ** 2 for point in group)
+    return lost / whole, whole if nominal else float(len(known))
 
 
 def quantize_plainly(values):
@@ -107,11 +114,15 @@ def test_measures_match_a_plain_computation(release):
     losses = {"y": lose_plainly(y, classes, False), "z": lose_plainly(z, classes, True)}
     weights = {"y": 3.0, "z": 1.0}
     used = [name for name, loss in losses.items() if loss is not None]
-    expected = {f"dependence_loss.{name}": losses[name] for name in used}
+    expected = {f"dependence_loss.{name}": losses[name][0] for name in used}
     if used:
-        total = sum(weights[name] for name in used)
-        expected["dependence_loss"] = sum(weights[name] * losses[name] for name in used) / total
-    expected["diversity_average"] = diversify_plainly([quantize_plainly(y), z], classes)
+        total = sum(weights[name] * losses[name][1] for name in used)
+        expected["dependence_loss"] = (
+            sum(weights[name] * losses[name][0] * losses[name][1] for name in used) / total
+        )
+    columns = {"y": quantize_plainly(y), "z": z}
+    varying = [columns[name] for name in used] or list(columns.values())
+    expected["diversity_average"] = diversify_plainly(varying, classes)
     assert actual == pytest.approx(expected, rel=1e-9, abs=1e-12)
     assert all(
         0 <= value <= 1 for name, value in actual.items() if name.startswith("dependence_loss")
@@ -128,10 +139,10 @@ def test_the_worked_example():
     )
 
 
-def test_nominal_columns_count_errors_of_the_most_frequent_value():
-    # The table's mode errs 3 times of 6, the classes' modes once.
+def test_nominal_columns_count_squared_errors_of_indicators():
+    # Of 6 records, 1 - (4 + 9 + 1) / 36 in the table; of the last 4, 1 - (9 + 1) / 16.
     actual = of_one(NOMINAL, ["a", "a", "b", "b", "b", "c"], [0, 0, 1, 1, 1, 1])
-    assert actual["dependence_loss"] == pytest.approx(1 / 3)
+    assert actual["dependence_loss"] == pytest.approx((4 * 6 / 16) / (6 * 22 / 36))
     assert actual["diversity_average"] == 1.5
 
 
@@ -153,11 +164,13 @@ def test_dates_and_ranks_count_as_numbers():
     ranks = of_one(
         Column("y", kind="ordinal", order=order), ["none", "bad", "mild", "none"], classes
     )
-    assert ranks["dependence_loss"] == pytest.approx(lose_plainly([0, 2, 1, 0], classes, False))
+    assert ranks["dependence_loss"] == pytest.approx(lose_plainly([0, 2, 1, 0], classes, False)[0])
     skipped = of_one(
         Column("y", kind="ordinal", order=order), ["none", "never", "mild", "none"], classes
     )
-    assert skipped["dependence_loss"] == pytest.approx(lose_plainly([0, 3, 1, 0], classes, False))
+    assert skipped["dependence_loss"] == pytest.approx(
+        lose_plainly([0, 3, 1, 0], classes, False)[0]
+    )
 
 
 def test_near_values_and_missing_values_each_count_as_one():
@@ -216,9 +229,12 @@ def test_large_whole_numbers_keep_their_spread():
     assert of_one(NUMERIC, values, [0, 0, 1, 1])["dependence_loss"] == pytest.approx(0.2)
 
 
-def test_infinite_values_are_ignored():
-    actual = of_one(NUMERIC, [1.0, 3.0, 5.0, 7.0, math.inf], [0, 0, 1, 1, 1])
-    assert actual["dependence_loss"] == pytest.approx(0.2)
+def test_infinite_values_count_as_the_mean_like_missing_ones():
+    classes = [0, 0, 1, 1, 1]
+    infinite = of_one(NUMERIC, [1.0, 3.0, 5.0, 7.0, math.inf], classes)
+    # About 2 and 16/3: 2 + 0.111 + 2.778 + 1.778 of 20.
+    assert infinite["dependence_loss"] == pytest.approx((2 + 14 / 3) / 20)
+    assert infinite == of_one(NUMERIC, [1.0, 3.0, 5.0, 7.0, None], classes)
 
 
 def test_numbers_released_as_text_count_as_categories():

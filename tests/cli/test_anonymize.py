@@ -571,7 +571,7 @@ def test_the_summary_reports_dependence(folder, run):
     text = (folder / "out.csv.manifest.json").read_text(encoding="utf-8")
     section = json.loads(text)["dependence"]
     assert section["weight"] == 0.2
-    assert f"D_Y {section['confidential_loss']:.4f}" in " ".join(outcome.stderr.split())
+    assert f"D_Y {section['dependence_loss']:.4f}" in " ".join(outcome.stderr.split())
     assert "weight (lambda) 0.2;" in (folder / "out.html").read_text(encoding="utf-8")
 
 

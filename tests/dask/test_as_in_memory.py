@@ -98,9 +98,9 @@ def test_dependence_in_many_macrocells(source, tmp_path):
         loss = np.square(income - means[cells]).sum() / np.square(income - income.mean()).sum()
         sections.append(result.manifest.dependence)
         assert len(means) == result.manifest.cells.count
-        assert sections[-1].confidential_loss == pytest.approx(loss, rel=1e-9)
+        assert sections[-1].dependence_loss == pytest.approx(loss, rel=1e-9)
         assert sections[-1].quasi_identifier_loss == result.manifest.cells.sse_ratio
-    assert sections[1].confidential_loss < sections[0].confidential_loss
+    assert sections[1].dependence_loss < sections[0].dependence_loss
     assert sections[1].quasi_identifier_loss > sections[0].quasi_identifier_loss
 
 

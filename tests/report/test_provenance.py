@@ -132,7 +132,7 @@ def test_dependence_and_blocks_are_described_and_reproduced():
         "dependence": {
             "weight": 0.3,
             "quasi_identifier_loss": 0.1,
-            "confidential_loss": 0.5,
+            "dependence_loss": 0.5,
             "weighted_loss": 0.22,
         },
         "blocks": {
@@ -144,8 +144,8 @@ def test_dependence_and_blocks_are_described_and_reproduced():
     }
     facts = {fact.label: fact.text for fact in provenance(manifest)}
     assert facts["Preserved dependence"] == (
-        "weight (lambda) 0.3; loss of quasi-identifiers D_X 0.1, of confidential columns D_Y 0.5, "
-        "weighted sum 0.22"
+        "weight (lambda) 0.3; information loss of the quasi-identifiers (D_X) 0.1, loss of their "
+        "relation with the confidential columns (D_Y) 0.5, weighted sum 0.22"
     )
     assert facts["Blocks of columns"] == (
         "5-anonymous in each of 2 blocks (age, sex; home), "

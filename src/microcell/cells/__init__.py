@@ -4,14 +4,17 @@ from microcell.cells.balls import BallCells, ball_cells
 from microcell.cells.base import Cells, load_cells
 from microcell.cells.boxes import BoxCells
 from microcell.cells.lookup import LookupCells, lookup_cells
-from microcell.cells.power import PowerCells
+from microcell.cells.power import AbsoluteCells, PowerCells
+from microcell.cells.regression import RegressionCells
 
 __all__ = [
+    "AbsoluteCells",
     "BallCells",
     "BoxCells",
     "Cells",
     "LookupCells",
     "PowerCells",
+    "RegressionCells",
     "ball_cells",
     "load_cells",
     "lookup_cells",

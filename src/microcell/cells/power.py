@@ -9,10 +9,10 @@ import numpy as np
 from microcell._validation import COSTS, NUMBERS_FROM_0
 from microcell.cells.base import Cells
 from microcell.errors import DataError
-from microcell.kernels.transport import choose_cells
+from microcell.kernels.transport import choose_cells, choose_scaled
 from microcell.model import Floats, Integers
 
-__all__ = ["PowerCells"]
+__all__ = ["AbsoluteCells", "PowerCells"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -110,14 +110,33 @@ class PowerCells(Cells, kind="power", holds_records=False):
     def _place(self, points: Floats) -> Integers:
         if self.group is None or self.chooser is None:
             # Copies, because kernels would be compiled again for read-only arrays.
-            return choose_cells(points, self.centroids.copy(), self.costs.copy())
+            return self._choose(points, self.centroids.copy(), self.costs.copy())
         macrocells = self.chooser._place(points)
         out = np.empty(len(points), dtype=np.int64)
         for macrocell in np.unique(macrocells):
             rows = np.flatnonzero(macrocells == macrocell)
             cells = np.flatnonzero(self.group == macrocell)
-            out[rows] = cells[choose_cells(points[rows], self.centroids[cells], self.costs[cells])]
+            out[rows] = cells[self._choose(points[rows], self.centroids[cells], self.costs[cells])]
         return out
+
+    def _choose(self, points: Floats, sites: Floats, costs: Floats) -> Integers:
+        return choose_cells(points, sites, costs)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class AbsoluteCells(PowerCells, kind="absolute", holds_records=False):
+    """Like power cells, but with absolute differences: x is in the cell q of least
+    sum_j |x_j - centroid_qj| + cost_q. PCL with ``distance="absolute"`` makes them.
+
+    Examples
+    --------
+    >>> cells = AbsoluteCells(centroids=[[0.0], [4.0]], sizes=[3, 5], k=3, costs=[0.0, 1.0])
+    >>> cells.assign([[2.4], [2.6]])
+    array([0, 1])
+    """
+
+    def _choose(self, points: Floats, sites: Floats, costs: Floats) -> Integers:
+        return choose_scaled(points, np.ones(len(points)), True, sites, costs)
 
 
 def _as_one(cells: PowerCells) -> PowerCells:

@@ -87,6 +87,24 @@ def allocate(
             show_default=False,
         ),
     ] = None,
+    demand: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Column of POINTS with the number of places that each needs. Points may be "
+            "divided between centres. Default: 1.",
+            show_default=False,
+        ),
+    ] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Column of POINTS with the weight of each in the sum of squared distances. "
+            "Default: the demand.",
+            show_default=False,
+        ),
+    ] = None,
     standardize: Annotated[
         bool,
         typer.Option(
@@ -113,6 +131,8 @@ def allocate(
             location=None if location is None else split_names(location),
             places=places,
             name=name,
+            demand=demand,
+            weight=weight,
             standardize=standardize,
         )
         _write(allocation, output, figure)

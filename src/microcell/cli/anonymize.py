@@ -34,6 +34,7 @@ from microcell.cli.options import (
     RowsArePeople,
     check_engine,
     parse_blocks,
+    parse_dependence,
     parse_dominance,
     parse_effort,
     parse_limits,
@@ -170,11 +171,20 @@ def anonymize(
         ),
     ] = None,
     dependence: Annotated[
-        float | None,
+        str | None,
         typer.Option(
             metavar="LAMBDA",
             help="Weight of preserving the association between confidential columns and "
-            "quasi-identifiers, 0 to 1; see microcell dependence. Default: 0.",
+            "quasi-identifiers, 0 to 1, or COLUMN=LAMBDA,...; see microcell dependence. "
+            "Default: 0.",
+            show_default=False,
+        ),
+    ] = None,
+    regression: Annotated[
+        Literal["linear", "neighbours"] | None,
+        typer.Option(
+            help="With --dependence and --cells: how confidential columns are predicted from "
+            "quasi-identifiers. Default: linear.",
             show_default=False,
         ),
     ] = None,
@@ -237,7 +247,8 @@ def anonymize(
         "method": method,
         "seed": seed,
         "missing": missing,
-        "dependence": dependence,
+        "dependence": parse_dependence(dependence),
+        "regression": regression,
         "dominance": parse_dominance(dominance),
         "person": parse_person(person),
         "person_cells": person_cells,
@@ -439,7 +450,7 @@ def _settings(run: Mapping[str, Any], cells_kind: str | None) -> dict[str, Any]:
                 code="option.unknown",
                 option=name,
             )
-    names = ("method", "seed", "order_key", "missing", "dependence")
+    names = ("method", "seed", "order_key", "missing", "dependence", "regression")
     settings: dict[str, Any] = {name: run[name] for name in names if run[name] is not None}
     if run["blocks"] is not None:
         settings["blocks"] = parse_blocks(str(run["blocks"]))
@@ -530,7 +541,7 @@ def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
         yield "blocks", _blocks_guarantee(manifest.blocks, manifest.k)
     if manifest.dependence is not None:
         part = manifest.dependence
-        losses = f"D_X {part.quasi_identifier_loss:.4f}, D_Y {part.confidential_loss:.4f}"
+        losses = f"D_X {part.quasi_identifier_loss:.4f}, D_Y {part.dependence_loss:.4f}"
         yield "dependence", f"lambda {part.weight:g}: {losses}, weighted {part.weighted_loss:.4f}"
     if manifest.method is not None:
         yield "method", f"{manifest.method.used}, {manifest.method.reason}"

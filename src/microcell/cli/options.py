@@ -47,6 +47,7 @@ __all__ = [
     "figure_format",
     "method_notes",
     "parse_blocks",
+    "parse_dependence",
     "parse_dominance",
     "parse_effort",
     "parse_limits",
@@ -96,9 +97,10 @@ CertificateFile = Annotated[
 Blocks = Annotated[
     str | None,
     typer.Option(
-        metavar="N|A,B;C",
+        metavar="N|A,B;C|RULE:N",
         help="Group the records separately in each block of quasi-identifiers: blocks of N "
-        "columns, or the blocks listed. The release is then k-anonymous within each block, not "
+        "columns, the blocks listed, or blocks of N columns chosen from the data by a rule "
+        "(correlation or linkage). The release is then k-anonymous within each block, not "
         "over all columns combined.",
         show_default=False,
     ),
@@ -368,19 +370,47 @@ def _without_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def parse_blocks(text: str | None) -> int | list[list[str]] | None:
-    """Parse ``--blocks``: a number of columns, or blocks of names separated by semicolons.
+def parse_blocks(text: str | None) -> int | str | list[list[str]] | None:
+    """Parse ``--blocks``: a number of columns, a rule, or names separated by semicolons.
 
     Examples
     --------
-    >>> parse_blocks("2"), parse_blocks("age,sex; home"), parse_blocks(None)
-    (2, [['age', 'sex'], ['home']], None)
+    >>> parse_blocks("2"), parse_blocks("age,sex; home"), parse_blocks("linkage:2")
+    (2, [['age', 'sex'], ['home']], 'linkage:2')
     """
     if text is None:
         return None
     if text.strip().isdecimal():
         return int(text)
+    if re.fullmatch(r"\s*\w+:\s*\d+\s*", text):
+        return text.strip()
     return [split_names(block) for block in text.split(";")]
+
+
+def parse_dependence(text: str | None) -> float | dict[str, float] | None:
+    """Parse ``--dependence``: one weight, or a weight per column.
+
+    Examples
+    --------
+    >>> parse_dependence("0.1"), parse_dependence("income=0.1,bmi=0.05"), parse_dependence(None)
+    (0.1, {'income': 0.1, 'bmi': 0.05}, None)
+    """
+    if text is None:
+        return None
+    try:
+        if "=" not in text:
+            return float(text)
+        parts = [part.rpartition("=") for part in split_names(text)]
+        weights = {name.strip(): float(weight) for name, _, weight in parts}
+        if len(weights) == len(parts) and "" not in weights:
+            return weights
+    except ValueError:
+        pass
+    raise OptionError(
+        "--dependence must be a number from 0 to 1, or one per column: income=0.1,bmi=0.05.",
+        code="option.invalid",
+        option="--dependence",
+    )
 
 
 def parse_dominance(text: str | None) -> tuple[int, float] | None:

@@ -30,6 +30,7 @@ from microcell.cli.options import (
     figure_format,
     method_notes,
     parse_blocks,
+    parse_dependence,
     parse_effort,
     parse_range,
     parse_requirements,
@@ -400,6 +401,32 @@ def dependence(
             show_default=False,
         ),
     ] = None,
+    more: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Find the weight that keeps most of the relation with at most this share more "
+            "information loss, such as 0.05. Replaces --lambdas.",
+            show_default=False,
+        ),
+    ] = None,
+    dependence_loss: Annotated[
+        float | None,
+        typer.Option(
+            metavar="D_Y",
+            help="Find the weight of least information loss that loses at most this share of the "
+            "relation, such as 0.5. Replaces --lambdas.",
+            show_default=False,
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN=WEIGHT,...",
+            help="Relative weights of some confidential columns. Default: all together.",
+            show_default=False,
+        ),
+    ] = None,
     loss: Annotated[
         float,
         typer.Option(
@@ -447,10 +474,17 @@ def dependence(
             blocks=parse_blocks(blocks),
             seed=seed,
             missing=missing,
-            **({} if weights is None else {"lambdas": weights}),
+            lambdas=weights,
+            more=more,
+            dependence_loss=dependence_loss,
+            columns=_parse_columns(columns),
             **{**parse_settings(settings or ()), **parse_effort(effort)},
         )
-        recommended = sweep.recommend(loss)
+        is_target = more is not None or dependence_loss is not None
+        if is_target:
+            recommended = sweep.at_most(more=more, dependence_loss=dependence_loss)
+        else:
+            recommended = sweep.recommend(loss)
     with AtomicFiles() as atomic:
         if output is not None:
             mc.write(_as_columns(sweep.points), atomic.path(output))
@@ -465,7 +499,10 @@ def dependence(
     else:
         print_table(_HEADINGS, [_row(point) for point in sweep.points])
         messages.info(_LEGEND)
-    messages.facts(_remarks(sweep, recommended, loss))
+    if is_target:
+        messages.facts(_describe_targets(sweep, recommended))
+    else:
+        messages.facts(_remarks(sweep, recommended, loss))
     messages.facts(
         (name, str(path))
         for name, path in (("points", output), ("figure", figure))
@@ -475,8 +512,9 @@ def dependence(
 
 _HEADINGS = ("k", "lambda", "D_X", "D_Y", "weighted", "D_X change", "D_Y change", "l_avg", "DLD")
 _LEGEND = (
-    "D_X: information loss of the standardized quasi-identifiers. D_Y: share of the confidential "
-    "columns that the cells no longer explain. weighted: (1 - lambda) D_X + lambda D_Y. l_avg: "
+    "D_X: information loss of the quasi-identifiers. D_Y: share of the relation between "
+    "quasi-identifiers and confidential columns that is lost; 100 % - D_Y survives. weighted: "
+    "(1 - lambda) D_X + lambda D_Y. l_avg: "
     "distinct confidential values per cell, on average. DLD: share of records whose nearest "
     "published record is their own."
 )
@@ -525,6 +563,40 @@ def _remarks(
         below = [point.joint_k for point in sweep.points if point.joint_k < point.k]
         combined = f"k falls to {min(below)}" if below else "are k-anonymous too"
         yield "blocks", f"each block is k-anonymous; all columns combined: {combined}"
+
+
+def _describe_targets(
+    sweep: "DependenceSweep", recommended: Sequence["DependencePoint"]
+) -> Iterator[tuple[str, str]]:
+    """Yield the weight found for each k."""
+    points = {point.k: point for point in recommended}
+    for k in dict.fromkeys(point.k for point in sweep.points):
+        point = points.get(k)
+        if point is None:
+            yield f"k = {k}", "no weight meets the target; relax it or lower k"
+            continue
+        weights = sweep.weights(point)
+        shown = (
+            ",".join(f"{name}={weight:.6g}" for name, weight in weights.items())
+            if isinstance(weights, dict)
+            else f"{weights:.6g}"
+        )
+        yield (
+            f"k = {k}",
+            f"--dependence {shown}: information loss {_percent(point.distortion_increment)}, "
+            f"{100 * (1 - point.dependence_loss):.1f} % of the relation survives",
+        )
+
+
+def _parse_columns(text: str | None) -> dict[str, float] | None:
+    weights = parse_dependence(text)
+    if weights is not None and not isinstance(weights, dict):
+        raise OptionError(
+            "--columns must be weights by column, such as income=2,bmi=1.",
+            code="option.invalid",
+            option="--columns",
+        )
+    return weights
 
 
 def _parse_lambdas(text: str) -> list[float]:

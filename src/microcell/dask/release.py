@@ -314,8 +314,7 @@ def _describe_dependence(
     confidential = [item.confidential for item in published if item.confidential is not None]
     if not confidential:
         return None
-    return manifests.describe_dependence(
-        float(request.dependence),
-        combined_distortion([item.sums for item in published]),
-        combined_distortion(confidential),
-    )
+    weight = float(request.dependence)
+    quasi = combined_distortion([item.sums for item in published])
+    loss = combined_distortion(confidential)
+    return manifests.describe_dependence(weight, quasi, loss, (1 - weight) * quasi + weight * loss)

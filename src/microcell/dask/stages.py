@@ -128,6 +128,12 @@ def make_request(
     methods.check_method(settings["method"], options)
     prepare.check_handling(settings["missing"], settings["seed"])
     methods.check_dependence(settings.get("dependence", 0.0))
+    if isinstance(settings.get("dependence"), Mapping):
+        raise OptionError(
+            "dependence by column is not supported for data sets. Pass one number.",
+            code="option.unsupported",
+            option="dependence",
+        )
     if not isinstance(options.get("effort", "fast"), str) or "seconds" in options:
         raise OptionError(
             "A time limit is not supported for data sets, because results would differ between "

@@ -1,10 +1,15 @@
 """Costs for power cells of given sizes, by shortest paths (exact) or Newton's method (fast).
 
-A point goes to the cell of least squared distance plus cost, so the sizes are a function of the
-costs. :func:`push_excess` moves points along shortest paths between cells until all sizes are
-right. :func:`balance_costs` uses Newton's method, estimating the Jacobian from the points that each
-cell would lose first; it is fast and close for large cells, and leaves a point or two per cell for
-the exact method.
+A point goes to the cell of least distance plus cost, so the sizes are a function of the costs.
+:func:`meet_bounds` moves points along shortest paths between cells until all sizes are within their
+bounds. :func:`balance_costs` uses Newton's method, estimating the Jacobian from the points that
+each cell would lose first; it is fast and close for large cells, and leaves a point or two per cell
+for the exact method.
+
+The distance is squared Euclidean, or the sum of absolute differences if ``absolute``, times the
+``scales`` of the point. Bounds and costs belong together: a cost may be positive only if the size
+is at its upper bound, and negative only if it is at its lower bound. If both bounds are equal, as
+for prescribed sizes, any costs are allowed.
 """
 
 from dataclasses import dataclass
@@ -21,8 +26,9 @@ __all__ = [
     "centre_costs",
     "choose_again",
     "choose_cells",
+    "choose_scaled",
     "choose_two",
-    "push_excess",
+    "meet_bounds",
 ]
 
 _TIE = 1e-12
@@ -30,15 +36,23 @@ _TIE = 1e-12
 
 
 @inner_kernel
-def _measure(point: Floats, across: Floats, costs: Floats, out: Floats) -> None:
-    """Compute squared distance plus cost of each cell; ``across`` has a column per site (OUT)."""
+def _measure(
+    point: Floats, scale: float, absolute: bool, across: Floats, costs: Floats, out: Floats
+) -> None:
+    """Compute distance plus cost of each cell; ``across`` has a column per site (OUT)."""
     for q in range(len(costs)):
         out[q] = costs[q]
-    for j in range(len(point)):
-        value, row = point[j], across[j]
-        for q in range(len(costs)):
-            difference = value - row[q]
-            out[q] += difference * difference
+    if absolute:
+        for j in range(len(point)):
+            value, row = point[j], across[j]
+            for q in range(len(costs)):
+                out[q] += scale * abs(value - row[q])
+    else:
+        for j in range(len(point)):
+            value, row = point[j], across[j]
+            for q in range(len(costs)):
+                difference = value - row[q]
+                out[q] += scale * (difference * difference)
 
 
 @kernel
@@ -50,19 +64,38 @@ def choose_cells(X: Floats, sites: Floats, costs: Floats) -> Integers:
     across = np.ascontiguousarray(sites.T)
     labels, sums = np.empty(len(X), dtype=np.int64), np.empty(len(costs))
     for i in range(len(X)):
-        _measure(X[i], across, costs, sums)
+        _measure(X[i], 1.0, False, across, costs, sums)
+        labels[i] = np.argmin(sums)
+    return labels
+
+
+@kernel
+def choose_scaled(
+    X: Floats, scales: Floats, absolute: bool, sites: Floats, costs: Floats
+) -> Integers:
+    """Return the cell with the least distance plus cost for each point. O(n Q m)."""
+    across = np.ascontiguousarray(sites.T)
+    labels, sums = np.empty(len(X), dtype=np.int64), np.empty(len(costs))
+    for i in range(len(X)):
+        _measure(X[i], scales[i], absolute, across, costs, sums)
         labels[i] = np.argmin(sums)
     return labels
 
 
 @kernel
 def choose_again(
-    X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers
+    X: Floats,
+    scales: Floats,
+    absolute: bool,
+    sites: Floats,
+    costs: Floats,
+    highs: Integers,
+    labels: Integers,
 ) -> int:
-    """Move every point to its cell of least squared distance plus cost (OUT: ``labels``).
+    """Move every point to its cell of least distance plus cost (OUT: ``labels``).
 
     Returns how many points moved. A point stays if its cell ties with the best; a point that moves
-    to tied cells prefers one below its target size, so that equal points spread. O(n Q m).
+    to tied cells prefers one below its upper bound, so that equal points spread. O(n Q m).
     """
     count, moved = len(costs), 0
     across, sums, sizes = (
@@ -73,7 +106,7 @@ def choose_again(
     for i in range(len(X)):
         sizes[labels[i]] += 1
     for i in range(len(X)):
-        _measure(X[i], across, costs, sums)
+        _measure(X[i], scales[i], absolute, across, costs, sums)
         current, best = labels[i], int(np.argmin(sums))
         slack = _TIE * (
             abs(sums[current] - costs[current]) + abs(costs[current]) + abs(costs[best])
@@ -82,7 +115,7 @@ def choose_again(
             limit = sums[best] + slack
             chosen = best
             for q in range(count):
-                if sums[q] <= limit and sizes[q] < targets[q]:
+                if sums[q] <= limit and sizes[q] < highs[q]:
                     chosen = q
                     break
             sizes[current] -= 1
@@ -99,7 +132,7 @@ def choose_two(
     """Find each point's two best cells and their margin (OUT: last three). O(n Q m)."""
     across, sums = np.ascontiguousarray(sites.T), np.empty(len(costs))
     for i in range(len(X)):
-        _measure(X[i], across, costs, sums)
+        _measure(X[i], 1.0, False, across, costs, sums)
         first, other, least, next_least = 0, 0, np.inf, np.inf
         for q in range(len(sums)):
             if sums[q] < next_least:
@@ -114,20 +147,31 @@ class _Flow(NamedTuple):
     """Linked lists of the points in each cell, and the cheapest arc to each near cell."""
 
     X: Floats
+    scales: Floats
+    absolute: bool
     sites: Floats
     costs: Floats
-    targets: Integers
+    lows: Integers
+    highs: Integers
     labels: Integers
     near: Integers
     """(Q, A): cells that arcs lead to."""
     weights: Floats
-    """(Q, A): minimum of ||x - site r||^2 - ||x - site q||^2 over the members x of q."""
+    """(Q, A): minimum of d(x, site r) - d(x, site q) over the members x of q."""
     movers: Integers
     """(Q, A): member that attains it, -1 if q is empty. It may have left since; see ``_renew``."""
     heads: Integers
     after: Integers
     before: Integers
     sizes: Integers
+
+
+class _Arrivals(NamedTuple):
+    """The arcs that lead to each cell q: places ``starts[q]`` to ``starts[q + 1]``."""
+
+    starts: Integers
+    sources: Integers
+    arcs: Integers
 
 
 class _Paths(NamedTuple):
@@ -139,15 +183,20 @@ class _Paths(NamedTuple):
     done: Mask
     frontier: Integers
     touched: Integers
+    cells: Integers
+    """The path found, from the cell that gives a point to the cell that receives one."""
+    steps: Integers
+    """The arc from each cell of the path to the next."""
 
 
 @inlined_kernel
-def _squared_distance(x: Floats, y: Floats) -> float:
-    out = 0.0
+def _distance(X: Floats, i: int, sites: Floats, q: int, scale: float, absolute: bool) -> float:
+    x, y, out = X[i], sites[q], 0.0
+    square, plain = (0.0, 1.0) if absolute else (1.0, 0.0)  # a branch in the loop would be slow
     for j in range(len(x)):
-        difference = x[j] - y[j]
-        out += difference * difference
-    return out
+        difference = abs(x[j] - y[j])
+        out += difference * (square * difference + plain)
+    return scale * out
 
 
 @inner_kernel
@@ -188,8 +237,8 @@ def _lay_arcs(flow: _Flow, q: int) -> None:
     movers[:] = -1
     i = flow.heads[q]
     while i >= 0:
-        _measure(flow.X[i], across, zeros, sums)
-        current = _squared_distance(flow.X[i], flow.sites[q])
+        _measure(flow.X[i], flow.scales[i], flow.absolute, across, zeros, sums)
+        current = _distance(flow.X, i, flow.sites, q, flow.scales[i], flow.absolute)
         for a in range(reach):
             if sums[a] - current < weights[a]:
                 weights[a], movers[a] = sums[a] - current, i
@@ -200,98 +249,166 @@ def _lay_arcs(flow: _Flow, q: int) -> None:
 def _add_point(flow: _Flow, i: int, q: int) -> None:
     """Add a point to a cell and update the cheapest arcs. O(A m)."""
     _link(flow, i, q)
-    current = _squared_distance(flow.X[i], flow.sites[q])
+    scale, absolute = flow.scales[i], flow.absolute
+    current = _distance(flow.X, i, flow.sites, q, scale, absolute)
     for a in range(flow.near.shape[1]):
-        weight = _squared_distance(flow.X[i], flow.sites[flow.near[q, a]]) - current
+        weight = _distance(flow.X, i, flow.sites, flow.near[q, a], scale, absolute) - current
         if weight < flow.weights[q, a]:
             flow.weights[q, a], flow.movers[q, a] = weight, i
 
 
 @inner_kernel
 def _renew(flow: _Flow, q: int, a: int) -> None:
-    """Recompute the cheapest arc if its point has left the cell. O(size m)."""
-    i = flow.movers[q, a]
-    if i < 0 or flow.labels[i] == q:
-        return
-    site, last = flow.sites[flow.near[q, a]], flow.weights[q, a]
+    """Recompute the cheapest arc, because its point has left the cell. O(size m)."""
+    r, last = flow.near[q, a], flow.weights[q, a]
     least, mover = np.inf, -1
     other = flow.heads[q]
     while other >= 0 and least > last:  # none is cheaper than the one that left
-        weight = _squared_distance(flow.X[other], site) - _squared_distance(
-            flow.X[other], flow.sites[q]
-        )
+        scale = flow.scales[other]
+        weight = _distance(flow.X, other, flow.sites, r, scale, flow.absolute)
+        weight -= _distance(flow.X, other, flow.sites, q, scale, flow.absolute)
         if weight < least:
             least, mover = weight, other
         other = flow.after[other]
     flow.weights[q, a], flow.movers[q, a] = least, mover
 
 
-@inner_kernel
-def _find_room(flow: _Flow, paths: _Paths, source: int) -> tuple[int, int]:
-    """Return the nearest cell below its target, by Dijkstra's algorithm, and the cells touched.
+@inlined_kernel
+def _excess(flow: _Flow, q: int) -> int:
+    """Return how many points a cell has above the bound that its cost allows."""
+    return flow.sizes[q] - (flow.lows[q] if flow.costs[q] < 0 else flow.highs[q])  # type: ignore[no-any-return]
 
-    The cell is -1 if there is none.
+
+@inlined_kernel
+def _deficit(flow: _Flow, q: int) -> int:
+    """Return how many points a cell has below the bound that its cost allows."""
+    return (flow.highs[q] if flow.costs[q] > 0 else flow.lows[q]) - flow.sizes[q]  # type: ignore[no-any-return]
+
+
+@inlined_kernel
+def _toll(flow: _Flow, q: int, give: bool) -> float:
+    """Return the change of cost at which a cell may end a path, or infinity if it may not.
+
+    A cell that ``give`` s a point must not fall below its lower bound, another must not rise above
+    its upper bound; unless that mends its size, its cost becomes 0.
     """
-    waiting, touched, bound = 1, 1, np.inf
-    paths.distances[source], paths.frontier[0], paths.touched[0] = 0.0, source, source
+    if give:
+        if flow.sizes[q] <= flow.lows[q]:
+            return np.inf
+        return 0.0 if flow.sizes[q] > flow.highs[q] else max(0.0, flow.costs[q])
+    if flow.sizes[q] >= flow.highs[q]:
+        return np.inf
+    return 0.0 if flow.sizes[q] < flow.lows[q] else max(0.0, -flow.costs[q])
+
+
+@inlined_kernel
+def _search(
+    flow: _Flow, arrivals: _Arrivals, paths: _Paths, origin: int, backwards: bool
+) -> tuple[int, int, float]:
+    """Find the other end of the shortest path, by Dijkstra's algorithm.
+
+    The path leads from ``origin`` to a cell that may receive a point, or ``backwards`` from a cell
+    that may give one. Returns that cell (-1 if there is none), the number of cells touched, and the
+    length.
+    """
+    waiting, touched = 1, 1
+    # A size between the bounds is right once the cost is 0, without any move.
+    size, cost = flow.sizes[origin], abs(flow.costs[origin])
+    settles = size >= flow.lows[origin] if backwards else size <= flow.highs[origin]
+    end, bound = origin, cost if settles else np.inf
+    paths.distances[origin], paths.frontier[0], paths.touched[0] = 0.0, origin, origin
     while waiting > 0:
-        place = 0
+        least = 0
         for f in range(1, waiting):
-            if paths.distances[paths.frontier[f]] < paths.distances[paths.frontier[place]]:
-                place = f
-        q = paths.frontier[place]
+            if paths.distances[paths.frontier[f]] < paths.distances[paths.frontier[least]]:
+                least = f
+        q = paths.frontier[least]
         waiting -= 1
-        paths.frontier[place] = paths.frontier[waiting]
+        paths.frontier[least] = paths.frontier[waiting]
+        here = paths.distances[q]
+        if here >= bound:
+            break
         paths.done[q] = True
-        if flow.sizes[q] < flow.targets[q]:
-            return q, touched
-        base = paths.distances[q] - flow.costs[q]
-        for a in range(flow.near.shape[1]):
-            r = flow.near[q, a]
-            # The maximum corrects for rounding.
-            length = max(base + flow.weights[q, a] + flow.costs[r], paths.distances[q])
-            if length < min(paths.distances[r], bound) and not paths.done[r]:
-                _renew(flow, q, a)  # a stale weight is a lower bound
-                length = max(base + flow.weights[q, a] + flow.costs[r], paths.distances[q])
-            if length < min(paths.distances[r], bound) and not paths.done[r]:
+        first = arrivals.starts[q] if backwards else 0
+        last = arrivals.starts[q + 1] if backwards else flow.near.shape[1]
+        for place in range(first, last):
+            # The arc leads from ``tail`` to ``head``; the search continues at ``r``.
+            tail, a = (arrivals.sources[place], arrivals.arcs[place]) if backwards else (q, place)
+            head = q if backwards else flow.near[q, a]
+            r = tail if backwards else head
+            if paths.done[r]:
+                continue
+            # A stale weight is a lower bound. The maximum corrects for rounding.
+            shift = flow.costs[head] - flow.costs[tail]
+            if here + max(0.0, flow.weights[tail, a] + shift) >= min(paths.distances[r], bound):
+                continue
+            mover = flow.movers[tail, a]
+            if mover >= 0 and flow.labels[mover] != tail:  # calls with many arrays are slow
+                _renew(flow, tail, a)
+            length = here + max(0.0, flow.weights[tail, a] + shift)
+            if length < min(paths.distances[r], bound):
                 if paths.distances[r] == np.inf:
                     paths.frontier[waiting], paths.touched[touched] = r, r
                     waiting, touched = waiting + 1, touched + 1
                 paths.distances[r], paths.parents[r], paths.arcs[r] = length, q, a
-                if flow.sizes[r] < flow.targets[r]:
-                    bound = length
-    return -1, touched
+                total = length + _toll(flow, r, backwards)
+                if total < bound:
+                    end, bound = r, total
+    return end if bound < np.inf else -1, touched, bound
 
 
 @inner_kernel
-def _push(flow: _Flow, paths: _Paths, source: int, target: int) -> None:
-    """Move one point along each arc of the path."""
-    r = target
-    while r != source:
-        q = paths.parents[r]
-        i = flow.movers[q, paths.arcs[r]]
+def _trace(paths: _Paths, origin: int, end: int, backwards: bool) -> int:
+    """List the path from the giving to the receiving cell and return its number of arcs (OUT)."""
+    length, r = 0, end
+    while r != origin:
+        length, r = length + 1, paths.parents[r]
+    r = end
+    for step in range(length):
+        if backwards:
+            paths.cells[step], paths.steps[step] = r, paths.arcs[r]
+        else:
+            paths.cells[length - step], paths.steps[length - step - 1] = r, paths.arcs[r]
+        r = paths.parents[r]
+    paths.cells[length if backwards else 0] = origin
+    return length
+
+
+@inlined_kernel
+def _push(flow: _Flow, paths: _Paths, length: int) -> None:
+    """Move one point along each arc of the path, the last arc first."""
+    for step in range(length - 1, -1, -1):
+        q, r = paths.cells[step], paths.cells[step + 1]
+        i = flow.movers[q, paths.steps[step]]
         _unlink(flow, i, q)
         _add_point(flow, i, r)
-        r = q
 
 
 @inner_kernel
-def _is_tight(flow: _Flow, paths: _Paths, source: int, target: int) -> bool:
+def _renew_path(flow: _Flow, paths: _Paths, length: int) -> bool:
     """Return whether another push along the path is free, as it is for equal points."""
-    r = target
-    while r != source:
-        q = paths.parents[r]
-        _renew(flow, q, paths.arcs[r])
-        weight, slack = flow.weights[q, paths.arcs[r]], flow.costs[q] - flow.costs[r]
+    for step in range(length):
+        q, r, a = paths.cells[step], paths.cells[step + 1], paths.steps[step]
+        mover = flow.movers[q, a]
+        if mover >= 0 and flow.labels[mover] != q:
+            _renew(flow, q, a)
+        weight, slack = flow.weights[q, a], flow.costs[q] - flow.costs[r]
         if not weight - slack <= _TIE * (abs(weight) + abs(slack)):
             return False
-        r = q
-    return True
+    return length > 0
 
 
 @inner_kernel
 def _lay_out(
-    X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers, near: Integers
+    X: Floats,
+    scales: Floats,
+    absolute: bool,
+    sites: Floats,
+    costs: Floats,
+    lows: Integers,
+    highs: Integers,
+    labels: Integers,
+    near: Integers,
 ) -> _Flow:
     """Build the lists of points and the cheapest arcs. O(n A m)."""
     n, count = len(X), len(sites)
@@ -299,8 +416,9 @@ def _lay_out(
     heads, after, before = np.full(count, -1), np.full(n, -1), np.full(n, -1)
     sizes = np.zeros(count, dtype=np.int64)
     flow = _Flow(
-        X, sites, costs, targets, labels, near, weights, movers, heads, after, before, sizes
-    )
+        X, scales, absolute, sites, costs, lows, highs, labels, near, weights, movers,
+        heads, after, before, sizes,
+    )  # fmt: skip
     for i in range(n):
         _link(flow, i, labels[i])
     for q in range(count):
@@ -308,50 +426,118 @@ def _lay_out(
     return flow
 
 
+@inner_kernel
+def _find_arrivals(near: Integers) -> _Arrivals:
+    """List the arcs by the cell that they lead to. O(Q A)."""
+    count, reach = near.shape
+    starts = np.zeros(count + 1, dtype=np.int64)
+    for q in range(count):
+        for a in range(reach):
+            starts[near[q, a] + 1] += 1
+    starts = np.cumsum(starts)
+    places = starts[:-1].copy()
+    sources, arcs = np.empty(count * reach, dtype=np.int64), np.empty(count * reach, dtype=np.int64)
+    for q in range(count):
+        for a in range(reach):
+            r = near[q, a]
+            sources[places[r]], arcs[places[r]] = q, a
+            places[r] += 1
+    return _Arrivals(starts, sources, arcs)
+
+
+@inner_kernel
+def _mend(flow: _Flow, arrivals: _Arrivals, paths: _Paths, origin: int, backwards: bool) -> int:
+    """Move points along the shortest path from or to a cell (OUT), or only change costs.
+
+    Returns the number of cells touched, or -1 if there is no path.
+    """
+    end, touched, length = _search(flow, arrivals, paths, origin, backwards)
+    if end < 0:
+        return -1
+    sign = -1.0 if backwards else 1.0
+    settles = end == origin or _toll(flow, end, backwards) > 0
+    for f in range(touched):
+        q = paths.touched[f]
+        if paths.done[q] and paths.distances[q] < length:
+            flow.costs[q] += sign * (length - paths.distances[q])
+            # Rounding must not give a cell between its bounds a cost of the wrong sign.
+            if backwards and flow.lows[q] < flow.sizes[q] <= flow.highs[q]:
+                flow.costs[q] = max(0.0, flow.costs[q])
+            if not backwards and flow.lows[q] <= flow.sizes[q] < flow.highs[q]:
+                flow.costs[q] = min(0.0, flow.costs[q])
+    if settles:
+        flow.costs[end] = 0.0
+    steps = _trace(paths, origin, end, backwards)
+    _push(flow, paths, steps)
+    while (
+        (_deficit(flow, origin) if backwards else _excess(flow, origin)) > 0
+        and _toll(flow, end, backwards) == 0
+        and _renew_path(flow, paths, steps)
+    ):
+        _push(flow, paths, steps)
+    for f in range(touched):
+        paths.distances[paths.touched[f]] = np.inf
+        paths.done[paths.touched[f]] = False
+    return touched
+
+
 @kernel
-def push_excess(
-    X: Floats, sites: Floats, costs: Floats, targets: Integers, labels: Integers, near: Integers
+def meet_bounds(
+    X: Floats,
+    scales: Floats,
+    absolute: bool,
+    sites: Floats,
+    costs: Floats,
+    lows: Integers,
+    highs: Integers,
+    labels: Integers,
+    near: Integers,
 ) -> int:
-    """Push points out of cells above their targets until none is left (OUT: ``labels``, ``costs``).
+    """Move points until all sizes are within their bounds (OUT: ``labels``, ``costs``).
 
     Returns the number of arcs examined, or -1 if there is no path. Every point must be, and stays,
-    in a cell of least squared distance plus cost among those ``near`` its own. A push costs a
-    shortest path to the nearest cell with room.
+    in a cell of least distance plus cost among those ``near`` its own. Cells above the bound that
+    their cost allows push points out, then cells below pull points in; each push costs a shortest
+    path.
     """
     count, looks = len(sites), 0
-    flow = _lay_out(X, sites, costs, targets, labels, near)
+    flow = _lay_out(X, scales, absolute, sites, costs, lows, highs, labels, near)
     distances, done = np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
     frontier, touched_cells = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-    paths = _Paths(distances, np.full(count, -1), np.full(count, -1), done, frontier, touched_cells)
-    for source in range(count):
-        while flow.sizes[source] > targets[source]:
-            target, touched = _find_room(flow, paths, source)
-            if target < 0:
+    cells, steps = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    paths = _Paths(
+        distances, np.full(count, -1), np.full(count, -1), done, frontier, touched_cells,
+        cells, steps,
+    )  # fmt: skip
+    nowhere = _Arrivals(steps[:0], steps[:0], steps[:0])
+    for q in range(count):
+        while _excess(flow, q) > 0:
+            touched = _mend(flow, nowhere, paths, q, False)
+            if touched < 0:
                 return -1
-            for f in range(touched):
-                q = paths.touched[f]
-                if paths.done[q]:
-                    costs[q] += paths.distances[target] - paths.distances[q]
-            _push(flow, paths, source, target)
             looks += touched * near.shape[1]
-            while (
-                flow.sizes[source] > targets[source]
-                and flow.sizes[target] < targets[target]
-                and _is_tight(flow, paths, source, target)
-            ):
-                _push(flow, paths, source, target)
-            for f in range(touched):
-                paths.distances[paths.touched[f]] = np.inf
-                paths.done[paths.touched[f]] = False
+    short = False
+    for q in range(count):
+        short = short or _deficit(flow, q) > 0
+    if not short:
+        return looks
+    arrivals = _find_arrivals(near)
+    for q in range(count):
+        while _deficit(flow, q) > 0:
+            touched = _mend(flow, arrivals, paths, q, True)
+            if touched < 0:
+                return -1
+            looks += touched * near.shape[1]
     return looks
 
 
 @kernel
 def centre_costs(
     X: Floats,
+    scales: Floats,
+    absolute: bool,
     sites: Floats,
     costs: Floats,
-    targets: Integers,
     labels: Integers,
     near: Integers,
     steps: Floats,
@@ -365,23 +551,9 @@ def centre_costs(
     alternating sweeps; finally each takes a random step of ``steps`` (within 1) times a quarter of
     the way to the nearer bound. O(n A m), plus O(Q A) per sweep.
     """
-    flow = _lay_out(X, sites, costs, targets, labels, near)
+    flow = _lay_out(X, scales, absolute, sites, costs, labels, labels, labels, near)
     count, reach = near.shape
-    starts = np.zeros(count + 1, dtype=np.int64)
-    for q in range(count):
-        for a in range(reach):
-            starts[near[q, a] + 1] += 1
-    starts = np.cumsum(starts)
-    places, sources, arcs = (
-        starts[:-1].copy(),
-        np.empty(count * reach, dtype=np.int64),
-        np.empty(count * reach),
-    )
-    for q in range(count):
-        for a in range(reach):
-            r = near[q, a]
-            sources[places[r]], arcs[places[r]] = q, flow.weights[q, a]
-            places[r] += 1
+    arrivals = _find_arrivals(near)
     for sweep in range(sweeps + 1):
         room = costs.copy()
         for turn in range(count):
@@ -389,8 +561,9 @@ def centre_costs(
             low, high = -np.inf, np.inf
             for a in range(reach):
                 high = min(high, costs[near[q, a]] + flow.weights[q, a])
-            for a in range(starts[q], starts[q + 1]):
-                low = max(low, costs[sources[a]] - arcs[a])
+            for place in range(arrivals.starts[q], arrivals.starts[q + 1]):
+                r = arrivals.sources[place]
+                low = max(low, costs[r] - flow.weights[r, arrivals.arcs[place]])
             free = low < high and low > -np.inf and high < np.inf
             if free and sweep < sweeps:
                 costs[q] = low / 2 + high / 2

@@ -189,6 +189,7 @@ class ConfidentialColumn:
     values: Values
     classes: Integers
     persons: Integers | None = None
+    sampling_weights: Floats | None = None
 
     @property
     def name(self) -> str:
@@ -197,8 +198,8 @@ class ConfidentialColumn:
 
     @property
     def weight(self) -> float:
-        """Weight of the column in averages."""
-        return self.column.weight
+        """Weight of the column in the overall loss: that of the schema, times its variance."""
+        return self.column.weight * self.prediction_loss.baseline
 
     @cached_property
     def counts(self) -> ClassCounts:
@@ -214,11 +215,12 @@ class ConfidentialColumn:
 
     @property
     def prediction_loss(self) -> Loss:
-        """Error of predicting values from the class, relative to predicting them from the table.
+        """Squared error of predicting values from the class, and from the whole table.
 
-        For numbers, dates and ranks, the squared differences from the class mean and from the
-        overall mean. For categories, the records that differ from the most frequent value of their
-        class and of the table. Missing and infinite values are left out.
+        For numbers, dates and ranks, the standardized differences from the class mean and from the
+        overall mean. For categories, the differences of their indicators, scaled so that two
+        categories are at distance 1, from the shares in the class and in the table. This is the
+        quantity that ``dependence`` minimizes. Missing and infinite values count as the mean.
         """
         return self._predictability[0]
 
@@ -240,7 +242,12 @@ class ConfidentialColumn:
         if ordered and (kind_of(column).takes_order or values.is_number or values.is_time):
             return self._predict_numbers()
         codes = values.factorize()[0].astype(np.int64) + 1
-        return _mode_loss(codes, self.classes), codes
+        return _indicator_loss(codes, self.classes, self._masses), codes
+
+    @property
+    def _masses(self) -> Floats:
+        weights = self.sampling_weights
+        return np.ones(len(self.classes)) if weights is None else weights
 
     def _predict_numbers(self) -> tuple[Loss, Integers]:
         column, values = self.column, self.values
@@ -253,12 +260,13 @@ class ConfidentialColumn:
         standardized = standardize(used, used, np.ones(len(used)))
         codes = np.zeros(len(numbers), dtype=np.int64)
         if standardized is None:
-            codes[present] = 1
+            codes[present] = 1  # constant, and so without any dimension in the design of cells
             return Loss(0.0, 0.0), codes
-        points = standardized[0]
-        steps = np.floor(points / _INTERVAL + _TOLERANCE).astype(np.int64)
+        points = np.zeros(len(numbers))
+        points[present] = standardized[0]
+        steps = np.floor(standardized[0] / _INTERVAL + _TOLERANCE).astype(np.int64)
         codes[present] = steps - steps.min() + 1
-        return _mean_loss(points, self.classes[present]), codes
+        return _mean_loss(points, self.classes, self._masses), codes
 
 
 def confidential_columns(
@@ -266,11 +274,21 @@ def confidential_columns(
 ) -> tuple[ConfidentialColumn, ...]:
     """Return the published confidential columns; none for a release without records."""
     numbered = combine(np.zeros(len(classes), dtype=np.int64), classes)
+    weights = _published_weights(released, schema)
     return tuple(
-        ConfidentialColumn(column, released.columns[column.name], numbered, persons)
+        ConfidentialColumn(column, released.columns[column.name], numbered, persons, weights)
         for column in schema.confidential
         if column.name in released.columns and released.rows
     )
+
+
+def _published_weights(released: Table, schema: Schema) -> Floats | None:
+    """Return the published sampling weights; None if there are none, or not all can be used."""
+    values = None if schema.weight is None else released.columns.get(schema.weight)
+    if values is None or not values.is_number:
+        return None
+    weights = values.reals()
+    return weights if bool((np.isfinite(weights) & (weights > 0)).all()) else None
 
 
 def is_ordered(column: Column) -> bool:
@@ -278,30 +296,47 @@ def is_ordered(column: Column) -> bool:
     return column.kind is None or kind_of(column).ordered
 
 
-def _mean_loss(points: Floats, classes: Integers) -> Loss:
-    """Return squared differences from the class mean, and from the overall mean, which is 0."""
-    counts = np.bincount(classes)
-    means = np.bincount(classes, weights=points) / np.maximum(counts, 1)
-    whole = float(np.square(points).sum())
+def _mean_loss(points: Floats, classes: Integers, masses: Floats) -> Loss:
+    """Return squared differences from the class means, and from the overall mean."""
+    totals = np.bincount(classes, weights=masses)
+    means = np.bincount(classes, weights=masses * points) / np.where(totals > 0, totals, 1.0)
+    mean = float(masses @ points) / float(masses.sum())
+    whole = float(masses @ np.square(points - mean))
     # Rounding must not make the class means look worse than the overall mean.
-    return Loss(min(float(np.square(points - means[classes]).sum()), whole), whole)
+    return Loss(min(float(masses @ np.square(points - means[classes])), whole), whole)
 
 
-def _mode_loss(codes: Integers, classes: Integers) -> Loss:
-    """Count records that differ from the most frequent value of their class, and of the table."""
+def _indicator_loss(codes: Integers, classes: Integers, masses: Floats) -> Loss:
+    """Return the squared error of indicators, half of the sum over categories.
+
+    A missing value (code 0) is the mean of the others, and takes part in the means of its class.
+    """
     present: Mask = codes > 0
-    codes, classes = codes[present], classes[present]
-    if not len(codes):
+    known, every = masses * present, float(masses.sum())
+    if len(np.unique(codes[present])) < 2:
         return Loss(0.0, 0.0)
+    # Of the indicators minus the shares of the table, which are 0 where a value is missing.
+    totals = np.bincount(codes, weights=present.astype(np.float64))
+    shares: Floats = np.asarray(totals / totals.sum(), dtype=np.float64)
+    squares = 1.0 - 2.0 * shares[codes] + float(shares @ shares)
     pairs = combine(classes, codes)
-    most_frequent = np.zeros(int(classes.max()) + 1, dtype=np.int64)
-    np.maximum.at(most_frequent, _class_of_pairs(pairs, classes), np.bincount(pairs))
-    lost = len(codes) - most_frequent.sum()
-    return Loss(float(lost), float(len(codes) - np.bincount(codes).max()))
+    counts = np.bincount(pairs, weights=known)
+    class_of, code_of = _class_of_pairs(pairs, classes), _class_of_pairs(pairs, codes)
+    inside = np.bincount(classes, weights=masses)
+    amounts = np.bincount(classes, weights=known)
+    mixed = counts**2 - 2 * counts * amounts[class_of] * shares[code_of]
+    sums = np.bincount(class_of, weights=mixed) + amounts**2 * float(shares @ shares)
+    total = float(known @ squares)
+    overall = np.bincount(codes, weights=known)
+    overall[0] = 0.0
+    away = overall - overall.sum() * shares
+    whole = total - float(away @ away) / every
+    lost = total - float((sums / np.where(inside > 0, inside, 1.0)).sum())
+    return Loss(min(max(lost, 0.0), whole) / 2, whole / 2)
 
 
 def _class_of_pairs(pairs: Integers, classes: Integers) -> Integers:
-    """Return the class of each distinct pair of a class and a value."""
+    """Return the class, or the value, of each distinct pair of a class and a value."""
     class_of = np.zeros(int(pairs.max()) + 1, dtype=np.int64)
     class_of[pairs] = classes
     return class_of

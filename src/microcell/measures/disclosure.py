@@ -123,10 +123,15 @@ def diversity_average(evidence: "Evidence") -> float | None:
 
 
 def average_diversity(columns: Sequence[ConfidentialColumn]) -> float | None:
-    """Average over classes the fewest distinct values in any column; None without columns."""
+    """Average over classes the fewest distinct values in any column; None without columns.
+
+    A column that is constant in the whole table is left out unless all are: it tells nothing about
+    anyone.
+    """
     if not columns:
         return None
-    distinct = [column.distinct_intervals for column in columns]
+    varying = [column for column in columns if column.prediction_loss.baseline > 0]
+    distinct = [column.distinct_intervals for column in varying or columns]
     return float(np.minimum.reduce(distinct).mean())
 
 

@@ -443,8 +443,9 @@ def eigenvalue_change(evidence: "Evidence") -> float | None:
     scope="confidential",
     overall="weighted mean",
     exact=True,
-    meaning="How poorly a record's class predicts its confidential values: 0 if the class "
-    "determines them, 1 if it predicts them no better than the whole table.",
+    meaning="How much of the relation between the quasi-identifiers and the confidential columns "
+    "is lost: 0 if a record's class determines its confidential values, 1 if it predicts them no "
+    "better than the whole table. Squared error relative to the variance.",
     headline="0 % if classes still predict the confidential columns, 100 % if not at all.",
 )
 def dependence_loss(column: ConfidentialColumn) -> float | None:

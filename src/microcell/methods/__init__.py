@@ -17,7 +17,17 @@ from microcell.kernels.arrays import sum_of_squares, total_sum_of_squares
 from microcell.kernels.rules import Rule, trait_rule
 from microcell.methods.auto import Choice, check_effort, choose_method, run_choice
 from microcell.methods.constrained import broken_cells, default_effort, search_within_limits
-from microcell.methods.dependence import check_dependence, extend
+from microcell.methods.dependence import (
+    REGRESSIONS,
+    Weights,
+    check_dependence,
+    check_regression,
+    describe_weights,
+    extend,
+    fit_regression,
+    scale_confidential,
+    total_weight,
+)
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.methods.persons import as_persons, collapse, merge_short_cells, person_rule
 from microcell.methods.quantization import (
@@ -36,9 +46,11 @@ from microcell.model import Floats, Integers, Partition
 __all__ = [
     "METHODS",
     "MOST_POWER_CELLS",
+    "REGRESSIONS",
     "REQUESTED",
     "Method",
     "Quantization",
+    "Weights",
     "add_batch",
     "blur_centroids",
     "blur_sites",
@@ -46,18 +58,23 @@ __all__ = [
     "check_dependence",
     "check_k",
     "check_method",
+    "check_regression",
     "check_strategy",
     "compact",
     "default_effort",
+    "describe_weights",
     "distortion",
     "extend",
+    "fit_regression",
     "merge_short_cells",
     "partition",
     "partition_within",
     "pcl",
     "power_cells",
     "refine",
+    "scale_confidential",
     "search_within_limits",
+    "total_weight",
     "unpin",
 ]
 

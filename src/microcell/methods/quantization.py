@@ -1,6 +1,7 @@
 """Probability-constrained Lloyd (PCL): power cells of prescribed sizes and low distortion."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from numbers import Integral, Real
 from typing import Any
@@ -11,12 +12,15 @@ from numpy.typing import ArrayLike
 from microcell import progress
 from microcell._display import count, record_html, record_repr
 from microcell._validation import as_points, as_reals, as_weights, check_k
-from microcell.cells import PowerCells
+from microcell.cells import AbsoluteCells, PowerCells
 from microcell.errors import DataError, OptionError, TooFewRecordsError
-from microcell.kernels.arrays import centroids, total_sum_of_squares
+from microcell.kernels.arrays import centroids
 from microcell.kernels.exchange import find_near_cells
+from microcell.kernels.transport import choose_scaled
+from microcell.methods.distortions import SQUARED, Distortion, fit_distortion
 from microcell.methods.lloyd import (
     ADJUSTMENTS,
+    Cloud,
     Descent,
     PowerSolution,
     Problem,
@@ -33,6 +37,7 @@ from microcell.model import Floats, Integers, Partition
 
 __all__ = [
     "MOST_POWER_CELLS",
+    "Attained",
     "Quantization",
     "as_targets",
     "blur_centroids",
@@ -40,6 +45,7 @@ __all__ = [
     "equal_sizes",
     "pcl",
     "power_cells",
+    "split_demand",
     "unpin",
 ]
 
@@ -142,20 +148,56 @@ MOST_POWER_CELLS = 20_000
 FARTHEST = 1e100
 """Maximum coordinate of a centroid; larger squares would overflow."""
 
+MOST_UNITS = 5_000_000
+"""Maximum total demand, and maximum number of noisy copies or of points drawn from a sampler."""
+
+VARIABLE = "variable"
+"""The value of ``sizes`` for cells of k to 2k - 1 points."""
+
 _POLISH = Descent(speed=1.0, tolerance=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Attained:
+    """Shares of fresh points that fall into each cell, with 95 % confidence intervals (Wilson)."""
+
+    designed: Floats
+    """Share of each cell that was asked for."""
+    shares: Floats
+    low: Floats
+    high: Floats
+    points: int
+    """Number of fresh points."""
+
+    __repr__ = record_repr
+
+    @classmethod
+    def of(cls, labels: Integers, designed: Floats) -> "Attained":
+        """Count the labels of fresh points."""
+        n, z = len(labels), 1.959963984540054
+        shares = np.bincount(labels, minlength=len(designed)) / n
+        centre = (shares + z * z / (2 * n)) / (1 + z * z / n)
+        half = z * np.sqrt(shares * (1 - shares) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+        return cls(designed, shares, centre - half, centre + half, n)
 
 
 @dataclass(frozen=True, eq=False)
 class Quantization:
     """The result of :func:`pcl`: partition, power cells, and the non-increasing distortions.
 
-    ``history`` is that of the best start, one entry per iteration: squared distances to the sites
-    over squared distances to the mean.
+    ``history`` is that of the best start, one entry per iteration: distances to the sites over
+    distances to the best single site. With a distance other than "squared" and "absolute", the
+    cells are in the space of :meth:`Distortion.embed`; use :meth:`assign` and :attr:`sites`.
     """
 
     partition: Partition
     cells: PowerCells
     history: tuple[float, ...]
+    distortion: Distortion = field(default=SQUARED, repr=False)
+    loads: Floats | None = None
+    """Demand of the points in each cell, if a demand was passed in."""
+    attained: Attained | None = None
+    """Shares of fresh points, if the cells were designed for a sampler."""
 
     __repr__ = record_repr
     _repr_html_ = record_html
@@ -165,24 +207,52 @@ class Quantization:
         """Cell of each point."""
         return self.partition.labels
 
+    @property
+    def sites(self) -> Any:
+        """Site of each cell, in the form of the records: mean, median, mode or medoid."""
+        return self.distortion.decode(self.cells.centroids)
+
+    def assign(
+        self, X: Any, *, weights: ArrayLike | None = None, demand: ArrayLike | None = None
+    ) -> Integers:
+        """Return the cell of each record, with its weight and demand if the cells have them."""
+        points = self.distortion.embed(X)
+        if weights is None and demand is None:
+            return self.cells.assign(points)
+        each = _ratio(as_weights(weights, len(points)), as_demand(demand, len(points)))
+        sites, absolute = self.cells.centroids.copy(), self.distortion.absolute
+        return choose_scaled(points, each, absolute, sites, self.cells.costs.copy())
+
+    def measure(self, X: Any) -> Attained:
+        """Return the shares of fresh records that fall into each cell."""
+        return Attained.of(self.assign(X), self.cells.sizes / self.cells.sizes.sum())
+
 
 def pcl(
-    X: ArrayLike,
+    X: ArrayLike | Callable[..., Any],
     k: int | None = None,
     *,
-    sizes: ArrayLike | None = None,
+    sizes: ArrayLike | str | None = None,
     probabilities: ArrayLike | None = None,
     start: Any = "mdav",
     costs: ArrayLike | None = None,
     fixed: bool = False,
     adjust: str = "exact",
+    copies: int | None = None,
+    variance: float | None = None,
+    decay: float | None = None,
+    rounds: int | None = None,
     speed: float = 1.0,
     iterations: int = 200,
     tolerance: float = 3e-5,
     shakes: int | None = None,
     restarts: int = 1,
     prepartition: int | None = None,
+    distance: str = "squared",
+    taxonomy: Any = None,
     weights: ArrayLike | None = None,
+    demand: ArrayLike | None = None,
+    draws: int = 100_000,
     seed: int = 0,
 ) -> Quantization:
     """Make cells of prescribed sizes and low distortion, with costs that define a power diagram.
@@ -195,10 +265,15 @@ def pcl(
     Parameters
     ----------
     X
-        Points, one per row, used without further scaling.
+        Points, one per row, used without further scaling. Or a sampler: a function ``(n, rng)``
+        that returns n random points, or an object with a method ``rvs``, ``resample`` or ``sample``
+        such as a distribution of SciPy or a density of scikit-learn. The cells are then designed
+        for ``draws`` random points, and ``attained`` tells the shares of as many fresh ones.
     k, sizes, probabilities
         Exactly one of them: floor(n / k) cells of sizes as equal as possible; the size of each
-        cell, adding up to n; or its share of the points, adding up to 1.
+        cell, adding up to n; or its share of the points, adding up to 1. Or ``k`` with
+        ``sizes="variable"``: cells of k to 2k - 1 points, whose number and sizes are chosen
+        together with the costs.
     start
         "mdav", "auto" or another registered method, "random" for random points, or a matrix of
         centroids, one per cell.
@@ -210,6 +285,11 @@ def pcl(
     adjust
         How costs are found: "exact", by shortest paths; "newton", by Newton's method and then
         exactly, for large cells; "noisy", on clouds of noisy copies first, for small cells.
+    copies, variance, decay, rounds
+        For "noisy": the number of copies per cell (default 200); the variance of the first noise,
+        relative to the mean squared distance of points to their sites (default 1); the factor by
+        which it falls in each round (default: such that it ends at 0.0009 of the first); and the
+        number of rounds (default 24).
     speed, iterations, tolerance
         How far sites move to the centroids in each iteration (above 0, at most 1; the papers use
         1/2, which was slower and no better), the maximum number of iterations, and the relative
@@ -223,8 +303,23 @@ def pcl(
     prepartition
         Number of macrocells within which cells are made independently and in parallel. Default:
         used with more than 2,000 cells.
+    distance
+        "squared" (Euclidean; sites are means), "absolute" (medians), "spherical" (squared chords of
+        directions; mean directions), "mahalanobis" (squared, after decorrelating the columns;
+        means), or for categories "hamming" (share of columns that differ; modes) and "taxonomic"
+        (path in a taxonomy; medoids).
+    taxonomy
+        For "taxonomic": the parent of each category as a mapping, or one mapping per column.
     weights
-        One positive number per point, for weighted means.
+        One positive number per point, for the distortion. Without a demand they only affect the
+        sites, so that cells depend on the points alone.
+    demand
+        One integer of at least 1 per point, for the sizes: they then add up to the total demand,
+        and a point of weight w and demand v goes to the cell of least w d(x, xh) + v c. Up to Q - 1
+        points would have to be split to meet the sizes exactly; they go to the cell of their
+        largest part, and ``loads`` tells the result.
+    draws
+        Number of points to draw from a sampler.
     seed
         Random seed. The same seed gives the same cells ("noisy": with the same number of linear
         algebra threads).
@@ -238,17 +333,137 @@ def pcl(
     >>> bool((result.cells.assign(X) == result.labels).all())
     True
     """
-    points = _check_points(X)
-    targets = as_targets(len(points), k, sizes, probabilities)
+    _check_count("seed", seed, 0)
+    sampler, rng = find_sampler(X), np.random.default_rng([seed, 2013])
+    records: Any = X if sampler is None else sampler(_check_draws(draws), rng)
+    distortion = fit_distortion(records, distance, taxonomy)
+    points = _check_points(records) if distortion.same_space else distortion.embed(records)
+    each, units = as_weights(weights, len(points)), as_demand(demand, len(points))
+    n = len(points) if units is None else int(units.sum())
+    targets = as_targets(n, k, None if _is_variable(sizes) else sizes, probabilities)
+    cloud = _check_cloud(adjust, copies, variance, decay, rounds, len(targets))
+    descent = Descent(adjust, speed, iterations, tolerance, cloud)
+    bounds = None if not _is_variable(sizes) else k
     settings = _check_settings(
-        points, targets, start, costs, fixed,
-        Descent(adjust, speed, iterations, tolerance), shakes, restarts, prepartition, seed,
-    )  # fmt: skip
-    each = as_weights(weights, len(points))
-    solution = solve(
-        Problem(points, targets, np.ones(len(points)) if each is None else each), settings
+        points, targets, start, costs, fixed, descent, shakes, restarts, prepartition, seed, bounds
     )
-    return _as_quantization(points, each, solution)
+    problem = _as_problem(points, targets, each, units, distortion, bounds)
+    _check_problem(problem, settings)
+    result = _as_quantization(problem, solve(problem, settings), units)
+    return (
+        result if sampler is None else replace(result, attained=result.measure(sampler(draws, rng)))
+    )
+
+
+def _is_variable(sizes: Any) -> bool:
+    if isinstance(sizes, str) and sizes != VARIABLE:
+        raise OptionError(
+            f"sizes must be integers, one per cell, or {VARIABLE!r}, not {sizes!r}.",
+            code="option.invalid",
+            option="sizes",
+        )
+    return isinstance(sizes, str)
+
+
+def find_sampler(X: Any) -> Callable[[int, np.random.Generator], Any] | None:
+    """Return a function that draws n points, or None for points."""
+    if hasattr(X, "rvs"):
+        return lambda n, rng: X.rvs(size=n, random_state=rng)
+    if hasattr(X, "resample"):  # a kernel density of SciPy has a column per point
+        return lambda n, rng: np.asarray(X.resample(n, seed=rng)).T
+    if callable(X):
+        return X  # type: ignore[no-any-return]
+    if hasattr(X, "sample") and hasattr(X, "fit"):  # scikit-learn
+        return lambda n, rng: _sample_density(X, n, rng)
+    return None
+
+
+def _sample_density(density: Any, n: int, rng: np.random.Generator) -> Any:
+    """Draw from a density or a mixture of scikit-learn, which also returns the components."""
+    state = int(rng.integers(2**31))
+    if hasattr(density, "means_"):
+        # A mixture takes its seed from an attribute, which is put back.
+        before, density.random_state = density.random_state, state
+        try:
+            return density.sample(n)[0]
+        finally:
+            density.random_state = before
+    return density.sample(n, random_state=state)
+
+
+def _check_draws(draws: Any) -> int:
+    _check_count("draws", draws, 1)
+    if draws > MOST_UNITS:
+        raise OptionError(
+            f"draws must be at most {MOST_UNITS:,}, not {draws:,}.",
+            code="option.out_of_range",
+            option="draws",
+        )
+    return int(draws)
+
+
+def as_demand(demand: Any, rows: int, name: str = "demand") -> Integers | None:
+    """Return the demand of each point as integers of at least 1; None without a demand."""
+    if demand is None:
+        return None
+    problem = f"must be {rows} integers of at least 1, one per point."
+    values = as_reals(demand, f"{name} {problem}")
+    whole = values.shape == (rows,) and bool(
+        (np.isfinite(values) & (values >= 1) & (values == np.floor(values))).all()
+    )
+    if not whole:
+        raise DataError(f"{name} {problem}", code="data.bad_weight", option=name)
+    if values.sum() > MOST_UNITS:
+        raise DataError(
+            f"{name} adds up to {values.sum():,.0f}, more than {MOST_UNITS:,}. Count in larger "
+            "units.",
+            code="data.out_of_range",
+            option=name,
+        )
+    return values.astype(np.int64)
+
+
+def _ratio(weights: Floats | None, demand: Integers | None) -> Floats:
+    """Return the distortion that counts per unit of demand."""
+    given = weights if weights is not None else demand
+    assert given is not None
+    return given / (np.ones(len(given)) if demand is None else demand)
+
+
+def split_demand(rows: Integers, labels: Integers) -> tuple[Integers, Integers, Integers]:
+    """Return the parts of each point: its row, a cell, and the units of its demand there.
+
+    The parts of a point follow each other, the largest first.
+
+    Examples
+    --------
+    >>> split_demand(np.array([0, 0, 0, 1]), np.array([2, 5, 5, 2]))
+    (array([0, 0, 1]), array([5, 2, 2]), array([2, 1, 1]))
+    """
+    width = int(labels.max()) + 1
+    pairs, amounts = np.unique(rows * width + labels, return_counts=True)
+    row, cell = np.divmod(pairs, width)
+    order = np.lexsort((cell, -amounts, row))
+    return row[order], cell[order], amounts[order].astype(np.int64)
+
+
+def _as_problem(
+    points: Floats,
+    targets: Integers,
+    weights: Floats | None,
+    demand: Integers | None,
+    distortion: Distortion,
+    variable: int | None,
+) -> Problem:
+    """Return the problem; a point with a demand becomes as many equal points."""
+    each = np.ones(len(points)) if weights is None else weights
+    if demand is None:
+        return Problem(points, targets, each, distortion=distortion, variable=variable)
+    ratio = np.repeat(each / demand if weights is not None else np.ones(len(points)), demand)
+    units = np.repeat(points, demand, axis=0)
+    return Problem(
+        units, targets, ratio, distortion=distortion, scales=ratio.copy(), variable=variable
+    )
 
 
 def power_cells(
@@ -289,7 +504,7 @@ def power_cells(
     start = Solution(initial.labels, sites, np.zeros(len(sites)), (loss,))
     progress.report("finding power cells")
     solution = descend(problem, start, _POLISH)
-    return _as_quantization(points, each, as_power_solution(problem, solution))
+    return _as_quantization(problem, as_power_solution(problem, solution))
 
 
 def blur_sites(
@@ -308,7 +523,9 @@ def blur_sites(
         inside, rows = np.flatnonzero(group == part), np.flatnonzero(parts == part)
         points, members = np.ascontiguousarray(X[rows]), np.searchsorted(inside, labels[rows])
         blurred, prices = blur_centroids(sites[inside], points, finest), costs[inside]
-        adjust_exactly(points, blurred, prices, cells.sizes[inside].copy(), members)
+        absolute = isinstance(cells, AbsoluteCells)
+        sizes = cells.sizes[inside].copy()
+        adjust_exactly(points, blurred, prices, sizes, members, absolute=absolute)
         sites[inside], costs[inside], labels[rows] = blurred, prices, inside[members]
     return replace(cells, centroids=sites, costs=costs), labels
 
@@ -343,11 +560,18 @@ def unpin(cells: PowerCells, X: Floats, labels: Integers) -> PowerCells:
     No border then runs through equal points in two cells. Such points may be assigned to another
     cell than their label; all others keep theirs.
     """
+    absolute = isinstance(cells, AbsoluteCells)
     if cells.chooser is None or cells.group is None:
-        sites, sizes = cells.centroids.copy(), cells.sizes.copy()
-        return replace(
-            cells, costs=settle_costs(X, sites, cells.costs.copy(), sizes, labels, unpinned=True)
+        costs = settle_costs(
+            X,
+            cells.centroids.copy(),
+            cells.costs.copy(),
+            cells.sizes.copy(),
+            labels,
+            unpinned=True,
+            absolute=absolute,
         )
+        return replace(cells, costs=costs)
     costs, macrocells = cells.costs.copy(), cells.group[labels]
     for macrocell in range(len(cells.chooser)):
         inside = np.flatnonzero(cells.group == macrocell)
@@ -359,6 +583,7 @@ def unpin(cells: PowerCells, X: Floats, labels: Integers) -> PowerCells:
             cells.sizes[inside],
             np.searchsorted(inside, labels[rows]),
             unpinned=True,
+            absolute=absolute,
         )
     return replace(cells, costs=costs, chooser=unpin(cells.chooser, X, macrocells))
 
@@ -367,7 +592,7 @@ def unpin(cells: PowerCells, X: Floats, labels: Integers) -> PowerCells:
     "pcl",
     summary="probability-constrained Lloyd: convex cells of equal sizes, and costs that make them "
     "a function",
-    sizes="n / floor(n/k), rounded down or up",
+    sizes="n / floor(n/k), rounded down or up (k to 2k-1 if variable)",
     cost="n^2 / k distances per iteration (n beyond 2,000 cells)",
     source="Rebollo-Monedero, Forne, Pallares and Parra-Arnau 2013",
     randomized=True,
@@ -380,16 +605,32 @@ def pcl_labels(
     seed: int,
     restarts: int = 1,
     start: str = "mdav",
+    sizes: str | None = None,
+    distance: str = "squared",
     adjust: str = "exact",
+    copies: int | None = None,
+    variance: float | None = None,
+    decay: float | None = None,
+    rounds: int | None = None,
+    speed: float = 1.0,
+    iterations: int = 200,
     shakes: int | None = None,
     prepartition: int | None = None,
 ) -> Integers:
-    """Return labels by :func:`pcl` for k, with its most used options."""
+    """Return labels by :func:`pcl` for k, with the options that apply to any table."""
     result = pcl(
         X,
         k,
+        sizes=sizes,
         start=start,
+        distance=distance,
         adjust=adjust,
+        copies=copies,
+        variance=variance,
+        decay=decay,
+        rounds=rounds,
+        speed=speed,
+        iterations=iterations,
         shakes=shakes,
         restarts=restarts,
         prepartition=prepartition,
@@ -421,12 +662,11 @@ def _check_points(X: ArrayLike) -> Floats:
 
 def _check_settings(
     points: Floats, targets: Integers, start: Any, costs: Any, fixed: bool, descent: Descent,
-    shakes: Any, restarts: Any, prepartition: Any, seed: int,
+    shakes: Any, restarts: Any, prepartition: Any, seed: int, variable: int | None,
 ) -> Settings:  # fmt: skip
-    first = _check_start(start, points, targets)
+    first = _check_start(start, points, targets, variable)
     has_sites = not isinstance(first, str)
     _check_count("restarts", restarts, 1)
-    _check_count("seed", seed, 0)
     _check_count("iterations", descent.iterations, 1)
     _check_count("shakes", shakes, 0, optional=True)
     _check_count("prepartition", prepartition, 1, optional=True)
@@ -448,8 +688,54 @@ def _check_settings(
         )
     if costs is not None and not has_sites:
         raise _conflict("costs", "needs centroids; pass them as start.")
-    prices = np.zeros(len(targets)) if costs is None else _check_costs(costs, len(targets))
+    count = len(targets) if isinstance(first, str) else len(first)
+    prices = np.zeros(count) if costs is None else _check_costs(costs, count)
     return Settings(first, prices, fixed, descent, shakes, int(restarts), prepartition, seed)
+
+
+def _check_problem(problem: Problem, settings: Settings) -> None:
+    """Raise OptionError for options that exclude each other."""
+    distortion, descent = problem.distortion, settings.descent
+    is_plain = distortion is SQUARED and problem.scales is None and problem.variable is None
+    if descent.adjust != "exact" and not is_plain:
+        raise _conflict(
+            "adjust",
+            "must be 'exact' with variable sizes, a demand, or a distance other than 'squared'.",
+        )
+    if descent.speed != 1.0 and not distortion.blends:
+        raise _conflict("speed", f"must be 1 with the distance {distortion.name!r}.")
+    if problem.scales is not None and problem.variable is not None:
+        raise _conflict("demand", "cannot be combined with variable sizes.")
+    if problem.scales is not None and (settings.prepartition or 1) > 1:
+        raise _conflict("demand", "cannot be combined with prepartition.")
+
+
+def _check_cloud(
+    adjust: Any, copies: Any, variance: Any, decay: Any, rounds: Any, cells: int
+) -> Cloud:
+    values = {"copies": copies, "variance": variance, "decay": decay, "rounds": rounds}
+    given = {name: value for name, value in values.items() if value is not None}
+    if given and adjust != "noisy":
+        raise _conflict(next(iter(given)), "is an option of adjust='noisy' only.")
+    _check_count("copies", copies, 2, optional=True)
+    _check_count("rounds", rounds, 1, optional=True)
+    for name, limit in (("variance", np.inf), ("decay", 1.0)):
+        value = given.get(name, 0.5)
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not 0 < value <= limit or value == np.inf:
+            most = "" if limit == np.inf else " and at most 1"
+            raise OptionError(
+                f"{name} must be a number above 0{most}, not {value!r}.",
+                code="option.out_of_range",
+                option=name,
+            )
+    if (copies or 0) * cells > MOST_UNITS:
+        raise OptionError(
+            f"copies must be at most {MOST_UNITS // cells:,} with {cells:,} cells, not {copies:,}.",
+            code="option.out_of_range",
+            option="copies",
+        )
+    return Cloud(**given)
 
 
 def _conflict(option: str, problem: str) -> OptionError:
@@ -488,7 +774,9 @@ def _check_count(name: str, value: Any, least: int, *, optional: bool = False) -
         )
 
 
-def _check_start(start: Any, points: Floats, targets: Integers) -> str | Floats:
+def _check_start(
+    start: Any, points: Floats, targets: Integers, variable: int | None
+) -> str | Floats:
     if isinstance(start, str):
         names = ["random", "auto", *(name for name in METHODS if name != "pcl")]
         if start not in names:
@@ -503,10 +791,14 @@ def _check_start(start: Any, points: Floats, targets: Integers) -> str | Floats:
         start, "start must be the name of a method, or a matrix of centroids, one per cell."
     )
     sites = sites[:, np.newaxis] if sites.ndim == 1 and points.shape[1] == 1 else sites
-    if sites.ndim != 2 or sites.shape != (len(targets), points.shape[1]):
+    n, count = len(points), len(targets)
+    if variable is not None and sites.ndim == 2:
+        most = n // variable
+        count = min(max(len(sites), -(-n // (2 * variable - 1))), most)
+    if sites.ndim != 2 or sites.shape != (count, points.shape[1]):
         raise _invalid(
             "start",
-            f"must have a centroid of {points.shape[1]} dimensions for each of the {len(targets)} "
+            f"must have a centroid of {points.shape[1]} dimensions for each of the {count} "
             f"cells, not the shape {' x '.join(map(str, sites.shape))}.",
         )
     _check_finite(sites, "start")
@@ -533,11 +825,34 @@ def _check_finite(values: Floats, option: str) -> None:
 
 
 def _as_quantization(
-    points: Floats, weights: Floats | None, solution: PowerSolution
+    problem: Problem, solution: PowerSolution, demand: Integers | None = None
 ) -> Quantization:
-    total = total_sum_of_squares(points, np.ones(len(points)) if weights is None else weights)
+    single = np.zeros_like(solution.labels)
+    total = float(problem.losses(problem.sites(single), single).sum())
     history = tuple(0.0 if total == 0 else loss / total for loss in solution.history)
-    partition = Partition(
-        solution.labels, int(np.bincount(solution.labels).min()), method="pcl", reason=REQUESTED
-    )
-    return Quantization(partition, solution.cells, history)
+    labels, loads = solution.labels, None
+    if demand is not None:
+        labels = _keep_whole(labels, demand, len(solution.cells))
+        units = np.bincount(labels, weights=demand, minlength=len(solution.cells))
+        loads = np.asarray(units, dtype=np.float64)
+    partition = Partition(labels, int(np.bincount(labels).min()), method="pcl", reason=REQUESTED)
+    return Quantization(partition, solution.cells, history, problem.distortion, loads)
+
+
+def _keep_whole(labels: Integers, demand: Integers, count: int) -> Integers:
+    """Return one cell per point, that of its largest part, and a point for every cell."""
+    row, cell, amount = split_demand(np.repeat(np.arange(len(demand)), demand), labels)
+    first = np.concatenate([[True], row[1:] != row[:-1]])
+    whole: Integers = cell[first].copy()
+    for empty in np.setdiff1d(np.arange(count), whole):
+        sizes = np.bincount(whole, minlength=count)
+        parts = np.flatnonzero((cell == empty) & (sizes[whole[row]] > 1))
+        if len(parts) == 0:
+            raise DataError(
+                "demand cannot be met by whole points: a cell would be left without any. Use fewer "
+                "cells or a smaller demand.",
+                code="data.invalid",
+                option="demand",
+            )
+        whole[row[parts[np.argmax(amount[parts])]]] = empty
+    return whole

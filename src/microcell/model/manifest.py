@@ -193,10 +193,17 @@ class DependenceSection(Section):
     quasi_identifier_loss: float = Field(
         description="SSE / SST of the encoded quasi-identifiers (D_X)."
     )
-    confidential_loss: float = Field(
-        description="SSE / SST of the encoded confidential columns (D_Y)."
+    dependence_loss: float = Field(
+        description="SSE / SST of the encoded confidential columns (D_Y), as in the audit."
     )
     weighted_loss: float = Field(description="The objective, (1 - weight) D_X + weight D_Y.")
+    columns: dict[str, float] | None = Field(
+        default=None, description="Weight of each confidential column, if they differ."
+    )
+    regression: str | None = Field(
+        default=None,
+        description="Regression that predicts the confidential columns for cells as a function.",
+    )
 
 
 class BlocksSection(Section):

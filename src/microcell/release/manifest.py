@@ -278,14 +278,20 @@ def describe_requirements(
 
 
 def describe_dependence(
-    weight: float, quasi_identifier_loss: float, confidential_loss: float
+    dependence: methods.Weights,
+    quasi_identifier_loss: float,
+    dependence_loss: float,
+    weighted_loss: float,
+    regression: str | None = None,
 ) -> DependenceSection:
     """Describe the trade-off with confidential columns."""
     return DependenceSection(
-        weight=weight,
+        weight=methods.total_weight(dependence),
+        columns=methods.describe_weights(dependence),
+        regression=regression,
         quasi_identifier_loss=quasi_identifier_loss,
-        confidential_loss=confidential_loss,
-        weighted_loss=(1 - weight) * quasi_identifier_loss + weight * confidential_loss,
+        dependence_loss=dependence_loss,
+        weighted_loss=weighted_loss,
     )
 
 

@@ -10,15 +10,19 @@ from numpy.typing import ArrayLike
 from microcell import methods, progress, tables
 from microcell._display import record_repr
 from microcell._validation import as_points, as_weights
-from microcell.cells import Cells, PowerCells, ball_cells, lookup_cells
+from microcell.cells import Cells, PowerCells, RegressionCells, ball_cells, lookup_cells
 from microcell.errors import OptionError
 from microcell.kernels.arrays import total_sum_of_squares
 from microcell.kinds import kind_of
 from microcell.measures import people
+from microcell.measures.evaluate import evaluate
+from microcell.measures.evidence import Evidence
+from microcell.measures.registry import measures
 from microcell.model import Column, Floats, Integers, Partition, Schema, Table
 from microcell.release import aggregate, enforce
+from microcell.release.blocks import exchange_columns, group_columns
 from microcell.release.enforce import Searching
-from microcell.release.prepare import Prepared
+from microcell.release.prepare import Prepared, take_rows
 from microcell.schema import resolve
 
 __all__ = [
@@ -28,6 +32,7 @@ __all__ = [
     "Request",
     "aggregate_table",
     "check_cells_option",
+    "choose_blocks",
     "confidential_loss",
     "fit_cells",
     "make_grouping",
@@ -35,8 +40,13 @@ __all__ = [
     "partition_records",
     "partition_within_limits",
     "quasi_identifier_loss",
+    "resolve_limits",
     "searching",
+    "weighted_loss",
 ]
+
+LINKAGE_SAMPLE = 2000
+"""Number of records on which blocks are compared by linkage."""
 
 CELL_KINDS = ("power", "balls", "lookup")
 """Kinds of cells that a release can carry to assign further records."""
@@ -50,9 +60,15 @@ class Request:
     method: str
     seed: int
     options: Mapping[str, Any]
-    dependence: float = 0.0
+    dependence: methods.Weights = 0.0
+    regression: str = "linear"
 
     __repr__ = record_repr
+
+    @property
+    def weight(self) -> float:
+        """Weight of all confidential columns (lambda)."""
+        return methods.total_weight(self.dependence)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,7 +122,16 @@ def partition_records(
     prepared: Prepared, request: Request, block: Sequence[int] | None = None
 ) -> Partition:
     """Partition the records within each stratum, by all quasi-identifiers or those of a block."""
-    points = _objective_points(prepared, request, block)
+    return _partition_points(prepared, request, _objective_points(prepared, request, block))
+
+
+def _scaled_confidential(prepared: Prepared, request: Request) -> Floats:
+    """Return the confidential points, each column with its weight."""
+    parts, weights = prepared.confidential_parts, prepared.encoded.weights
+    return methods.scale_confidential(prepared.confidential, parts, request.dependence, weights)
+
+
+def _partition_points(prepared: Prepared, request: Request, points: Floats) -> Partition:
     return methods.partition_within(
         prepared.strata,
         points,
@@ -125,11 +150,22 @@ def _objective_points(
 ) -> Floats:
     """Return the points whose SSE the partition minimizes, given the weight of dependence."""
     points = prepared.points(block)
-    if request.dependence > 0:
-        points = methods.extend(
-            points, prepared.confidential, request.dependence, prepared.encoded.weights
-        )
+    if request.weight > 0:
+        scaled = _scaled_confidential(prepared, request)
+        points = methods.extend(points, scaled, request.weight, prepared.encoded.weights)
     return points
+
+
+def resolve_limits(prepared: Prepared, limits: Mapping[str, float]) -> enforce.Requirements:
+    """Resolve limits for prepared records and check that they can be met."""
+    return enforce.resolve_limits(
+        limits,
+        prepared.table,
+        prepared.schema,
+        prepared.strata,
+        prepared.encoded,
+        prepared.persons,
+    )
 
 
 def searching(prepared: Prepared, request: Request) -> Searching | None:
@@ -207,13 +243,73 @@ def _read_confidential(confidential: Any, n: int) -> tuple[Table, Schema]:
 
 def partition_blocks(prepared: Prepared, request: Request, blocks: Any) -> Grouping:
     """Partition by each block of quasi-identifiers, and intersect the partitions."""
-    positions = resolve.as_blocks(blocks, prepared.schema.quasi)
+    positions = choose_blocks(prepared, request, blocks)
     parts = tuple(Block(block, partition_records(prepared, request, block)) for block in positions)
     rows = np.stack([block.partition.labels for block in parts], axis=1)
     labels = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
     smallest = int(people.count_people(labels, prepared.persons).min())
     joint = replace(parts[0].partition, labels=labels, k=smallest)
     return Grouping(joint, blocks=parts)
+
+
+def choose_blocks(prepared: Prepared, request: Request, blocks: Any) -> tuple[tuple[int, ...], ...]:
+    """Return the positions of the quasi-identifiers in each block.
+
+    ``blocks`` is a number of columns, names, or "correlation:B" or "linkage:B" for blocks of at
+    most B columns chosen from the data.
+    """
+    columns = prepared.schema.quasi
+    rule, size = resolve.as_block_rule(blocks)
+    if rule is None:
+        return resolve.as_blocks(blocks, columns)
+    correlated = group_columns(_associations(prepared), size)
+    if rule == "correlation" or len(correlated) == 1:
+        return correlated
+    fast = Request(request.k, "mdav", request.seed, {}, request.dependence)
+    sample = _sample(prepared, request)
+    return exchange_columns(correlated, lambda trial: _linkage(sample, fast, trial))
+
+
+def _sample(prepared: Prepared, request: Request) -> Prepared:
+    """Return some of the records, or all if strata would become too small."""
+    n = prepared.table.rows
+    if n <= LINKAGE_SAMPLE or prepared.persons is not None:
+        return prepared
+    rows = np.sort(np.random.default_rng(request.seed).choice(n, LINKAGE_SAMPLE, replace=False))
+    strata = prepared.strata[rows]
+    if len(np.unique(strata)) < strata.max() + 1 or np.bincount(strata).min() < request.k:
+        return prepared
+    encoded = prepared.encoded
+    weights = None if encoded.weights is None else encoded.weights[rows]
+    matrix = np.ascontiguousarray(encoded.matrix[rows])
+    table = take_rows(prepared.table, rows)
+    return replace(
+        prepared,
+        original=table,
+        table=table,
+        encoded=replace(encoded, matrix=matrix, weights=weights),
+        strata=strata,
+        rows=rows,
+    )
+
+
+def _associations(prepared: Prepared) -> Floats:
+    """Return the share of variance that two quasi-identifiers have in common (RV coefficient)."""
+    matrix, dimensions = prepared.encoded.matrix, prepared.dimensions
+    centred = matrix - matrix.mean(axis=0)
+    parts = [centred[:, part] for part in dimensions]
+    cross = np.array([[float(np.square(a.T @ b).sum()) for b in parts] for a in parts])
+    own = np.sqrt(np.maximum(np.diag(cross), 1e-300))
+    return np.asarray(cross / np.outer(own, own))
+
+
+def _linkage(prepared: Prepared, request: Request, blocks: Sequence[tuple[int, ...]]) -> float:
+    """Return the share of records that an outsider re-identifies, as the audit measures it."""
+    schema = prepared.schema
+    names = [[schema.quasi[place].name for place in block] for block in blocks]
+    published = aggregate_table(prepared, partition_blocks(prepared, request, names))
+    evidence = Evidence(prepared.table, published, schema, pairs=np.arange(prepared.table.rows))
+    return float(evaluate(evidence, [measures()["linkage"]])["linkage"].value)
 
 
 def fit_cells(prepared: Prepared, request: Request, kind: str) -> Grouping:
@@ -226,19 +322,26 @@ def fit_cells(prepared: Prepared, request: Request, kind: str) -> Grouping:
     """
     points, persons = prepared.encoded.matrix, prepared.persons
     _check_cells_fit(prepared, request, kind)
+    if request.weight > 0:
+        if kind != "power":
+            raise OptionError(
+                f"cells={kind!r} cannot be combined with dependence. Use power cells.",
+                code="option.conflict",
+                option="cells",
+                other="dependence",
+            )
+        return _fit_dependent_cells(prepared, request)
+    finest = _published_precision(prepared)
     if kind == "power" and request.method == "pcl" and "refine" not in request.options:
         # Without sampling weights: the sites are published, and a weight could make them a record.
         result = methods.pcl(points, request.k, seed=request.seed, **request.options)
         method, reason = "pcl", "requested"
-        fitted = _blur(prepared, _Fitted(result.labels, result.cells))
+        fitted = _blur(points, _Fitted(result.labels, result.cells), finest)
     else:
         start = partition_records(prepared, request)
         method, reason = start.method, f"{start.reason}, then converted to {kind} cells"
-        fitted = _blur(prepared, _as_function(start.labels, points, kind, request.k))
-    # Every turn has fewer cells than the one before.
-    while persons is not None and people.count_people(fitted.labels, persons).min() < request.k:
-        labels = methods.merge_short_cells(points, fitted.labels, request.k, persons, None)
-        fitted = _blur(prepared, _as_function(labels, points, kind, request.k))
+        fitted = _blur(points, _as_function(start.labels, points, kind, request.k), finest)
+    fitted = _with_enough_persons(prepared, request, points, fitted, kind, finest)
     partition = Partition(fitted.labels, request.k, method, reason, persons)
     cells = replace(fitted.cells, k=request.k, encoding=prepared.encoded.encoding)
     return Grouping(partition, cells)
@@ -263,16 +366,67 @@ def _as_function(labels: Integers, points: Floats, kind: str, k: int) -> _Fitted
     return _Fitted(cells.assign(points), cells)
 
 
-def _blur(prepared: Prepared, fitted: _Fitted) -> _Fitted:
+def _with_enough_persons(
+    prepared: Prepared,
+    request: Request,
+    points: Floats,
+    fitted: _Fitted,
+    kind: str,
+    finest: Floats,
+) -> _Fitted:
+    """Merge cells about fewer than k persons, and fit the cells again."""
+    persons = prepared.persons
+    # Every turn has fewer cells than the one before.
+    while persons is not None and people.count_people(fitted.labels, persons).min() < request.k:
+        labels = methods.merge_short_cells(points, fitted.labels, request.k, persons, None)
+        fitted = _blur(points, _as_function(labels, points, kind, request.k), finest)
+    return fitted
+
+
+def _blur(points: Floats, fitted: _Fitted, finest: Floats) -> _Fitted:
     """Move the sites within the precision of the published means, so that they reveal no more."""
-    points, cells, labels = prepared.encoded.matrix, fitted.cells, fitted.labels
-    finest = _published_precision(prepared)
+    cells, labels = fitted.cells, fitted.labels
     if isinstance(cells, PowerCells):
         blurred, labels = methods.blur_sites(cells, points, labels, finest)
         return _Fitted(labels, methods.unpin(blurred, points, labels.copy()))
     # The centroids are not used to assign records.
     centroids = methods.blur_centroids(cells.centroids, points, finest)
     return _Fitted(labels, replace(cells, centroids=centroids))
+
+
+def _fit_dependent_cells(prepared: Prepared, request: Request) -> Grouping:
+    """Fit power cells of the quasi-identifiers and the confidential columns they predict."""
+    X, weights = prepared.encoded.matrix, prepared.encoded.weights
+    regression = methods.fit_regression(
+        X, _scaled_confidential(prepared, request), request.weight,
+        kind=request.regression, k=request.k, weights=weights,
+    )  # fmt: skip
+    learned = regression.outcomes if regression.intercept is None else regression.intercept
+    assert learned is not None
+    width = learned.shape[-1]
+    shape = RegressionCells(
+        centroids=X[:1],
+        sizes=np.ones(1, dtype=np.int64),
+        k=1,
+        costs=np.zeros(1),
+        predictions=np.zeros((1, width)),
+        **vars(regression),
+    )
+    points = np.ascontiguousarray(np.hstack([X, shape.predict(X)]))
+    start = _partition_points(prepared, request, points)
+    finest = np.concatenate([_published_precision(prepared), np.zeros(width)])
+    fitted = _blur(points, _as_function(start.labels, points, "power", request.k), finest)
+    fitted = _with_enough_persons(prepared, request, points, fitted, "power", finest)
+    cells, m = fitted.cells, X.shape[1]
+    assert isinstance(cells, PowerCells)
+    function = replace(
+        shape, centroids=cells.centroids[:, :m], predictions=cells.centroids[:, m:],
+        sizes=cells.sizes, costs=cells.costs, k=request.k, encoding=prepared.encoded.encoding,
+    )  # fmt: skip
+    reason = f"{start.reason}, then converted to power cells"
+    return Grouping(
+        Partition(fitted.labels, request.k, start.method, reason, prepared.persons), function
+    )
 
 
 def _published_precision(prepared: Prepared) -> Floats:
@@ -318,6 +472,13 @@ def _check_cells_fit(prepared: Prepared, request: Request, kind: str) -> None:
             code="option.conflict",
             option="cells",
         )
+    distance = request.options.get("distance", "squared")
+    if distance not in ("squared", "absolute"):
+        raise OptionError(
+            f"cells is not supported with the distance {distance!r}. Use 'squared' or 'absolute'.",
+            code="option.unsupported",
+            option="cells",
+        )
     too_many = n_records // (2 * request.k - 1) > methods.MOST_POWER_CELLS
     if kind == "power" and request.method != "pcl" and too_many:
         raise OptionError(
@@ -355,6 +516,26 @@ def quasi_identifier_loss(prepared: Prepared, blocks: Sequence[Block]) -> float:
 def confidential_loss(prepared: Prepared, blocks: Sequence[Block]) -> float:
     """Return D_Y: SSE / SST of the encoded confidential columns."""
     return _mean_loss(prepared, blocks, [prepared.confidential] * len(blocks))
+
+
+def weighted_loss(
+    prepared: Prepared, blocks: Sequence[Block], dependence: methods.Weights
+) -> float:
+    """Return (1 - lambda) D_X + lambda D_Y, the quantity that cells minimize."""
+    rest = 1 - methods.total_weight(dependence)
+    quasi = rest * quasi_identifier_loss(prepared, blocks)
+    if not isinstance(dependence, Mapping):
+        return quasi + dependence * confidential_loss(prepared, blocks)
+    parts = prepared.confidential_parts
+    by_column = (
+        weight * _mean_loss(prepared, blocks, [_of_column(prepared, parts[name])] * len(blocks))
+        for name, weight in dependence.items()
+    )
+    return quasi + sum(by_column)
+
+
+def _of_column(prepared: Prepared, part: slice) -> Floats:
+    return np.ascontiguousarray(prepared.confidential[:, part])
 
 
 def _mean_loss(prepared: Prepared, blocks: Sequence[Block], points: Sequence[Floats]) -> float:

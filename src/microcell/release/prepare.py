@@ -78,6 +78,12 @@ class Prepared:
         check_confidential(self.schema, points.shape[1])
         return points
 
+    @cached_property
+    def confidential_parts(self) -> dict[str, slice]:
+        """Dimensions of each confidential column."""
+        fitted = encoding.fit_confidential(self.table, self.schema)
+        return {column.name: slice(column.first, column.last) for column in fitted.columns}
+
     def points(self, block: Sequence[int] | None = None) -> Floats:
         """Return the points, optionally restricted to some quasi-identifiers (by position)."""
         if block is None:

@@ -206,14 +206,15 @@ def _blocks(manifest: Entries) -> str:
 
 def _dependence(manifest: Entries) -> str:
     entries = _section(manifest, "dependence")
-    names = ("weight", "quasi_identifier_loss", "confidential_loss", "weighted_loss")
+    names = ("weight", "quasi_identifier_loss", "dependence_loss", "weighted_loss")
     values = [entries.get(name) for name in names]
     if not all(isinstance(value, (int, float)) for value in values):
         return ""
     weight, quasi, confidential, weighted = map(_text, values)
     return (
-        f"weight (lambda) {weight}; loss of quasi-identifiers D_X {quasi}, of confidential columns "
-        f"D_Y {confidential}, weighted sum {weighted}"
+        f"weight (lambda) {weight}; information loss of the quasi-identifiers (D_X) {quasi}, loss "
+        f"of their relation with the confidential columns (D_Y) {confidential}, weighted sum "
+        f"{weighted}"
     )
 
 
@@ -340,10 +341,16 @@ def _require_options(manifest: Entries) -> Iterator[str]:
 
 
 def _design_options(manifest: Entries) -> Iterator[str]:
-    weight = _section(manifest, "dependence").get("weight")
+    dependence = _section(manifest, "dependence")
+    weight, by_column = dependence.get("weight"), dependence.get("columns")
     columns = _section(manifest, "blocks").get("columns")
-    if isinstance(weight, (int, float)):
+    if isinstance(by_column, Mapping):
+        weights = (f"{name}={_exact(value)}" for name, value in by_column.items())
+        yield from ("--dependence", ",".join(weights))
+    elif isinstance(weight, (int, float)):
         yield from ("--dependence", _exact(weight))
+    if dependence.get("regression") not in (None, "linear"):
+        yield from ("--regression", str(dependence["regression"]))
     if isinstance(columns, (list, tuple)):
         blocks = (
             ",".join(map(str, block)) for block in columns if isinstance(block, (list, tuple))

@@ -154,10 +154,15 @@ class RunFile(_FileModel):
     )
     report: str | None = Field(default=None, description="File to write the report to.")
     cells: str | None = Field(default=None, description="File to write the cells to, for `assign`.")
-    dependence: float | None = Field(
+    dependence: float | dict[str, float] | None = Field(
         default=None,
         description="Weight, from 0 to 1, of preserving the association between confidential "
-        "columns and quasi-identifiers.",
+        "columns and quasi-identifiers; or the weight of each column.",
+    )
+    regression: Literal["linear", "neighbours"] | None = Field(
+        default=None,
+        description="With dependence and cells: how confidential columns are predicted from "
+        "quasi-identifiers.",
     )
     dominance: list[int | float] | None = Field(
         default=None, description="Dominance rule `[n, p]`; overrides that of the schema."
@@ -207,7 +212,7 @@ class Run:
         Paths of files.
     schema
         A schema, or the path of a schema file.
-    k, method, seed, order_key, missing, dependence, dominance, keep_order
+    k, method, seed, order_key, missing, dependence, regression, dominance, keep_order
         As in :func:`microcell.anonymize`; ``keep_order`` keeps the row order of the input.
     person, person_cells, rows_are_people
         Override those of the schema.
@@ -229,7 +234,8 @@ class Run:
     seed: int | None = None
     order_key: str | Path | None = None
     missing: str | None = None
-    dependence: float | None = None
+    dependence: float | Mapping[str, float] | None = None
+    regression: str | None = None
     dominance: Sequence[float] | None = None
     person: str | Sequence[str] | None = None
     person_cells: str | None = None

@@ -13,7 +13,10 @@ from microcell.errors import OptionError, SchemaError
 from microcell.kinds import detect_kind, kind_of
 from microcell.model import Column, Schema, Table
 
-__all__ = ["as_blocks", "resolve", "resolve_columns"]
+__all__ = ["BLOCK_RULES", "as_block_rule", "as_blocks", "resolve", "resolve_columns"]
+
+BLOCK_RULES = ("correlation", "linkage")
+"""Rules by which blocks are chosen from the data."""
 
 
 def resolve(schema: Schema, table: Table) -> Schema:
@@ -54,6 +57,31 @@ def resolve(schema: Schema, table: Table) -> Schema:
         keep=(*schema.keep, *(rest if schema.rest == "keep" else ())),
         drop=(*schema.drop, *(rest if schema.rest == "drop" else ())),
     )
+
+
+def as_block_rule(blocks: Any) -> tuple[str | None, int]:
+    """Return the rule and the largest number of columns of a text such as "correlation:3".
+
+    None for blocks that do not depend on the data.
+
+    Examples
+    --------
+    >>> as_block_rule("linkage:2"), as_block_rule(2)
+    (('linkage', 2), (None, 0))
+    """
+    if not isinstance(blocks, str):
+        return None, 0
+    rule, _, size = blocks.partition(":")
+    if not size and rule not in BLOCK_RULES:
+        return None, 0  # names must be in lists, which as_blocks tells
+    if rule not in BLOCK_RULES or not size.strip().isdecimal() or int(size) < 1:
+        raise OptionError(
+            "blocks must be a number of columns, lists of names of quasi-identifiers, or a rule "
+            f"with a number of columns: {', '.join(f'{rule}:3' for rule in BLOCK_RULES)}.",
+            code="option.invalid",
+            option="blocks",
+        )
+    return rule, int(size)
 
 
 def as_blocks(blocks: Any, columns: Sequence[Column]) -> tuple[tuple[int, ...], ...]:
