@@ -16,6 +16,7 @@ from _pages import DOCS, fill, table, write_or_check
 import microcell as mc
 from microcell import sklearn as estimators
 from microcell.errors import CODES
+from microcell.findings import rules
 from microcell.measures.registry import SECTIONS, measures
 from microcell.methods import METHODS
 
@@ -56,6 +57,7 @@ def reference_pages() -> dict[Path, str]:
         "python": python_table(),
         "methods": methods_table(),
         "measures": measures_table(),
+        "findings": findings_table(),
         "errors": errors_table(),
         "codes": codes_table(),
         "manifest": manifest_table(),
@@ -64,6 +66,7 @@ def reference_pages() -> dict[Path, str]:
         text = fill(text, name, content)
     return {
         overview: text,
+        DOCS / "explain" / "findings.md": findings_page(),
         DOCS / "reference" / "commands.md": commands_page(),
         DOCS / "reference" / "python.md": python_page(),
         DOCS / "reference" / "files.md": files_page(),
@@ -135,6 +138,31 @@ def measures_table() -> str:
         better = "lower" if item.lower_is_better else "higher"
         rows.append([names, item.label, item.unit, better, item.meaning, SECTIONS[item.section]])
     return table(["measure", "label", "unit", "better", "meaning", "section"], rows)
+
+
+def findings_table() -> str:
+    """Return every finding with its severity and title."""
+    rows = [
+        [f"[`{code}`](explain/findings.md#{anchor(code)})", item.severity, item.title]
+        for code, item in rules().items()
+    ]
+    return table(["code", "severity", "finding"], rows)
+
+
+def findings_page() -> str:
+    """Return the page on findings, with one entry per code."""
+    path = DOCS / "explain" / "findings.md"
+    entries = [
+        f"### `{code}`\n\n**{item.title}** ({item.severity}). {item.meaning}\n\n"
+        f"What to do: {item.advice}\n"
+        for code, item in rules().items()
+    ]
+    return fill(path.read_text(encoding="utf-8"), "findings", "\n".join(entries))
+
+
+def anchor(heading: str) -> str:
+    """Return the anchor of a heading on the site."""
+    return heading.replace(".", "").lower()
 
 
 def errors_table() -> str:

@@ -13,6 +13,7 @@ LAYERS = [
     {"model"},
     {"_validation"},
     {"measures", "cells"},
+    {"findings"},
     {"tables", "schema", "encoding", "methods", "auditing", "report", "sample"},
     {"release"},
     {"sweeps", "allocation", "dask", "surveys", "increments", "api", "plot"},

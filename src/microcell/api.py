@@ -198,7 +198,7 @@ def anonymize(
         ),
         dependence=_describe_dependence(prepared, final, request, kind),
         dominance=_describe_dominance(prepared, final),
-        **manifests.describe_people(prepared.schema, prepared.persons),
+        **manifests.describe_people(prepared.schema, prepared.persons, prepared.table),
         blocks=final_blocks,
         information_loss=measure_information_loss(
             prepared.table, merged.published, prepared.schema
@@ -362,6 +362,7 @@ def audit(
     before = tables.read(original)
     after = tables.read(released)
     resolved = resolve.resolve(prepare.as_schema(schema), before)
+    before = prepare.round_confidential(before, resolved)
     statement = manifests.find_manifest(manifest, after.origin.path)
     escaped = statement is not None and bool(statement.formulas_escaped)
     if escaped:
@@ -386,6 +387,8 @@ def audit(
         brief=brief,
         contradictions=contradictions,
         formulas_escaped=escaped,
+        k=None if statement is None else _requested_k(statement),
+        earlier=_other_releases(statement, after),
     )
     if statement is not None and manifests.was_read_differently(statement, before, after, result):
         return replace(result, warning=manifests.READ_DIFFERENTLY)
@@ -768,6 +771,17 @@ def _match_rows(before: Table, after: Table, schema: Schema, manifest: Manifest)
         return None
     positions = order.row_order(prepare.take_rows(before, rows), manifest)
     return rows[positions] if len(positions) == after.rows else None
+
+
+def _requested_k(manifest: Manifest) -> int:
+    return manifest.k if manifest.blocks is None else manifest.blocks.k
+
+
+def _other_releases(manifest: Manifest | None, released: Table) -> tuple[str, ...]:
+    path = released.origin.path
+    if manifest is None or path is None:
+        return ()
+    return manifests.other_releases(manifest, path)
 
 
 _EDITED_SETTINGS = (

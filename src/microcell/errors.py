@@ -87,6 +87,7 @@ CODES: Mapping[str, str] = {
     "guarantee.stratum_too_small": "A stratum has fewer records than k.",
     "guarantee.session_finished": "A session is finished, so nothing can be added to it.",
     "guarantee.requirement_not_met": "The release does not meet a requirement.",
+    "guarantee.findings": "Strict mode: a danger or a warning was found.",
     # Services.
     "service.unavailable": "The service cannot be reached or cannot answer now.",
     "service.unknown_device": "No device has this pseudonym and token.",

@@ -58,14 +58,14 @@ def test_the_audit_undoes_the_escaping_and_otherwise_warns(suffix, tmp_path):
         release.publish(path, escape_formulas=escape)
         audit = mc.audit(original, path, schema())
         assert audit["values_changed"] == 0
-        warnings = [note for note in audit.notes if "formulas" in note]
+        warnings = [item for item in audit.findings if item.code == "file.formulas"]
         assert len(warnings) == (not escape)
         if warnings:
             # Six of seven notes, twice; "-5" is a number and "+49 30" is not.
-            assert "'note' (12)" in warnings[0]
-            assert "'code' (3)" in warnings[0]
-            assert "change" not in warnings[0]
-            assert warnings[0] == release.formula_warning
+            assert "'note' (12)" in warnings[0].sentence
+            assert "'code' (3)" in warnings[0].sentence
+            assert "change" not in warnings[0].columns
+            assert warnings[0] in release.findings
 
 
 def test_other_formats_need_no_escaping(tmp_path):
@@ -73,8 +73,8 @@ def test_other_formats_need_no_escaping(tmp_path):
     with raises(OptionError, "option.conflict", option="escape_formulas"):
         release.publish(tmp_path / "out.parquet", escape_formulas=True)
     release.publish(tmp_path / "out.parquet")
-    notes = mc.audit(table(), tmp_path / "out.parquet", schema()).notes
-    assert not [note for note in notes if "formulas" in note]
+    findings = mc.audit(table(), tmp_path / "out.parquet", schema()).findings
+    assert "file.formulas" not in {item.code for item in findings}
     named = mc.anonymize(
         {"age": [30, 31, 32], "=1": [1, 2, 3]}, mc.Schema(["age"][:0], ["age"], ["=1"]), k=3
     )

@@ -65,7 +65,7 @@ def test_a_repeating_identifier_without_a_person_is_refused():
     release = mc.anonymize(table, replace(schema, rows_are_people=True), k=3, method="mdav")
     assert release.manifest.rows_are_people is True
     assert release.manifest.person is None
-    assert any("rows_are_people" in note for note in release.audit().notes)
+    assert "risk.persons_repeat" in {item.code for item in release.audit().findings}
 
 
 def test_a_name_that_repeats_beside_a_unique_number_is_fine():
@@ -214,8 +214,8 @@ def test_spellings_of_a_person_are_reported():
         .then(pl.col("patient").str.to_lowercase())
         .otherwise("patient")
     )
-    notes = mc.anonymize(table, SCHEMA, k=3, method="mdav").notes
-    assert any("white space" in note for note in notes)
+    findings = mc.anonymize(table, SCHEMA, k=3, method="mdav").findings
+    assert "risk.persons_spelling" in {item.code for item in findings}
 
 
 # ----------------------------------------------------------------------------------- measures

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
-from microcell._files import TEXT_SUFFIXES
 from microcell.auditing.alignment import align
 from microcell.auditing.views import compare_columns, project
 from microcell.errors import OptionError, SchemaError
+from microcell.findings import Case, find_all
 from microcell.measures.checks import RoleProblems
 from microcell.measures.classes import class_labels
 from microcell.measures.evaluate import evaluate
@@ -15,19 +13,15 @@ from microcell.measures.evidence import Evidence
 from microcell.measures.registry import measures
 from microcell.measures.risk import check_population
 from microcell.measures.utility import ColumnLoss
-from microcell.model import Audit, Integers, Schema, Table, Values
-from microcell.model.formulas import count_formulas, describe_formulas
+from microcell.model import Audit, Finding, Integers, Schema, Table
 
-__all__ = ["audit", "identifying_notes", "repetition_notes"]
+__all__ = ["audit", "examine"]
 
-_MIN_VALUES = 10
 _UNMATCHED_PERSONS = (
     "The rows of the release could not be matched with the original, so the persons in a class "
     "could not be counted: k and the other figures on persons are the worst that is possible. Pass "
     "the manifest of the release (--manifest)."
 )
-_NEARLY_ALL = 0.9
-"""A column with this many values may identify people if this share of them is distinct."""
 
 
 def audit(
@@ -42,6 +36,8 @@ def audit(
     brief: bool = False,
     contradictions: Sequence[str] | None = None,
     formulas_escaped: bool = False,
+    k: int | None = None,
+    earlier: Sequence[str] = (),
 ) -> Audit:
     """Compute all measures of a release by comparing the two tables, as an outsider would.
 
@@ -66,6 +62,10 @@ def audit(
         A sentence on each false statement of the manifest; None without a manifest.
     formulas_escaped
         Texts that look like formulas are escaped in the published file, though not in ``released``.
+    k
+        The k that was requested, for the findings; that of the classes if omitted.
+    earlier
+        Names of the manifests of other releases of the same people.
 
     Raises
     ------
@@ -81,6 +81,7 @@ def audit(
     Examples
     --------
     >>> from microcell.model import Column, Values
+    >>> import numpy as np
     >>> none = np.zeros(4, dtype=bool)
     >>> ages, means = np.array([20, 22, 40, 42]), np.array([21, 21, 41, 41])
     >>> before = Table({"age": Values("integer", ages, none)}, rows=4, native=None)
@@ -128,8 +129,6 @@ def audit(
             *(contradictions or ()),
             *alignment.notes,
             *_role_notes(evidence.role_problems),
-            *release_notes(original, released, schema),
-            *(() if formulas_escaped else _formula_notes(released)),
             *(_unreadable_notes(evidence.losses) if compared else ()),
         ),
         comparisons=() if brief else compare_columns(evidence.columns),
@@ -138,7 +137,30 @@ def audit(
         correlations=evidence.correlations if compared else None,
         linkage_by_known=evidence.links.by_known if compared else None,
         homogeneous=evidence.homogeneous,
+        findings=find_all(Case(evidence, k, tuple(earlier), formulas_escaped)),
     )
+
+
+def examine(
+    original: Table,
+    released: Table,
+    schema: Schema,
+    *,
+    pairs: Integers,
+    k: int | None = None,
+    earlier: Sequence[str] = (),
+    formulas_escaped: bool = False,
+) -> tuple[Finding, ...]:
+    """Return the findings of a release whose rows are known, without computing all measures."""
+    persons = person_codes(original, schema)
+    evidence = Evidence(
+        original,
+        released,
+        schema,
+        pairs=pairs if released.rows else None,
+        persons=None if persons is None else persons[pairs],
+    )
+    return find_all(Case(evidence, k, tuple(earlier), formulas_escaped))
 
 
 def _check_columns(original: Table, released: Table, schema: Schema) -> None:
@@ -184,88 +206,6 @@ def _role_notes(problems: RoleProblems) -> Iterator[str]:
     ):
         if names:
             yield f"{text}: column{'s' * (len(names) > 1)} {', '.join(map(repr, names))}."
-
-
-def release_notes(original: Table, released: Table, schema: Schema) -> tuple[str, ...]:
-    """Report what to know before publishing: people with several records, unique values."""
-    return (*repetition_notes(original, schema), *identifying_notes(released, schema))
-
-
-def identifying_notes(released: Table, schema: Schema) -> Iterator[str]:
-    """Report columns published unchanged whose values are nearly all distinct."""
-    columns = released.columns
-    for name in (*(column.name for column in schema.confidential), *schema.keep):
-        if name in columns and columns[name].storage == "text" and _nearly_unique(columns[name]):
-            yield _identifying_note(name, "it may identify people")
-    weight = schema.weight
-    if weight is not None and weight in columns and _nearly_unique(columns[weight]):
-        if columns[weight].storage == "text":
-            yield _identifying_note(weight, "it may identify people")
-        else:
-            yield _identifying_note(weight, "an outsider who knows the value finds the record")
-
-
-def _nearly_unique(values: Values) -> bool:
-    present = values.data[~values.missing]
-    return len(present) >= _MIN_VALUES and len(np.unique(present)) >= _NEARLY_ALL * len(present)
-
-
-def _identifying_note(name: str, risk: str) -> str:
-    return (
-        f"Column {name!r} is published unchanged and nearly all of its values are distinct: {risk}."
-    )
-
-
-def repetition_notes(original: Table, schema: Schema) -> Iterator[str]:
-    """Report repeated identifiers: the k records of a class may be about fewer than k people."""
-    if schema.person:
-        yield from _spelling_notes(original, schema)
-        return
-    repeated = []
-    for name in schema.identifiers:
-        if name not in original.columns:
-            continue
-        values = original.columns[name]
-        present = values.data[~values.missing]
-        distinct = len(np.unique(present))
-        if distinct < len(present):
-            repeated.append(f"{name!r} ({distinct:,} distinct values in {len(present):,} records)")
-    if repeated and schema.rows_are_people:
-        yield (
-            "The schema states that every row is about another person (rows_are_people), although "
-            f"values repeat in {', '.join(repeated)}."
-        )
-    elif repeated:
-        yield (
-            "Some people may have several records, and k counts records, not people: values repeat "
-            f"in {', '.join(repeated)}."
-        )
-
-
-def _spelling_notes(original: Table, schema: Schema) -> Iterator[str]:
-    """Report person columns whose values differ in case or white space only."""
-    for name in schema.person:
-        values = original.columns.get(name)
-        if values is None or values.storage != "text":
-            continue
-        used = np.unique(values.data[~values.missing])
-        spellings = [values.categories[code] for code in used.tolist()]
-        persons = len({" ".join(text.split()).casefold() for text in spellings})
-        if persons < len(spellings):
-            yield (
-                f"{len(spellings) - persons:,} of {len(spellings):,} values of the person column "
-                f"{name!r} differ from another one in upper and lower case or white space only: "
-                "they count as different persons. Unify their spelling if they are the same person."
-            )
-
-
-def _formula_notes(released: Table) -> Iterator[str]:
-    """Report values that a spreadsheet program may run; other file formats keep them as text."""
-    path = released.origin.path
-    if path is None or path.suffix.lower() in TEXT_SUFFIXES:
-        counts = count_formulas(released)
-        if counts:
-            yield describe_formulas(counts)
 
 
 def _unreadable_notes(columns: Sequence[ColumnLoss]) -> Iterator[str]:

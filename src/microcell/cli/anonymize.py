@@ -16,7 +16,6 @@ import typer
 import microcell as mc
 from microcell._atomic import check_target
 from microcell._display import count, number_range, percent
-from microcell._files import TEXT_SUFFIXES
 from microcell.cli.console import Messages, print_data
 from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
@@ -32,6 +31,7 @@ from microcell.cli.options import (
     Quiet,
     ReportFile,
     RowsArePeople,
+    Strict,
     check_engine,
     parse_blocks,
     parse_dependence,
@@ -45,11 +45,13 @@ from microcell.cli.options import (
     with_read_options,
 )
 from microcell.errors import OptionError
+from microcell.model.findings import check_strictly
 from microcell.progress import report as report_progress
 
 if TYPE_CHECKING:
     from microcell import Cells, Manifest, Schema
     from microcell.api import Assigned
+    from microcell.model import Finding
     from microcell.model.manifest import (
         BlocksSection,
         ColumnSection,
@@ -232,6 +234,7 @@ def anonymize(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Do everything except write files.")
     ] = False,
+    strict: Strict = False,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -273,16 +276,22 @@ def anonymize(
             dry_run=dry_run,
             force=force,
         )
-        release = _run_on_engine(job, messages) if engine_options else _run(job)
+        release = _run_on_engine(job, messages) if engine_options else _anonymize(job)
+        findings = release.audit.findings if engine_options else _examine(job, release)
+    guarantee = mc.report.guarantee(release.audit) if engine_options else release.guarantee
+    if strict and any(item.severity != "note" for item in findings):
+        messages.findings(findings)
+        check_strictly(findings)
+    with messages.progress():
+        release = release if engine_options else _publish(job, release)
     if json:
-        print_data(release.manifest.updated(order_key=None).to_json())
-    messages.info(mc.report.guarantee(release.audit) if engine_options else release.guarantee)
-    for note in release.audit.notes if engine_options else release.notes:
+        content = jsons.loads(release.manifest.updated(order_key=None).to_json())
+        print_data(jsons.dumps(content | _finding_entries(findings), indent=2, ensure_ascii=False))
+    messages.info(guarantee)
+    messages.findings(findings)
+    for note in release.audit.notes if engine_options else ():
         messages.info(f"Note: {note}")
     messages.facts(_summarize(job, release.manifest))
-    text_output = job.output is not None and job.output.suffix.lower() in TEXT_SUFFIXES
-    if text_output and not engine_options and not job.escape_formulas and release.formula_warning:
-        messages.info(f"Warning: {release.formula_warning}")
 
 
 @dataclass(frozen=True)
@@ -462,10 +471,20 @@ def _settings(run: Mapping[str, Any], cells_kind: str | None) -> dict[str, Any]:
     return settings
 
 
-def _run(job: _Job) -> Any:
-    release = mc.anonymize(
-        mc.read(job.table, **job.read_options), job.schema, k=job.k, **job.settings
-    )
+def _anonymize(job: _Job) -> Any:
+    return mc.anonymize(mc.read(job.table, **job.read_options), job.schema, k=job.k, **job.settings)
+
+
+def _examine(job: _Job, release: Any) -> "tuple[Finding, ...]":
+    findings: tuple[Finding, ...] = release.examine(job.output, escape_formulas=job.escape_formulas)
+    return findings
+
+
+def _finding_entries(findings: "tuple[Finding, ...]") -> dict[str, Any]:
+    return {"findings": [mc.report.finding_entry(item) for item in findings]}
+
+
+def _publish(job: _Job, release: Any) -> Any:
     if job.output is None or job.dry_run:
         return release
     return release.publish(

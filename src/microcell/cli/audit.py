@@ -8,7 +8,7 @@ import typer
 
 import microcell as mc
 from microcell._atomic import check_target
-from microcell.cli.console import Messages, print_data
+from microcell.cli.console import Messages, print_data, print_report
 from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
     Audience,
@@ -19,6 +19,7 @@ from microcell.cli.options import (
     ReportFile,
     RowsArePeople,
     SchemaFile,
+    Strict,
     check_directions,
     check_engine,
     parse_person,
@@ -26,6 +27,7 @@ from microcell.cli.options import (
     with_engine_options,
     with_read_options,
 )
+from microcell.model.findings import check_strictly
 
 if TYPE_CHECKING:
     from microcell import Audit, Manifest
@@ -107,6 +109,7 @@ def audit(
     ] = None,
     person: Person = None,
     rows_are_people: RowsArePeople = None,
+    strict: Strict = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -162,12 +165,14 @@ def audit(
         require=limits,
         audience=audience,
     )
-    print_data(text)
+    print_data(text) if json else print_report(text)
     _list_outputs(messages, report=report, certificate=certificate if met else None)
     if certificate is not None and not met:
         messages.info("No certificate was written, because a requirement is not met.")
     _suggest_reading_options(messages, result)
     result.require(**limits)
+    if strict:
+        check_strictly(result.findings)
 
 
 def _check_targets(targets: Sequence[Path | None], sources: Sequence[Path]) -> None:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from threading import Lock, Timer
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 from rich import box
@@ -19,6 +19,9 @@ from rich.text import Text
 
 from microcell.progress import COMPILING, COMPILING_ALWAYS, listen
 
+if TYPE_CHECKING:
+    from microcell.model import Finding
+
 __all__ = [
     "Messages",
     "discard_streams",
@@ -26,6 +29,7 @@ __all__ = [
     "print_data",
     "print_error",
     "print_facts",
+    "print_report",
     "print_table",
     "reserve_stdout",
 ]
@@ -38,6 +42,9 @@ has_printed_data: ContextVar[bool] = ContextVar("has_printed_data", default=Fals
 
 _WIDTH = 100
 """Line width when the output is not a terminal."""
+
+
+_STYLES = {"danger": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 
 
 def reserve_stdout() -> None:
@@ -84,6 +91,18 @@ def print_data(text: str) -> None:
     typer.echo(text.removesuffix("\n").encode("utf-8"))
 
 
+def print_report(text: str) -> None:
+    """Print a report on stdout; in a terminal, the severity of each finding is coloured."""
+    if not sys.stdout.isatty():
+        print_data(text)
+        return
+    has_printed_data.set(True)
+    content = Text(text.removesuffix("\n"))
+    for severity, style in _STYLES.items():
+        content.highlight_regex(rf"(?m)^{severity.upper()} ", style)
+    _console(sys.stdout).print(content, soft_wrap=True)
+
+
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table on stdout, with rules and colours only in a terminal."""
     terminal = sys.stdout.isatty()
@@ -115,6 +134,19 @@ class Messages:
         """Print (heading, text) pairs, in two columns."""
         if not self.quiet:
             _show(sys.stderr, _two_columns(facts))
+
+    def findings(self, findings: "Iterable[Finding]") -> None:
+        """Print findings, the word for their severity in colour, each with what to do."""
+        if self.quiet:
+            return
+        grid = Table.grid(padding=(0, 1))
+        for item in findings:
+            text = Text(_printable(item.sentence))
+            text.append(f" {_printable(item.advice)}." if item.advice else "", style="italic")
+            text.append(f" [{item.code}]", style="dim")
+            grid.add_row(Text(item.severity.upper(), style=_STYLES[item.severity]), text)
+        if grid.row_count:
+            _show(sys.stderr, grid)
 
     @contextmanager
     def progress(self) -> Iterator[None]:

@@ -39,6 +39,7 @@ __all__ = [
     "Seed",
     "Settings",
     "Sizes",
+    "Strict",
     "check_directions",
     "check_engine",
     "check_figure",
@@ -63,6 +64,13 @@ __all__ = [
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors and results.")]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Fail with exit code 1 if the findings contain a danger or a warning."
+    ),
+]
+
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Effort = Annotated[
     str | None,

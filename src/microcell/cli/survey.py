@@ -537,6 +537,8 @@ def _collection_facts(
         f"at least {cells.smallest:,}, median {survey.median_size:g}, "
         f"in {cells.count:,} published cells",
     )
+    for finding in result.audit.findings:
+        yield finding.severity, f"{finding.sentence} {finding.advice}. [{finding.code}]"
     for note in result.audit.notes:
         yield "note", note
     yield "table", str(output)

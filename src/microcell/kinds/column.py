@@ -36,6 +36,17 @@ class Column:
         Categories of an ordinal column, lowest first.
     latitude, longitude
         Names of the two columns of a location, in degrees.
+    after
+        Another quasi-identifier that must not be published with a later date or larger number
+        than this one, such as the admission for a discharge.
+    difference_of
+        Two other quasi-identifiers, later and earlier: the column is published as the difference of
+        their published values. The difference of dates is in days.
+    sum_of
+        Other quasi-identifiers: the column is published as the sum of their published values.
+    round
+        For a confidential number: publish multiples of this step, so that exact values identify
+        nobody.
 
     Examples
     --------
@@ -50,6 +61,10 @@ class Column:
     order: tuple[str, ...] | None = None
     latitude: str | None = None
     longitude: str | None = None
+    after: str | None = None
+    difference_of: tuple[str, ...] | None = None
+    sum_of: tuple[str, ...] | None = None
+    round: float | None = None
 
     __repr__ = record_repr
     _repr_html_ = record_html
@@ -57,8 +72,12 @@ class Column:
     def __post_init__(self) -> None:
         if self.order is not None:
             object.__setattr__(self, "order", tuple(_category_name(item) for item in self.order))
+        for key in ("difference_of", "sum_of"):
+            if getattr(self, key) is not None:
+                object.__setattr__(self, key, tuple(getattr(self, key)))
         self._check_kind()
         self._check_publish()
+        self._check_relations()
         if not (
             isinstance(self.weight, (int, float)) and isfinite(self.weight) and self.weight > 0
         ):
@@ -107,6 +126,45 @@ class Column:
                 code="schema.invalid",
                 column=self.name,
                 field="publish",
+            )
+
+    @property
+    def related(self) -> tuple[str, ...]:
+        """Columns that the published value depends on, besides this one."""
+        return (
+            *((self.after,) if self.after else ()),
+            *(self.difference_of or ()),
+            *(self.sum_of or ()),
+        )
+
+    def _check_relations(self) -> None:
+        keys = [key for key in ("after", "difference_of", "sum_of") if getattr(self, key)]
+        problem, field = "", keys[0] if keys else "round"
+        if len(keys) > 1:
+            problem = f"{keys[0]} and {keys[1]} cannot be combined. Keep one of them"
+        elif self.name in self.related:
+            problem = f"{field} names the column itself. Name another quasi-identifier"
+        elif self.difference_of is not None and len(self.difference_of) != 2:
+            problem, field = "difference_of needs two names, later and earlier", "difference_of"
+        elif self.sum_of is not None and len(self.sum_of) < 2:
+            problem, field = "sum_of needs the names of at least two columns", "sum_of"
+        elif keys and self.kind not in (None, "numeric", "datetime"):
+            problem = f"{field} is only valid for numbers and dates, not for {self.kind} columns"
+        elif keys and self.publish == "range":
+            problem = f"{field} cannot be combined with publish = 'range'"
+        elif self.round is not None and not (
+            isinstance(self.round, (int, float))
+            and not isinstance(self.round, bool)
+            and isfinite(self.round)
+            and self.round > 0
+        ):
+            problem = "round must be a positive number"
+        if problem:
+            raise SchemaError(
+                f"Column {self.name!r}: {problem}.",
+                code="schema.invalid",
+                column=self.name,
+                field=field,
             )
 
     def _check_order(self) -> None:

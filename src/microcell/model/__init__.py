@@ -13,6 +13,7 @@ from microcell.model.audit import (
     find_measure,
 )
 from microcell.model.encoding import Encoding
+from microcell.model.findings import Finding
 from microcell.model.partition import Encoded, Partition, Placed
 from microcell.model.schema import Schema
 from microcell.model.table import Dialect, Origin, Table
@@ -27,6 +28,7 @@ __all__ = [
     "Encoded",
     "EncodedColumn",
     "Encoding",
+    "Finding",
     "Floats",
     "Integers",
     "Mask",

@@ -18,6 +18,7 @@ from microcell._display import (
 from microcell.errors import OptionError, RequirementError
 from microcell.kernels.arrays import Floats, Integers
 from microcell.model._frames import make_frame
+from microcell.model.findings import Finding
 
 __all__ = [
     "Audit",
@@ -172,6 +173,8 @@ class Audit:
     class_sizes
         Number of people in each equivalence class of the published table: of distinct persons if
         the schema names a person column, otherwise of records.
+    findings
+        What is wrong with the release and what to do about it, the most severe first.
     notes
         What could not be measured, and why.
     warning
@@ -211,6 +214,12 @@ class Audit:
     homogeneous: Mapping[str, Integers] = field(default_factory=dict)
     warning: str = ""
     person: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def dangers(self) -> tuple[Finding, ...]:
+        """Findings that forbid publishing the table as it is."""
+        return tuple(item for item in self.findings if item.severity == "danger")
 
     @property
     def unit(self) -> str:
@@ -315,7 +324,7 @@ class Audit:
         return html_card(
             title,
             rows,
-            notes=self.notes,
+            notes=(*map(str, self.findings), *self.notes),
             next_steps={
                 "audit.require(k=5)": "raise an error if a limit is not met",
                 "audit.to_frame()": "all measures and their meaning",

@@ -1,13 +1,12 @@
 """Values that a spreadsheet program would run as formulas when it opens a text file."""
 
 import re
-from collections.abc import Mapping
 
 import numpy as np
 
 from microcell.model.table import Table
 
-__all__ = ["count_formulas", "describe_formulas", "escape_text", "is_risky", "unescape_text"]
+__all__ = ["count_formulas", "escape_text", "is_risky", "unescape_text"]
 
 _STARTS = ("=", "+", "-", "@", "\t", "\r")
 _SIGNED = r"[+-]?(?:\d[\d.,]*|[.,]\d+)(?:[eE][+-]?\d+)?"
@@ -51,15 +50,3 @@ def count_formulas(table: Table) -> dict[str, int]:
         if risky.any():
             counts[name] += int(risky[values.data[~values.missing]].sum())
     return {name: count for name, count in counts.items() if count}
-
-
-def describe_formulas(counts: Mapping[str, int]) -> str:
-    """Describe the result of :func:`count_formulas` in a sentence."""
-    total = sum(counts.values())
-    listing = ", ".join(f"{name!r} ({count:,})" for name, count in counts.items())
-    return (
-        f"{total:,} {'value begins' if total == 1 else 'values begin'} with =, +, -, @, a tab or a "
-        f"carriage return, in {listing}: a spreadsheet program that opens the release as a text "
-        "file may run them as formulas. Write the file with escape_formulas (--escape-formulas) or "
-        "as .xlsx."
-    )

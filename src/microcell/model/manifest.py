@@ -165,6 +165,10 @@ class PersonSection(Section):
     )
     count: int = Field(description="Number of persons in the release.")
     most_rows: int = Field(description="Largest number of rows of one person.")
+    sha256: str | None = Field(
+        default=None,
+        description="Digest of the set of persons, which recognizes other releases of them.",
+    )
 
 
 class DominanceSection(Section):

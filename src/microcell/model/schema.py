@@ -1,6 +1,6 @@
 """The schema: the role of each column."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -105,6 +105,7 @@ class Schema:
         object.__setattr__(self, "dominance", as_dominance(self.dominance))
         self._check_persons()
         self._check_overlap()
+        _check_relations(self.quasi)
 
     def _repr_html_(self) -> str:
         columns: dict[str, list[str]] = {}
@@ -239,6 +240,57 @@ def _check_confidential(columns: Sequence[Column]) -> None:
                 column=column.name,
                 field="publish",
             )
+        if column.related:
+            raise SchemaError(
+                f"Column {column.name!r} is confidential and published unchanged; after, "
+                "difference_of and sum_of are only valid for quasi-identifiers.",
+                code="schema.invalid",
+                column=column.name,
+                field="after",
+            )
+
+
+def _check_relations(columns: Sequence[Column]) -> None:
+    """Check that after, difference_of and sum_of name other quasi-identifiers, without a cycle."""
+    by_name = {column.name: column for column in columns if len(column.parts) == 1}
+    for column in columns:
+        field = "after" if column.after else "difference_of" if column.difference_of else "sum_of"
+        for name in column.related:
+            problem = ""
+            if name not in by_name:
+                problem = (
+                    f"names {name!r}, which is not a quasi-identifier (of the same block). Only "
+                    "published representatives can be kept consistent"
+                )
+            elif by_name[name].difference_of or by_name[name].sum_of:
+                problem = f"names {name!r}, which is itself a difference or a sum"
+            elif _leads_back(by_name, column.name, name):
+                problem = f"leads back to {column.name!r}"
+            if problem:
+                raise SchemaError(
+                    f"Column {column.name!r}: {field} {problem}.",
+                    code="schema.invalid",
+                    column=column.name,
+                    field=field,
+                )
+        if column.round is not None:
+            raise SchemaError(
+                f"Column {column.name!r}: round is only valid for confidential columns; "
+                "quasi-identifiers are published as representatives.",
+                code="schema.invalid",
+                column=column.name,
+                field="round",
+            )
+
+
+def _leads_back(columns: Mapping[str, Column], start: str, name: str) -> bool:
+    seen = set()
+    while name in columns and name not in seen:
+        if name == start:
+            return True
+        seen.add(name)
+        name = columns[name].after or ""
+    return False
 
 
 def _as_names(role: str, names: Any) -> tuple[Any, ...]:

@@ -1,12 +1,25 @@
 """Aggregate cells: compute the values that each cell publishes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microcell.kinds import Groups, kind_of
-from microcell.model import Floats, Integers, Mask, Representatives, Schema, Table, Values
+from microcell.kinds.groups import precision
+from microcell.kinds.values import NANOSECONDS
+from microcell.model import (
+    Column,
+    Floats,
+    Integers,
+    Mask,
+    Representatives,
+    Schema,
+    Table,
+    Values,
+)
 
 __all__ = ["count_dominated", "represent"]
 
@@ -34,6 +47,7 @@ def represent(
         used = capped if present.all() else _cap(groups, present, schema)
         representatives = kind.represent(column, values, used)
         out.update(zip(column.parts, representatives, strict=True))
+    _keep_relations(table, schema, groups, out)
     for name in schema.strata:
         out[name] = _shared_value(table.columns[name], groups)
     return out
@@ -102,3 +116,89 @@ def _shared_value(values: Values, groups: Groups) -> Representatives:
     rows = np.zeros(groups.count, dtype=np.int64)
     rows[groups.labels] = np.arange(len(values))
     return Representatives("row", rows, values.missing[rows])
+
+
+# ------------------------------------------------------------------------------ relations
+
+
+def _keep_relations(
+    table: Table, schema: Schema, groups: Groups, out: dict[str, Representatives]
+) -> None:
+    """Make the representatives consistent: order (``after``), differences and sums.
+
+    Each becomes a function of other representatives of the same cell, so classes stay as they are.
+    """
+    by_name = {column.name: column for column in schema.quasi}
+    for column in _in_order(schema.quasi):
+        if column.after is not None:
+            _keep_order(table, groups, out, column.name, column.after)
+    for column in by_name.values():
+        if column.difference_of:
+            last, first = column.difference_of
+            terms = {last: 1.0, first: -1.0}
+        elif column.sum_of:
+            terms = dict.fromkeys(column.sum_of, 1.0)
+        else:
+            continue
+        values = table.columns[column.name]
+        total = np.zeros(groups.count)
+        missing = np.zeros(groups.count, dtype=np.bool_)
+        for name, sign in terms.items():
+            total += sign * _in_days(table.columns[name], out[name].values)
+            missing |= out[name].missing
+        if values.unit:
+            total = total * (NANOSECONDS["D"] / NANOSECONDS[values.unit])
+        if values.storage != "float":
+            total = np.floor(np.where(missing, 0, total) + 0.5).astype(np.int64)
+        else:
+            total = np.round(total, 9) + 0.0
+        out[column.name] = Representatives("number", total, missing)
+
+
+def _in_order(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns with ``after``, each one behind the column that it refers to."""
+    by_name = {column.name: column for column in columns}
+
+    def depth(column: Column) -> int:
+        return 0 if column.after is None else 1 + depth(by_name[column.after])
+
+    return sorted((column for column in columns if column.after), key=depth)
+
+
+def _keep_order(
+    table: Table, groups: Groups, out: dict[str, Representatives], last: str, first: str
+) -> None:
+    """Where ``last`` would lie before ``first``, publish ``first`` plus the members' mean gap.
+
+    The order can only break where different members have the two values, or where one column
+    publishes the mean and the other the median. Only members that have both values count.
+    """
+    before, after = out[first], out[last]
+    gap = _in_days(table.columns[last], after.values) - _in_days(
+        table.columns[first], before.values
+    )
+    broken = (gap < 0) & ~before.missing & ~after.missing
+    if not broken.any():
+        return
+    values, others = table.columns[last], table.columns[first]
+    both = ~values.missing & ~others.missing
+    gaps = np.where(both, _in_days(values, values.data) - _in_days(others, others.data), 0.0)
+    totals, none = groups.totals(~both)
+    mean = np.maximum(groups.sum(gaps) / np.where(none, 1.0, totals), 0.0)
+    moved = _in_days(others, before.values) + np.where(none, 0.0, mean)
+    if values.unit:
+        moved = moved * (NANOSECONDS["D"] / NANOSECONDS[values.unit])
+    # Rounding up keeps the order in the column's own precision.
+    step = max(precision(values), 0.0)
+    moved = np.ceil(moved / step - _SLACK) * step if step else moved
+    if values.storage != "float":
+        moved = np.rint(moved).astype(np.int64)
+    numbers = np.where(broken, moved, after.values)
+    out[last] = Representatives("number", numbers, after.missing)
+
+
+def _in_days(values: Values, data: NDArray[Any]) -> Floats:
+    """Return dates and times in days, and numbers as they are."""
+    factor = NANOSECONDS[values.unit] / NANOSECONDS["D"] if values.unit else 1.0
+    numbers: Floats = data.astype(np.float64) * factor
+    return numbers

@@ -1,8 +1,10 @@
 """Build the manifest of a release, find the one of a published file, and check its statements."""
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ __all__ = [
     "find_contradictions",
     "find_manifest",
     "manifest_path",
+    "other_releases",
     "was_read_differently",
 ]
 
@@ -303,8 +306,13 @@ def describe_dominance(schema: Schema, n_capped: int) -> DominanceSection | None
     return DominanceSection(n=n, p=p, cells_capped=n_capped)
 
 
-def describe_people(schema: Schema, persons: Integers | None) -> dict[str, Any]:
-    """Return the entries on people: the persons and their rows, or that every row is a person."""
+def describe_people(
+    schema: Schema, persons: Integers | None, table: Table | None = None
+) -> dict[str, Any]:
+    """Return the entries on people: the persons and their rows, or that every row is a person.
+
+    With the released records, the digest of the persons is included.
+    """
     if persons is None:
         return {"rows_are_people": True} if schema.rows_are_people else {}
     rows = np.bincount(persons)
@@ -313,8 +321,43 @@ def describe_people(schema: Schema, persons: Integers | None) -> dict[str, Any]:
         cells=schema.person_cells,
         count=len(rows),
         most_rows=int(rows.max()),
+        sha256=None if table is None else _digest_persons(table, schema, persons),
     )
     return {"person": section}
+
+
+def _digest_persons(table: Table, schema: Schema, persons: Integers) -> str:
+    """Return the digest of the set of persons, so that another release of them is recognized."""
+    first = np.unique(persons, return_index=True)[1]
+    columns = [table.columns[name].factorize() for name in schema.person]
+    names = sorted(
+        json.dumps([texts[codes[row]] for codes, texts in columns]) for row in first.tolist()
+    )
+    return sha256("\n".join(names).encode()).hexdigest()
+
+
+def other_releases(manifest: Manifest, path: Path) -> tuple[str, ...]:
+    """Return the names of the manifests next to ``path`` of other releases of the same people.
+
+    Releases are about the same people if their input, or the set of their persons, is the same.
+    Files that are not manifests are ignored.
+    """
+    own = manifest_path(path).name
+    digests = {manifest.input.sha256}
+    persons = None if manifest.person is None else manifest.person.sha256
+    found = []
+    for file in sorted(path.parent.glob("*.manifest.json")):
+        if file.name == own:
+            continue
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            same = content["input"]["sha256"] in digests
+            theirs = (content.get("person") or {}).get("sha256")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if same or (persons is not None and theirs == persons):
+            found.append(file.name)
+    return tuple(found)
 
 
 def find_contradictions(

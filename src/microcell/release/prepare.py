@@ -12,7 +12,7 @@ from microcell import auditing, encoding, progress, tables
 from microcell._display import count
 from microcell.errors import OptionError, SchemaError
 from microcell.measures import people
-from microcell.model import Encoded, Floats, Integers, Schema, Table
+from microcell.model import Encoded, Floats, Integers, Representatives, Schema, Table
 from microcell.schema import files, resolve
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "check_handling",
     "prepare",
     "released_rows",
+    "round_confidential",
     "take_rows",
     "with_dominance",
 ]
@@ -148,6 +149,7 @@ def prepare(
     original = tables.read(source)
     people.check_enough(original.rows, k)
     resolved = resolve.resolve(as_schema(schema), original)
+    original = round_confidential(original, resolved)
     people.check_people(original, resolved)
     rows = released_rows(original, resolved, missing)
     table = take_rows(original, rows)
@@ -158,6 +160,35 @@ def prepare(
     progress.report("encoding")
     encoded = encoding.encode(table, resolved, rounded=publish_cells)
     return Prepared(original, table, resolved, encoded, strata, rows, persons)
+
+
+def round_confidential(table: Table, schema: Schema) -> Table:
+    """Return the table with the confidential numbers rounded that the schema says to round.
+
+    Rounding precedes everything else: the rounded values are the ones that are published unchanged,
+    and that the audit compares with.
+    """
+    columns = {column.name: column.round for column in schema.confidential if column.round}
+    rounded = {}
+    for name, step in columns.items():
+        values = table.columns[name]
+        if not values.is_number:
+            raise SchemaError(
+                f"Column {name!r}: round is only valid for numbers, not for {values.storage} "
+                "values. Remove it.",
+                code="schema.wrong_kind",
+                column=name,
+            )
+        numbers = np.where(values.missing, 0, values.data)
+        if values.storage == "integer" and float(step).is_integer():
+            half, whole = int(step) // 2, int(step)
+            multiples = (numbers + half) // whole * whole
+        else:
+            multiples = np.round(np.rint(numbers / step) * step, 12) + 0.0
+        rounded[name] = Representatives("number", multiples, values.missing)
+    if not rounded:
+        return table
+    return tables.publish(table, np.arange(table.rows), rounded)
 
 
 def check_group_sizes(schema: Schema, strata: Integers, persons: Integers | None, k: int) -> None:

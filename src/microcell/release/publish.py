@@ -13,6 +13,7 @@ file's digest to the manifest and only then lets all files appear under their na
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,19 @@ import numpy as np
 from microcell import auditing, progress, tables
 from microcell._atomic import AtomicFiles, check_target
 from microcell._display import count, html_card, percent, short_repr
+from microcell._files import TEXT_SUFFIXES
 from microcell.cells import Cells
 from microcell.errors import OptionError, TableError
-from microcell.model import Audit, Integers, Partition, Schema, Table
-from microcell.model.formulas import count_formulas, describe_formulas
+from microcell.model import Audit, Finding, Integers, Partition, Schema, Table
+from microcell.model.findings import check_strictly
 from microcell.model.manifest import Manifest
-from microcell.release.manifest import describe_file, describe_table, manifest_path
+from microcell.release.manifest import (
+    describe_file,
+    describe_table,
+    manifest_path,
+    other_releases,
+)
+from microcell.release.prepare import released_rows
 from microcell.release.prove import check_written, prove
 
 __all__ = [
@@ -112,21 +120,41 @@ class Release:
         )
         return sentence
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What to know about the release before publishing it, such as repeated identifiers."""
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong with the release and what to do about it, the most severe first.
+
+        Empty for a release that was unpickled, because it no longer has its original table.
+        :meth:`examine` also looks at where the release is to be published.
+        """
+        return self.examine()
+
+    def examine(
+        self, path: str | Path | None = None, *, escape_formulas: bool = False
+    ) -> tuple[Finding, ...]:
+        """Return the findings of the release if it were published at ``path``."""
         if self.original is None:
             return ()
-        return auditing.release_notes(self.original, self.published, self.schema)
+        return auditing.examine(
+            self.original, self.published, self.schema, **self._context(path, escape_formulas)
+        )
 
-    @property
-    def formula_warning(self) -> str:
-        """A sentence on texts that spreadsheet programs may run as formulas; empty without any."""
-        counts = count_formulas(self.published)
-        return describe_formulas(counts) if counts else ""
+    def _context(self, path: str | Path | None, escape_formulas: bool) -> dict[str, Any]:
+        """Return what the rules of findings need to know besides the tables."""
+        assert self.original is not None
+        missing = self.manifest.missing or "error"
+        is_text = path is None or Path(path).suffix.lower() in TEXT_SUFFIXES
+        return {
+            "pairs": released_rows(self.original, self.schema, missing),
+            "k": self._requested_k,
+            "earlier": () if path is None else other_releases(self.manifest, Path(path)),
+            "formulas_escaped": escape_formulas or not is_text,
+        }
 
-    def audit(self) -> Audit:
+    def audit(self, path: str | Path | None = None, *, escape_formulas: bool = False) -> Audit:
         """Compare the release with the original table it was produced from.
+
+        ``path`` is where the release is to be published, for the findings.
 
         Raises
         ------
@@ -141,7 +169,9 @@ class Release:
                 code="option.missing",
                 option="original",
             )
-        return auditing.audit(self.original, self.published, self.schema)
+        return auditing.audit(
+            self.original, self.published, self.schema, **self._context(path, escape_formulas)
+        )
 
     def publish(
         self,
@@ -154,6 +184,7 @@ class Release:
         keep_order: bool = False,
         escape_formulas: bool = False,
         overwrite: bool = True,
+        strict: bool = False,
     ) -> "Release":
         """Write the table and its manifest, with reports if requested, as one atomic set.
 
@@ -182,6 +213,8 @@ class Release:
             .tsv and .txt files. The manifest states it, and :func:`microcell.audit` undoes it.
         overwrite
             Replace existing files. If False, existing files are an error.
+        strict
+            Publish nothing if the findings contain a danger or a warning.
 
         Returns
         -------
@@ -193,7 +226,8 @@ class Release:
         TableError
             An output cannot be written, already exists, or would replace an input.
         GuaranteeError
-            The file as written does not have the guarantee; nothing is published.
+            The file as written does not have the guarantee, or with ``strict`` something was found;
+            nothing is published.
         """
         target = Path(path)
         check_outputs(
@@ -209,13 +243,15 @@ class Release:
         tables.check_writable(self.published, target.suffix)
         if escape_formulas:
             tables.check_escaping(self.published, target)
+        if strict:
+            check_strictly(self.examine(target, escape_formulas=escape_formulas))
         manifest = self.manifest.updated(row_order="shuffled")
         if keep_order:
             manifest = self.manifest.updated(row_order="kept", order_key=None)
         companions: dict[Path, Content] = {}
         if report is not None or certificate is not None:
             companions |= compose_reports(
-                self.audit(),
+                self.audit(target, escape_formulas=escape_formulas),
                 report=report,
                 certificate=certificate,
                 manifest=manifest,
@@ -269,7 +305,8 @@ class Release:
 
     def __getstate__(self) -> dict[str, Any]:
         # A pickled release must not carry the original records.
-        return {**self.__dict__, "original": None}
+        state = {name: value for name, value in self.__dict__.items() if name != "findings"}
+        return {**state, "original": None}
 
     def __repr__(self) -> str:
         manifest = self.manifest
@@ -285,7 +322,7 @@ class Release:
     def _repr_html_(self) -> str:
         manifest = self.manifest
         records = manifest.records
-        notes = []
+        notes = [str(item) for item in self.findings]
         if records.dropped:
             notes.append(f"{count(records.dropped, 'record')} with missing values dropped.")
         if manifest.blocks is not None and not manifest.blocks.jointly_k_anonymous:

@@ -9,6 +9,7 @@ from microcell.report.formats import (
     check_figure_format,
     render,
 )
+from microcell.report.json import finding_entry
 from microcell.report.wording import guarantee
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "certify",
     "check_certificate",
     "check_figure_format",
+    "finding_entry",
     "guarantee",
     "render",
 ]

@@ -16,7 +16,7 @@ from fpdf.fonts import FontFace, TTFFont
 from microcell.model import Audit
 from microcell.report.contents import Contents, Verdict
 from microcell.report.headlines import headlines
-from microcell.report.provenance import provenance
+from microcell.report.provenance import column_roles, provenance
 from microcell.report.wording import guarantee
 
 __all__ = ["compose"]
@@ -91,6 +91,7 @@ def _write(page: "_Page", contents: Contents) -> None:
     page.add_rule()
     page.add_text(_guarantee(contents.audit, fit), 12.5)
     page.add_space(12)
+    _write_findings(page, contents.audit)
     _write_verdict(page, contents.verdict)
     risk, utility = headlines(contents.audit).values()
     if risk or utility:
@@ -101,10 +102,28 @@ def _write(page: "_Page", contents: Contents) -> None:
             fillvalue=("", ""),
         )
         page.add_table([(*left, *right) for left, right in pairs], (14, 36, 14, 36), bold=(0, 2))
+    roles = column_roles(contents.manifest)
+    if roles:
+        page.add_heading("Columns and roles")
+        page.add_table([(group.label, ", ".join(group.columns)) for group in roles], (30, 70))
     facts = provenance(contents.manifest)
     if facts:
         page.add_heading("How the release was created")
         page.add_table([(fact.label, fact.text) for fact in facts], (30, 70))
+
+
+def _write_findings(page: "_Page", audit: Audit) -> None:
+    page.add_heading("Findings")
+    if not audit.findings:
+        page.add_text("None.", 9)
+        page.add_space(6)
+        return
+    most = page.fit.rows
+    rows = [(item.severity.capitalize(), item.sentence) for item in audit.findings[:most]]
+    page.add_table(rows, (14, 86), bold=(0,))
+    n_others = len(audit.findings) - most
+    if n_others > 0:
+        page.add_text(f"{n_others} more findings are listed in the report.", 9, colour=_GREY)
 
 
 def _write_verdict(page: "_Page", verdict: Verdict) -> None:

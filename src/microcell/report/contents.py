@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from microcell.errors import OptionError
+from microcell.findings import rules
 from microcell.measures.registry import base_name, label, measures
-from microcell.model import Audit, Correlations, Integers, Measure
+from microcell.model import Audit, Correlations, Finding, Integers, Measure
 from microcell.report.wording import Fact, counted, join_words
 
 __all__ = [
     "AUDIENCES",
+    "CheckRow",
     "Contents",
-    "Finding",
     "Verdict",
     "gather",
     "homogeneous_classes",
@@ -80,6 +81,7 @@ def trim_audit(audit: Audit) -> Audit:
         audit,
         measures={name: _trim_measure(measure) for name, measure in audit.measures.items()},
         notes=(),
+        findings=tuple(_trim_finding(item, audit) for item in audit.findings),
         warning="",
         person=(_SOME_COLUMN,) if audit.person else (),
         comparisons=(),
@@ -141,6 +143,14 @@ def _trim_measure(measure: Measure) -> Measure:
     return replace(measure, value=_round(measure.value), interval=interval, meaning=meaning)
 
 
+def _trim_finding(finding: Finding, audit: Audit) -> Finding:
+    """Return what the public may know: all that the published table itself tells, or the title."""
+    rule = rules().get(finding.code)
+    if rule is not None and rule.published_only and not audit.person:
+        return finding.public()
+    return finding.public(f"{rule.title}." if rule is not None else _UNDECLARED)
+
+
 def _trim_correlations(correlations: Correlations) -> Correlations:
     # Adding 0 turns -0 into 0.
     before = correlations.before.round(2) + 0.0
@@ -156,7 +166,7 @@ def _round(value: float) -> float:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckRow:
     """A requirement or basic check: the measure as shown, its limit, and whether it is met."""
 
     measure: Measure
@@ -201,8 +211,16 @@ class Finding:
 class Verdict:
     """The requirements, and the basic checks that every release has to pass."""
 
-    requirements: tuple[Finding, ...]
-    basic_checks: tuple[Finding, ...]
+    requirements: tuple[CheckRow, ...]
+    basic_checks: tuple[CheckRow, ...]
+    n_dangers: int = 0
+
+    @property
+    def colour(self) -> str:
+        """Name of the style: good only if all is met and no danger was found."""
+        if not self.met:
+            return "bad"
+        return "caution" if self.n_dangers else "good"
 
     @property
     def met(self) -> bool:
@@ -210,24 +228,32 @@ class Verdict:
         return all(item.met for item in (*self.requirements, *self.basic_checks))
 
     @property
-    def rows(self) -> tuple[Finding, ...]:
-        """Findings to show in a table: all requirements, and the basic checks that failed."""
+    def rows(self) -> tuple[CheckRow, ...]:
+        """Checks to show in a table: all requirements, and the basic checks that failed."""
         return (*self.requirements, *(item for item in self.basic_checks if not item.met))
 
     @property
     def sentence(self) -> str:
         """The verdict in a sentence."""
         count, n_missed = len(self.rows), sum(not item.met for item in self.rows)
+        dangers = self._danger_clause
         if not count:
-            return "No requirements were set."
+            return f"No requirements were set{dangers}."
         if n_missed == 0:
-            every = {1: "The requirement is met.", 2: "Both requirements are met."}
-            return every.get(count, f"All {count} requirements are met.")
+            every = {1: "The requirement is met", 2: "Both requirements are met"}
+            return f"{every.get(count, f'All {count} requirements are met')}{dangers}."
         if n_missed == count:
             none = {1: "The requirement is not met.", 2: "Neither requirement is met."}
             return none.get(count, f"None of the {count} requirements is met.")
         verb = "is" if n_missed == 1 else "are"
         return f"{n_missed} of {count} requirements {verb} not met."
+
+    @property
+    def _danger_clause(self) -> str:
+        if not self.n_dangers:
+            return ""
+        subject = "a danger was" if self.n_dangers == 1 else f"{self.n_dangers} dangers were"
+        return f", but {subject} found: do not publish the table before the findings are resolved"
 
     @cached_property
     def basic_sentence(self) -> str:
@@ -255,13 +281,14 @@ def reach_verdict(audit: Audit, limits: Mapping[str, float] | None, shown: Audit
     required = limits or {}
     checks = {check.measure.name: (check.limit, check.met) for check in audit.check(required)}
     labels = [label(name) for name in checks]
-    findings = {
-        name: Finding(shown.measures[name], text, limit, met)
+    rows = {
+        name: CheckRow(shown.measures[name], text, limit, met)
         for text, (name, (limit, met)) in zip(labels, checks.items(), strict=True)
     }
     return Verdict(
-        tuple(findings[name] for name in required),
-        tuple(finding for name, finding in findings.items() if name not in required),
+        tuple(rows[name] for name in required),
+        tuple(row for name, row in rows.items() if name not in required),
+        len(audit.dangers),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from microcell.measures.registry import measures
+from microcell.measures.registry import Definition, measures
 from microcell.model import Audit
 from microcell.report.wording import format_with_unit
 
@@ -39,9 +39,25 @@ def headlines(audit: Audit) -> Mapping[str, tuple[Headline, ...]]:
         if definition.headline is not None and name in audit.measures
     ]
     values = [format_with_unit(audit.measures[definition.name]) for definition in shown]
-    for definition, value in zip(shown, values, strict=True):
+    labels = [f"{definition.label}{_column_of(audit, definition)}" for definition in shown]
+    for definition, value, label in zip(shown, values, labels, strict=True):
         side = "Utility" if definition.section == "utility" else "Risk"
-        sides[side].append(
-            Headline(definition.name, value, definition.label, str(definition.headline))
-        )
+        sides[side].append(Headline(definition.name, value, label, str(definition.headline)))
     return {side: tuple(items) for side, items in sides.items()}
+
+
+def _column_of(audit: Audit, definition: Definition) -> str:
+    """Return which column a figure is about, in parentheses; empty for the whole table."""
+    if definition.scope == "table":
+        return ""
+    start = f"{definition.name}."
+    by_column = {
+        name.removeprefix(start): item.value
+        for name, item in audit.measures.items()
+        if name.startswith(start)
+    }
+    if definition.overall != "worst" and len(by_column) != 1:
+        return " (all columns)" if by_column else ""
+    overall = audit.measures[definition.name].value
+    column = next((name for name, value in by_column.items() if value == overall), "")
+    return f" ({column})" if column else ""

@@ -46,7 +46,8 @@ def compose(contents: Contents) -> str:
         notes=audit.notes,
         warning=audit.warning,
         sentence=guarantee(audit),
-        publishable=is_publishable(audit),
+        tone=_tone(contents),
+        findings=audit.findings,
         imputation_note=imputation_note(manifest),
         facts=key_facts(audit),
         verdict=contents.verdict,
@@ -62,6 +63,13 @@ def compose(contents: Contents) -> str:
         figures_available=figures.available(),
         **(figures.draw_audit(audit) if figures.available() else _NO_FIGURES),
     )
+
+
+def _tone(contents: Contents) -> str:
+    """Return the style of the guarantee: green only if no danger stands beside it."""
+    if not is_publishable(contents.audit):
+        return "bad"
+    return "caution" if contents.audit.dangers else "good"
 
 
 def render_template(name: str, **values: Any) -> str:

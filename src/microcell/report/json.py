@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from microcell.model import Audit, Floats, Integers, Measure
-from microcell.report.contents import Contents, Finding, Verdict, tally
+from microcell.model import Audit, Finding, Floats, Integers, Measure
+from microcell.report.contents import CheckRow, Contents, Verdict, tally
 from microcell.report.wording import guarantee
 
-__all__ = ["AUDIT_VERSION", "compose"]
+__all__ = ["AUDIT_VERSION", "compose", "finding_entry"]
 
 AUDIT_VERSION = 2
 """Increased when a field changes its name or meaning."""
@@ -25,6 +25,7 @@ def compose(contents: Contents) -> str:
         "audience": contents.audience,
         "title": contents.title,
         "guarantee": guarantee(audit),
+        "findings": [finding_entry(item) for item in audit.findings],
         "keys": list(audit.keys),
         "person": list(audit.person),
         "rows": {"original": audit.rows_original, "released": audit.rows_released},
@@ -59,17 +60,33 @@ def _figures(audit: Audit) -> dict[str, Any]:
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    findings = (*verdict.requirements, *verdict.basic_checks)
-    return {"met": verdict.met, "requirements": [_finding(item) for item in findings]}
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
+    rows = (*verdict.requirements, *verdict.basic_checks)
     return {
-        "measure": finding.measure.name,
-        "bound": finding.bound,
-        "limit": finding.limit,
-        "value": _number(finding.measure.value),
-        "met": finding.met,
+        "met": verdict.met,
+        "dangers": verdict.n_dangers,
+        "requirements": [_check(item) for item in rows],
+    }
+
+
+def _check(row: CheckRow) -> dict[str, Any]:
+    return {
+        "measure": row.measure.name,
+        "bound": row.bound,
+        "limit": row.limit,
+        "value": _number(row.measure.value),
+        "met": row.met,
+    }
+
+
+def finding_entry(finding: Finding) -> dict[str, Any]:
+    """Return a finding as plain data, without the details that contain original values."""
+    return {
+        "severity": finding.severity,
+        "code": finding.code,
+        "sentence": finding.sentence,
+        "advice": finding.advice,
+        "columns": list(finding.columns),
+        "figures": {name: _number(value) for name, value in finding.figures.items()},
     }
 
 

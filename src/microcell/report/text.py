@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from microcell.measures.sections import arrange
+from microcell.model import Finding
 from microcell.report.contents import Contents, Verdict, homogeneous_classes
 from microcell.report.headlines import Headline, headlines
 from microcell.report.provenance import RoleGroup, column_roles, imputation_note, provenance
@@ -19,6 +20,7 @@ __all__ = ["compose"]
 
 _WIDTH = 100
 _NAME_WIDTH = 32
+_SEVERITY_WIDTH = 9
 _HEADINGS = ("Measure", "Value", "Unit", "Better", "Meaning")
 _ROUNDED = "Results that depend on original values are rounded to two significant digits."
 
@@ -30,6 +32,7 @@ def compose(contents: Contents) -> str:
         [*wrap(title, _WIDTH), "=" * min(len(title), _WIDTH)],
         wrap(audit.warning, _WIDTH),
         wrap(guarantee(audit), _WIDTH),
+        _section("Findings", _findings(audit.findings)),
         wrap(imputation_note(manifest), _WIDTH),
         list(_facts(key_facts(audit))),
         _section("Verdict", _verdict(contents.verdict)),
@@ -53,6 +56,14 @@ def _section(heading: str, lines: Iterable[str]) -> list[str]:
     """Return the lines under their heading; nothing if there are none."""
     body = list(lines)
     return [heading, "-" * len(heading), *body] if body else []
+
+
+def _findings(findings: Iterable[Finding]) -> Iterator[str]:
+    for item in findings:
+        yield from _hanging(item.severity.upper().ljust(_SEVERITY_WIDTH), item.sentence)
+        indent = " " * _SEVERITY_WIDTH
+        if item.advice:
+            yield from _hanging(f"{indent}Do: ", f"{item.advice}.")
 
 
 def _verdict(verdict: Verdict) -> Iterator[str]:

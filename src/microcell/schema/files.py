@@ -80,6 +80,23 @@ class ColumnEntry(_FileModel):
     longitude: str | None = Field(
         default=None, description="For a location: the column with the longitude in degrees."
     )
+    after: str | None = Field(
+        default=None,
+        description="For a date or number: a quasi-identifier that is never published with a "
+        "later value, such as the admission for a discharge.",
+    )
+    difference_of: list[str] | None = Field(
+        default=None,
+        description="Two quasi-identifiers, later and earlier, whose published difference the "
+        "column is; dates differ in days.",
+    )
+    sum_of: list[str] | None = Field(
+        default=None, description="Quasi-identifiers whose published sum the column is."
+    )
+    round: float | None = Field(
+        default=None,
+        description="For a confidential number: publish multiples of this step.",
+    )
 
 
 class SchemaFile(_FileModel):
@@ -341,7 +358,9 @@ def schema_to_toml(schema: Schema, *, comments: Mapping[str, str] | None = None)
         for key in fields(column)[1:]:
             value = getattr(column, key.name)
             if value != key.default:
-                table[key.name] = float(value) if key.name == "weight" else _as_list(value)
+                table[key.name] = (
+                    float(value) if key.name in ("weight", "round") else _as_list(value)
+                )
         tables[column.name] = table
     if tables:
         document["columns"] = tables

@@ -1,0 +1,160 @@
+"""The registry of finding rules: each is declared once, next to the function that looks for it.
+
+To add a finding, write its function in one of the modules of :data:`FAMILIES` and decorate it with
+:func:`rule`. The audit, the reports and the reference read this registry.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import TypeVar
+
+from microcell.measures.evidence import Evidence
+from microcell.model import Finding
+from microcell.model.findings import SEVERITIES, Severity, sort_findings
+
+__all__ = ["FAMILIES", "Case", "Found", "Rule", "find_all", "percent", "rule", "rules"]
+
+FAMILIES = ("disclosure", "singling_out", "people", "quality", "relations")
+"""Modules of ``microcell.findings`` that declare rules, in the order of reports."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A release to be examined.
+
+    Attributes
+    ----------
+    evidence
+        The two tables, and what was derived from them.
+    k
+        The k that was requested; that of the classes if it is not known.
+    earlier
+        Names of the manifests, next to the release, of other releases of the same people.
+    formulas_escaped
+        Texts that look like formulas are escaped in the published file.
+    """
+
+    evidence: Evidence
+    k: int | None = None
+    earlier: Sequence[str] = ()
+    formulas_escaped: bool = False
+
+    @property
+    def smallest(self) -> int:
+        """The requested k, or the size of the smallest class."""
+        sizes = self.evidence.class_people
+        return self.k or (int(sizes.min()) if len(sizes) else 0)
+
+    @property
+    def noun(self) -> str:
+        """What is counted: "person" or "record"."""
+        return "person" if self.evidence.schema.person else "record"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a rule found; the registry adds its code and, unless it is given, its severity."""
+
+    sentence: str
+    advice: str
+    figures: Mapping[str, float] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    severity: Severity | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A declared rule; see :func:`rule` for the fields."""
+
+    code: str
+    severity: Severity
+    title: str
+    meaning: str
+    advice: str
+    find: Callable[[Case], Iterator[Found]]
+    published_only: bool = False
+
+
+_DECLARED: dict[str, Rule] = {}
+
+Function = TypeVar("Function", bound=Callable[[Case], Iterator[Found]])
+
+
+def rule(
+    code: str,
+    *,
+    severity: Severity,
+    title: str,
+    meaning: str,
+    advice: str,
+    published_only: bool = False,
+) -> Callable[[Function], Function]:
+    """Declare the decorated function, which yields what it finds in a :class:`Case`, as a rule.
+
+    Parameters
+    ----------
+    code
+        Stable code of the findings.
+    severity
+        The usual severity; a finding may be milder.
+    title, meaning
+        A heading and an explanation for people. Public reports show the title in place of the
+        sentence of a finding that depends on the original.
+    advice
+        What to do, in general; the finding names the option or the line of the schema.
+    published_only
+        The finding can be derived from the published table alone, so that anyone may read it.
+    """
+
+    def declare(function: Function) -> Function:
+        if code in _DECLARED and _DECLARED[code].find.__module__ != function.__module__:
+            raise ValueError(f"The finding {code!r} is declared twice.")
+        if severity not in SEVERITIES:
+            raise ValueError(f"The finding {code!r} has the unknown severity {severity!r}.")
+        _DECLARED[code] = Rule(code, severity, title, meaning, advice, function, published_only)
+        return function
+
+    return declare
+
+
+@cache
+def rules() -> Mapping[str, Rule]:
+    """Return all declared rules by code, in the order of reports."""
+    for family in FAMILIES:
+        import_module(f"microcell.findings.{family}")
+    families = [f"microcell.findings.{name}" for name in FAMILIES]
+    ordered = sorted(_DECLARED.values(), key=lambda item: families.index(item.find.__module__))
+    return {item.code: item for item in ordered}
+
+
+def find_all(case: Case) -> tuple[Finding, ...]:
+    """Apply every rule; return the findings, the most severe first."""
+    if not case.evidence.released.rows:
+        return ()
+    return sort_findings(
+        Finding(
+            severity=found.severity or item.severity,
+            code=item.code,
+            sentence=found.sentence,
+            advice=found.advice,
+            figures=found.figures,
+            columns=found.columns,
+            details=found.details,
+        )
+        for item in rules().values()
+        for found in item.find(case)
+    )
+
+
+def percent(share: float) -> str:
+    """Return a share for a sentence.
+
+    Examples
+    --------
+    >>> percent(0.09173), percent(1.0)
+    ('9.2 %', '100 %')
+    """
+    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
