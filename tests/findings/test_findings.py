@@ -64,7 +64,9 @@ def test_strict_refuses_warnings_and_dangers_but_not_notes():
 def test_every_rule_is_complete():
     for code, rule in rules().items():
         assert rule.code == code
-        assert rule.title and rule.meaning and rule.advice
+        assert rule.title
+        assert rule.meaning
+        assert rule.advice
         assert not rule.title.endswith(".")
 
 

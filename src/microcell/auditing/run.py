@@ -101,8 +101,7 @@ def audit(
     check_population(population, released.rows)
     alignment = align(original, released, schema, pairs=pairs, key=key)
     rows = alignment.pairs if released.rows and not brief else None
-    # Rows without a person count as one, since they may have been left out of the release.
-    persons = class_labels(original, schema.person) if schema.person else None
+    persons = _persons(original, schema)
     unmatched = persons is not None and alignment.pairs is None
     evidence = Evidence(
         original,
@@ -152,7 +151,7 @@ def examine(
     formulas_escaped: bool = False,
 ) -> tuple[Finding, ...]:
     """Return the findings of a release whose rows are known, without computing all measures."""
-    persons = person_codes(original, schema)
+    persons = _persons(original, schema)
     evidence = Evidence(
         original,
         released,
@@ -161,6 +160,11 @@ def examine(
         persons=None if persons is None else persons[pairs],
     )
     return find_all(Case(evidence, k, tuple(earlier), formulas_escaped))
+
+
+def _persons(original: Table, schema: Schema) -> Integers | None:
+    """Return the person of each row; rows that do not say count as one, as they may be dropped."""
+    return class_labels(original, schema.person) if schema.person else None
 
 
 def _check_columns(original: Table, released: Table, schema: Schema) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from microcell._display import count
 from microcell.findings.registry import Case, Found, percent, rule
+from microcell.kernels.arrays import count_distinct
 from microcell.kinds.location import LocationPair
-from microcell.measures.classes import count_distinct
 from microcell.measures.pairs import NamedCategories
 from microcell.measures.utility import information_loss
 from microcell.model import Floats, Integers

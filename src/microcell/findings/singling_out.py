@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from microcell._display import count
 from microcell.findings.registry import Case, Found, percent, rule
-from microcell.measures.classes import count_distinct, number_values
+from microcell.kernels.arrays import count_distinct
+from microcell.measures.classes import number_values
 from microcell.model import Integers, Mask, Values
 from microcell.model.findings import Severity
 
