@@ -659,7 +659,8 @@ class Anonymizer:
                 )
             self._refused = outcome.refused
             self._rebuild_requested = self._rebuild_requested or (rebuild and outcome.refused)
-            if outcome.refused and not changed:
+            merged = len(population.served.standing) > len(population.served.places)
+            if outcome.refused and not changed and not merged:
                 return False
             self._switch(outcome, slots, state, time.monotonic() - started)
         return True
