@@ -149,15 +149,13 @@ def anonymize(
     if engine is not None or _is_dask(source):
         settings = {"k": k, "method": method, "seed": seed, "missing": missing}
         extras = {"cells": cells, "require": require, "blocks": blocks, "order_key": order_key}
-        extras |= {"regression": regression if regression != "linear" else None}
-        settings |= {"dependence": dependence} | {name: on for name, on in extras.items() if on}
-        return _anonymize_on_engine(source, schema, engine, settings | options)
+        settings |= {"dependence": dependence, "regression": regression}
+        return _anonymize_on_engine(source, schema, engine, settings | options, extras)
     started = perf_counter()
     limits, kind = _check_options(
         k, method, missing, seed, options, dependence, require, cells, blocks
     )
     key = order.read_order_key(order_key)
-    methods.check_regression(regression)
     request = partitioning.Request(k, method, seed, options, dependence, regression)
     prepared = prepare.prepare(source, schema, k=k, missing=missing, publish_cells=bool(kind))
     demands = enforce.resolve_limits(
@@ -445,12 +443,19 @@ def _is_dask(source: Any) -> bool:
 
 
 def _anonymize_on_engine(
-    source: Any, schema: Any, engine: str | None, settings: Mapping[str, Any]
+    source: Any,
+    schema: Any,
+    engine: str | None,
+    settings: Mapping[str, Any],
+    extras: Mapping[str, Any],
 ) -> Any:
+    """Run the engine with the settings, and with those extras that were passed in."""
     # Imported by name: the engine is optional and slow to import.
     dask = import_module("microcell.dask")
     dask.check_engine(engine)
-    return dask.anonymize_dataset(source, schema, **settings)
+    requested = {name: value for name, value in extras.items() if value}
+    requested |= {name: v for name, v in settings.items() if (name, v) != ("regression", "linear")}
+    return dask.anonymize_dataset(source, schema, **requested)
 
 
 def _check_options(
