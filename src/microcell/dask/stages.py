@@ -80,7 +80,7 @@ MACROCELL = 200_000
 MIN_MACROCELL = 100
 SEAMS = 2
 
-_UNSUPPORTED = ("cells", "blocks", "require", "dependence_limit")
+_UNSUPPORTED = ("cells", "blocks", "require", "dependence_limit", "regression")
 """Options of anonymize that are not supported for data sets."""
 
 

@@ -65,6 +65,9 @@ class Request:
 
     __repr__ = record_repr
 
+    def __post_init__(self) -> None:
+        methods.check_regression(self.regression)
+
     @property
     def weight(self) -> float:
         """Weight of all confidential columns (lambda)."""
