@@ -26,6 +26,14 @@ ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results" / "requirements.json"
 FIGURE = ROOT / "docs" / "benchmarks" / "requirements.svg"
 
+PAGE = ROOT / "docs" / "howto" / "requirements.md"
+START, END = "<!-- requirements: table -->", "<!-- end: requirements -->"
+LIMITED = ("homogeneous_records", "l_diversity")
+TABLES = {
+    "Census": "Census (1,080): taxinc, pothval",
+    "Adult": "Adult (45,222): age, education, hours, sex, race, marital status",
+}
+
 CENSUS = tuple((column, k) for column in ("fedtax", "fica") for k in (2, 5, 10))
 LIMITS = (0.05, 0.09, 0.13, 0.17, 0.21)
 ADULT_QUASI = ("age", "education_num", "hours_per_week", "sex", "race", "marital_status")
@@ -146,6 +154,32 @@ def draw(rows: list[dict[str, Any]]) -> None:
     figure.savefig(FIGURE, metadata={"Date": None})
 
 
+def write_table(stored: dict[str, Any]) -> None:
+    """Write the losses into the page on protecting confidential values."""
+    lines = [
+        "| data, quasi-identifiers | confidential | limit | k | merging | 2015 | microcell |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    found: dict[tuple[Any, ...], dict[str, float]] = {}
+    for row in (*stored.get("census", ()), *stored.get("adult", ())):
+        name = next(key for key in row if key in ("t_closeness", *LIMITED))
+        limit = f"{name} = {row[name]:g}"
+        found.setdefault((row["table"], row["column"], limit, row["k"]), {})[row["way"]] = row[
+            "loss"
+        ]
+    for (table, column, limit, k), losses in found.items():
+        cells = [f"{losses[way]:.2f}" if way in losses else "" for way in ("merging", "2015")]
+        ours = f"**{losses['search']:.2f}**"
+        lines.append(
+            f"| {TABLES[table]} | {column} | {limit} | {k} | {' | '.join(cells)} | {ours} |"
+        )
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(START)
+    after = rest.partition(END)[2]
+    table = "\n".join(lines)
+    PAGE.write_text(f"{before}{START}\n\n{table}\n\n{END}{after}", encoding="utf-8")
+
+
 RUNS = {"census": run_census, "adult": run_adult, "large": run_large}
 
 
@@ -158,6 +192,7 @@ def main() -> None:
         RESULTS.write_text(json.dumps({**stored, "machine": machine()}, indent=1) + "\n")
     if "census" in stored:
         draw(stored["census"])
+    write_table(stored)
 
 
 if __name__ == "__main__":

@@ -52,8 +52,8 @@ audit.to_frame().set_index("name").loc[names, ["value", "direction", "meaning"]]
 # - `t_closeness` compares the values of a class with those of the whole table: 0 if every class
 #   looks like the table, at most 1. It matters where even a likely value does harm.
 #
-# A plain name covers all confidential columns; `l_diversity.anti_tpo_grade` covers one. Cells that
-# miss a limit are merged with a neighbour, cheapest merges first, until all cells meet it.
+# A plain name covers all confidential columns; `l_diversity.anti_tpo_grade` covers one. If
+# the cells miss a limit, microcell searches for others that meet it with little loss.
 
 # %%
 limits = {"l_diversity.anti_tpo_grade": 2, "t_closeness": 0.3}
@@ -74,8 +74,8 @@ mc.audit(people, strict.table, schema).require(**limits)
 # %% [markdown]
 # ## What it costs
 #
-# Merged cells are larger, so the published values are less precise. The stricter the limit, the
-# higher the price.
+# Cells within limits are larger or wider, so the published values are less precise. The stricter
+# the limit, the higher the price.
 
 # %%
 losses = {"none": plain.manifest.information_loss}
