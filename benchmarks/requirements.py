@@ -46,21 +46,26 @@ ADULT: tuple[tuple[str, str, float], ...] = (
 )
 
 
-def measure(about: dict[str, Any], run: Callable[[], float]) -> dict[str, Any]:
-    """Return the loss in percent and the processor seconds of a run."""
+def measure(about: dict[str, Any], run: Callable[[], Any]) -> dict[str, Any]:
+    """Return the loss in percent, of a release also the published one, and processor seconds."""
     started = process_time()
-    loss = 100 * run()
-    row = {**about, "loss": round(loss, 3), "cpu_seconds": round(process_time() - started, 1)}
+    result = run()
+    losses = {"loss": result}
+    if isinstance(result, mc.Release):
+        manifest = result.manifest
+        losses = {"loss": manifest.cells.sse_ratio, "published": manifest.information_loss}
+    row = {**about, **{name: round(100 * value, 3) for name, value in losses.items()}}
+    row["cpu_seconds"] = round(process_time() - started, 1)
     print(row, flush=True)
     return row
 
 
-def released(columns: dict[str, Any], schema: mc.Schema, merging: bool, **options: Any) -> float:
-    """Return the loss of a release; with ``merging`` cells are only merged."""
+def released(columns: Any, schema: mc.Schema, merging: bool, **options: Any) -> mc.Release:
+    """Return a release; with ``merging`` cells are only merged."""
     if not merging:
-        return float(mc.anonymize(columns, schema, **options).manifest.cells.sse_ratio)
+        return mc.anonymize(columns, schema, **options)
     with mock.patch.object(partitioning, "searching", return_value=None):
-        return float(mc.anonymize(columns, schema, **options).manifest.cells.sse_ratio)
+        return mc.anonymize(columns, schema, **options)
 
 
 def run_census() -> list[dict[str, Any]]:
