@@ -154,11 +154,10 @@ def anonymize(
         extras |= {"dependence_limit": dependence_limit}
         settings |= {"dependence": dependence} | {name: on for name, on in extras.items() if on}
         return _anonymize_on_engine(source, schema, engine, settings | options)
-    started = perf_counter()
+    started, key = perf_counter(), order.read_order_key(order_key)
     limits, kind = _check_options(
         k, method, missing, seed, options, dependence, require, cells, blocks
     )
-    key = order.read_order_key(order_key)
     request = partitioning.Request(k, method, seed, options, float(dependence))
     prepared = prepare.prepare(source, schema, k=k, missing=missing, publish_cells=bool(kind))
     demands = enforce.resolve_limits(
