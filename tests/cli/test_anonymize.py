@@ -493,13 +493,14 @@ def test_requirements_are_met_and_reported(folder, run):
     manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
     cells, merged = manifest["cells"], manifest["requirements"]
     assert merged["limits"] == {"l_diversity.anti_tpo_grade": 3, "t_closeness": 0.4}
-    assert 0 < merged["cells_merged"] == 40 - cells["count"]
+    assert (merged["cells_before"], merged["cells_after"]) == (40, cells["count"])
     summary = " ".join(outcome.stderr.split())
-    assert f"merged 40 cells into {cells['count']}" in summary
+    assert "limits met with" in summary
+    assert merged["way"] in summary
     assert run("audit", "people.csv", "out.csv", "-s", "schema.toml", *LIMITS).code == 0
     plain = run(*BASE, "-k", 5, "--method", "mdav", "--dry-run", "--require", "t_closeness=1")
-    assert "merged none" in " ".join(plain.stderr.split())
-    assert "merged" not in run(*BASE, "-k", 5, "--method", "mdav", "--dry-run").stderr
+    assert "limits met with 40 cells" in " ".join(plain.stderr.split())
+    assert "limits" not in run(*BASE, "-k", 5, "--method", "mdav", "--dry-run").stderr
 
 
 INVALID_REQUIREMENTS = [

@@ -57,7 +57,7 @@ _MOSTLY = 0.5
 _REPAIR = 200.0
 """Steps per record, without heat, to repair what is left of the debt."""
 
-_MOST_STEPS, _LEAST_STEPS, _VERY_LARGE = 6000.0, 1200.0, 200_000
+_MOST_STEPS, _LEAST_STEPS, _VERY_LARGE = 6000.0, 800.0, 200_000
 _STEPS_OF_MANY = 60.0
 
 _LARGE = 30
