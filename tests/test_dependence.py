@@ -529,16 +529,16 @@ def test_least_loss_within_a_limit_on_the_confidential_loss():
     columns = {"x": rng.normal(size=60), "z": rng.normal(size=60), "y": rng.normal(size=60)}
     schema = mc.Schema(quasi=["x", "z"], confidential=["y"])
     free = mc.anonymize(columns, schema, k=3, dependence=1e-9).manifest.dependence
-    limit = 0.5 * free.confidential_loss
+    limit = 0.5 * free.dependence_loss
     found = mc.anonymize(columns, schema, k=3, dependence_limit=limit).manifest.dependence
-    assert found.confidential_loss <= limit
+    assert found.dependence_loss <= limit
     assert 0 < found.weight < 1
     whole = mc.anonymize(columns, schema, k=3, dependence=1.0).manifest.dependence
     assert free.quasi_identifier_loss < found.quasi_identifier_loss < whole.quasi_identifier_loss
     diverse = mc.anonymize(
         columns, schema, k=3, dependence_limit=limit, require={"t_closeness": 0.4}
     )
-    assert diverse.manifest.dependence.confidential_loss <= limit
+    assert diverse.manifest.dependence.dependence_loss <= limit
     mc.audit(columns, diverse.table, schema).require(t_closeness=0.4)
 
 

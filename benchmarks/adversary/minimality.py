@@ -40,7 +40,7 @@ DEPENDENCE = Attack(
     PLAIN.baseline,
     promised=False,
     advice="leave `dependence` at 0 if an outsider may know this much "
-    "([merged cells](explain/limits.md#merged-cells))",
+    "([merged cells](explain/limits.md#cells-that-depend-on-confidential-values))",
 )
 
 MERGED = Attack(
@@ -50,7 +50,7 @@ MERGED = Attack(
     "the diagnosis of a person in a merged cell",
     "the most frequent diagnosis of the class",
     promised=False,
-    advice="a larger k in place of merged cells ([merged cells](explain/limits.md#merged-cells))",
+    advice="a larger k in place of merged cells ([merged cells](explain/limits.md#cells-that-depend-on-confidential-values))",
 )
 
 _LARGEST = 4

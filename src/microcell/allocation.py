@@ -294,6 +294,8 @@ def _solve(
         points * scale, sites * scale, costs, limits, labels,
         lows=np.zeros_like(limits), scales=scales,
     )  # fmt: skip
+    if (np.bincount(labels, minlength=len(limits)) == limits).all():
+        costs -= costs.min()  # all places are taken, so only differences of prices matter
     return labels, costs / scale / scale
 
 

@@ -145,7 +145,9 @@ def test_too_few_places_report_the_missing_number(folder, run):
     )
     outcome = run(*BASE, *PLANE)
     assert outcome.code == 2
-    assert "60 points cannot fit into 10 places. Add at least 50 places." in outcome.stderr
+    assert (
+        "A demand of 60 places cannot fit into 10 places. Add at least 50 places." in outcome.stderr
+    )
     assert not (folder / "out.csv").exists()
 
 

@@ -284,7 +284,7 @@ def test_separate_with_another_method():
         ({"strategy": "refined", "rounds": 0}, OptionError, "option.out_of_range"),
         ({"k": 1}, OptionError, "option.out_of_range"),
         ({"k": 3}, GuaranteeError, "guarantee.failed"),
-        ({"labels": [0, 0, 1]}, GuaranteeError, "guarantee.failed"),
+        ({"labels": [0, 0, 1]}, OptionError, "option.invalid"),
         ({"labels": [0, 0]}, OptionError, "option.invalid"),
         ({"batch": [[1.0, np.nan]]}, DataError, "data.not_finite"),
         ({"base": [[1.0, 2.0], [np.inf, 1.0], [1, 1], [1, 1]]}, DataError, "data.not_finite"),

@@ -231,12 +231,13 @@ def test_the_two_best_cells(plane):
 def test_points_move_to_their_best_cell_and_ties_stay(plane):
     X, sites, costs, sums = plane
     labels, targets = np.zeros(24, dtype=np.int64), np.full(4, 6)
-    moved = transport.choose_again(X, sites, costs, targets, labels)
+    moved = transport.choose_again(X, np.ones(24), False, sites, costs, targets, labels)
     np.testing.assert_array_equal(labels, np.argmin(sums, axis=1))
     assert moved == np.count_nonzero(labels)
     middle, pair = np.zeros((4, 1)), np.array([[-1.0], [1.0], [9.0]])
     tied = np.array([0, 1, 2, 2])
-    assert transport.choose_again(middle, pair, np.zeros(3), np.array([1, 3, 0]), tied) == 2
+    highs = np.array([1, 3, 0])
+    assert transport.choose_again(middle, np.ones(4), False, pair, np.zeros(3), highs, tied) == 2
     assert tied.tolist() == [0, 1, 1, 1]
 
 
@@ -244,7 +245,9 @@ def test_pushes_reach_the_targets_at_the_least_total_distance(plane):
     X, sites, costs, sums = plane
     labels, targets = np.argmin(sums, axis=1), np.full(4, 6)
     near = np.array([[r for r in range(4) if r != q] for q in range(4)])
-    assert transport.push_excess(X, sites, costs, targets, labels, near) >= 0
+    each = np.ones(24)
+    bounds = (targets, targets)
+    assert transport.meet_bounds(X, each, False, sites, costs, *bounds, labels, near) >= 0
     assert np.bincount(labels).tolist() == [6, 6, 6, 6]
     distances = ((X[:, np.newaxis] - sites) ** 2).sum(axis=2)
     rows, places = linear_sum_assignment(np.repeat(distances, 6, axis=1))
@@ -258,7 +261,8 @@ def test_pushes_reach_the_targets_at_the_least_total_distance(plane):
         return rest.min(axis=1) - now[np.arange(24), labels]
 
     assert slack().min() == pytest.approx(0, abs=1e-9)  # the point moved last is on a border
-    transport.centre_costs(X, sites, costs, targets, labels, near, np.zeros(4), 20)
+    transport.centre_costs(X, each, False, sites, costs, labels, near, np.zeros(4), 20)
     assert slack().min() > 1e-6
     full = np.full(4, 5)
-    assert transport.push_excess(X, sites, costs, full, labels.copy(), near) == -1
+    outcome = transport.meet_bounds(X, each, False, sites, costs, full, full, labels.copy(), near)
+    assert outcome == -1

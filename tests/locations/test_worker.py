@@ -8,6 +8,7 @@ import numpy as np
 
 from microcell.errors import ServiceError, TooFewRecordsError
 from microcell.locations.clustering import to_points
+from microcell.locations.scenarios import what_if
 from microcell.locations.worker import Worker
 from tests.raising import raises
 
@@ -37,10 +38,9 @@ def test_output_printed_by_a_task_does_not_corrupt_its_result():
 def test_results_and_errors_are_returned():
     worker = Worker()
     points = to_points(np.array([40.0, 40.1, 50.0, 50.1]), np.array([2.0, 2.0, 3.0, 3.0]))
-    clustering, cells = worker.run("cluster", points, 2)
-    assert (clustering.assign(points) == cells).all()
+    assert worker.run("what_if", points, 2) == what_if(points, 2)
     with raises(TooFewRecordsError, "guarantee.too_few_records", k=9):
-        worker.run("cluster", points, 9)
+        worker.run("what_if", points, 9)
     worker.stop()
     with raises(ServiceError, "service.unavailable"):
-        worker.run("cluster", points, 2)
+        worker.run("what_if", points, 2)

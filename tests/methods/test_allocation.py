@@ -132,7 +132,7 @@ def test_units_affect_only_the_prices(power):
     [
         ([[0.0]], [[0.0], [np.inf]], [1, 1], DataError, {"code": "data.not_finite", "row": 2}),
         ([[1e151]], [[0.0]], [1], DataError, {"code": "data.not_finite", "row": 1}),
-        ([[0.0]], [[0.0], [1.0]], [1, 0], DataError, {"code": "data.invalid", "row": 2}),
+        ([[0.0]], [[0.0], [1.0]], [1, -1], DataError, {"code": "data.invalid", "row": 2}),
         ([[0.0]], [[0.0], [1.0]], [1.5, 1], DataError, {"code": "data.invalid", "row": 1}),
         ([[0.0]], [[0.0]], [1e17], DataError, {"code": "data.invalid", "row": 1}),
         ([[0.0]], [[0.0]], ["a"], DataError, {"code": "data.not_a_number"}),

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import TypeVar
 
+from microcell._display import record_html, record_repr
 from microcell.measures.evidence import Evidence
 from microcell.model import Finding
 from microcell.model.findings import SEVERITIES, Severity, sort_findings
@@ -63,6 +64,9 @@ class Found:
     columns: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     severity: Severity | None = None
+
+    __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from microcell._display import record_html, record_repr
+
 __all__ = ["OUTSIDE", "Build", "Ledger", "has_small_cut"]
 
 OUTSIDE = 0
@@ -37,6 +39,9 @@ class Build:
     moved: int = 0
     overlaps: Mapping[int, int] = field(default_factory=dict)
     died: int | None = None
+
+    __repr__ = record_repr
+    _repr_html_ = record_html
 
     def was_published(self, generation: int) -> bool:
         """Return True if the place was published in this generation."""

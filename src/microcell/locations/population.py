@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from microcell._display import record_html, record_repr
 from microcell.errors import DataError, UnknownDeviceError
 from microcell.locations.clustering import Clustering, merge_small, to_points
 from microcell.locations.differences import Ledger
@@ -328,6 +329,9 @@ class Transition:
     served: ServedCells | None = None
     merge: CellMerge | None = None
     update: CellUpdate | None = None
+
+    __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 def count_changes(state: State, **counts: int) -> State:

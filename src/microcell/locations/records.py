@@ -151,6 +151,9 @@ class Alarm:
 
     _repr_html_ = record_html
 
+    __repr__ = record_repr
+    _repr_html_ = record_html
+
 
 @dataclass(frozen=True)
 class Status:

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.pool import NullPool, StaticPool
 
-from microcell._display import record_repr
+from microcell._display import record_html, record_repr
 from microcell.errors import OptionError, ServiceError, TableError
 from microcell.locations.clustering import Clustering
 from microcell.locations.differences import Build, Ledger
@@ -62,6 +62,9 @@ class State:
     rebuilt_at: float | None = None
     rebuild_seconds: float | None = None
 
+    __repr__ = record_repr
+    _repr_html_ = record_html
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
@@ -95,6 +98,9 @@ class CellMerge:
     ids: Integers
     clustering: Clustering
     epoch: int
+
+    __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True, eq=False)

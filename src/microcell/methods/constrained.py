@@ -13,6 +13,7 @@ from time import monotonic
 import numpy as np
 
 from microcell import progress
+from microcell._display import record_html, record_repr
 from microcell.kernels.arrays import sum_of_squares
 from microcell.kernels.groups import make_grouping
 from microcell.kernels.rules import Rule, cell_debts, take_rows
@@ -74,6 +75,9 @@ class Found:
     way: str
     sse: float
     debt: float
+
+    __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from microcell._display import record_html, record_repr
 from microcell.errors import OptionError
 from microcell.kernels.arrays import centroids, total_sum_of_squares
 from microcell.methods.mdav import mdav
@@ -167,6 +168,9 @@ class Regression:
     intercept: Floats | None = None
     anchors: Floats | None = None
     outcomes: Floats | None = None
+
+    __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 def fit_regression(

@@ -10,6 +10,7 @@ from time import monotonic
 import numpy as np
 
 from microcell import progress
+from microcell._display import record_html, record_repr
 from microcell.kernels._jit import thread_count
 from microcell.kernels.annealing import exchange_at_random
 from microcell.kernels.arrays import (
@@ -321,6 +322,9 @@ class Budget:
 
     steps: float
     end: float | None
+
+    __repr__ = record_repr
+    _repr_html_ = record_html
 
     @property
     def left(self) -> float:
