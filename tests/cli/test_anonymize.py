@@ -83,7 +83,7 @@ def test_strict_writes_nothing_if_something_was_found(folder, run):
     assert "[risk.homogeneous_classes]" in outcome.stderr
     assert not (folder / "strict.csv").exists()
     fine = run(*BASE, "-k", 5, "-o", "s.csv", "--strict", "--require", "homogeneous_records=0")
-    assert fine.code == 0
+    assert fine.code == 0, fine.stderr
     assert (folder / "s.csv").exists()
 
 

@@ -192,8 +192,7 @@ def audit(
         messages.info("No certificate was written, because a requirement is not met.")
     _suggest_reading_options(messages, result)
     result.require(**limits)
-    if strict:
-        check_strictly(result.findings)
+    check_strictly(result.findings if strict else ())
 
 
 def _check_targets(targets: Sequence[Path | None], sources: Sequence[Path]) -> None:
