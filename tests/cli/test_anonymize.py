@@ -71,7 +71,10 @@ def test_json_output_is_the_manifest_without_the_order_key(folder, run):
     manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
     assert len(bytes.fromhex(manifest.pop("order_key"))) == 16
     printed = json.loads(outcome.stdout)
-    assert [item["code"] for item in printed.pop("findings")] == ["risk.homogeneous_classes"]
+    assert [item["code"] for item in printed.pop("findings")] == [
+        "risk.homogeneous_classes",
+        "risk.exact_values",
+    ]
     assert printed == manifest
     assert outcome.stderr == ""
 
@@ -82,6 +85,10 @@ def test_strict_writes_nothing_if_something_was_found(folder, run):
     assert "error[guarantee.findings]" in outcome.stderr
     assert "[risk.homogeneous_classes]" in outcome.stderr
     assert not (folder / "strict.csv").exists()
+    schema = folder / "schema.toml"
+    text = schema.read_text(encoding="utf-8")
+    rounded = text.replace("[columns.tsh]", "[columns.tsh]\nround = 0.2")
+    schema.write_text(rounded, encoding="utf-8")
     fine = run(*BASE, "-k", 5, "-o", "s.csv", "--strict", "--require", "homogeneous_records=0")
     assert fine.code == 0, fine.stderr
     assert (folder / "s.csv").exists()
