@@ -88,7 +88,8 @@ def test_strict_writes_nothing_if_something_was_found(folder, run):
     schema = folder / "schema.toml"
     text = schema.read_text(encoding="utf-8")
     rounded = text.replace("[columns.tsh]", "[columns.tsh]\nround = 0.2")
-    schema.write_text(rounded, encoding="utf-8")
+    weighted = rounded.replace("[columns.home]", "[columns.home]\nweight = 4.0")
+    schema.write_text(weighted, encoding="utf-8")
     fine = run(*BASE, "-k", 5, "-o", "s.csv", "--strict", "--require", "homogeneous_records=0")
     assert fine.code == 0, fine.stderr
     assert (folder / "s.csv").exists()
