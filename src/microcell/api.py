@@ -322,6 +322,8 @@ def audit(
     population: int | None = None,
     target: str | None = None,
     brief: bool = False,
+    analyses: Sequence[str] = (),
+    by: Sequence[str] = (),
 ) -> Audit:
     """Measure risk and utility of a released table by comparing it with the original.
 
@@ -349,6 +351,11 @@ def audit(
     brief
         Skip the slow comparison of records: linkage, information loss, other utility measures and
         figures.
+    analyses
+        Formulas such as "hours ~ age + education": each is fitted on both tables, and coefficients
+        with their intervals are compared. A response with two values gives a logistic regression.
+    by
+        Columns by whose values means of numbers and rates of two-valued columns are compared.
 
     Examples
     --------
@@ -389,6 +396,8 @@ def audit(
         formulas_escaped=escaped,
         k=None if statement is None else _requested_k(statement),
         earlier=_other_releases(statement, after),
+        analyses=analyses,
+        by=by,
     )
     if statement is not None and manifests.was_read_differently(statement, before, after, result):
         return replace(result, warning=manifests.READ_DIFFERENTLY)

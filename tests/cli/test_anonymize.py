@@ -70,8 +70,29 @@ def test_json_output_is_the_manifest_without_the_order_key(folder, run):
     outcome = run(*BASE, "-k", 5, "-o", "out.csv", "--json", "-q")
     manifest = json.loads((folder / "out.csv.manifest.json").read_text(encoding="utf-8"))
     assert len(bytes.fromhex(manifest.pop("order_key"))) == 16
-    assert json.loads(outcome.stdout) == manifest
+    printed = json.loads(outcome.stdout)
+    assert [item["code"] for item in printed.pop("findings")] == [
+        "risk.homogeneous_classes",
+        "risk.exact_values",
+    ]
+    assert printed == manifest
     assert outcome.stderr == ""
+
+
+def test_strict_writes_nothing_if_something_was_found(folder, run):
+    outcome = run(*BASE, "-k", 5, "-o", "strict.csv", "--strict")
+    assert outcome.code == 1
+    assert "error[guarantee.findings]" in outcome.stderr
+    assert "[risk.homogeneous_classes]" in outcome.stderr
+    assert not (folder / "strict.csv").exists()
+    schema = folder / "schema.toml"
+    text = schema.read_text(encoding="utf-8")
+    rounded = text.replace("[columns.tsh]", "[columns.tsh]\nround = 0.2")
+    weighted = rounded.replace("[columns.home]", "[columns.home]\nweight = 4.0")
+    schema.write_text(weighted, encoding="utf-8")
+    fine = run(*BASE, "-k", 5, "-o", "s.csv", "--strict", "--require", "homogeneous_records=0")
+    assert fine.code == 0, fine.stderr
+    assert (folder / "s.csv").exists()
 
 
 def test_method_options_and_seed_reach_the_library(folder, run):

@@ -64,9 +64,7 @@ def test_strict_refuses_warnings_and_dangers_but_not_notes():
 def test_every_rule_is_complete():
     for code, rule in rules().items():
         assert rule.code == code
-        assert rule.title
-        assert rule.meaning
-        assert rule.advice
+        assert all((rule.title, rule.meaning, rule.advice))
         assert not rule.title.endswith(".")
 
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from microcell.model import Comparison, Quantiles
+from microcell.model import Comparison, Finding, Quantiles
 from microcell.report import guarantee, render
 from microcell.report.figures.audit import draw_audit, draw_classes
 from tests.report.examples import MANIFEST, correlations, example, full
@@ -59,7 +59,7 @@ def test_structure(page):
     parsed = Page(page)
     assert page.lstrip().startswith("<!DOCTYPE html>")
     assert parsed.count("h1") == 1
-    assert parsed.count("h2") == 13
+    assert parsed.count("h2") == 14
     assert parsed.count("main") == 1
     assert parsed.count("html", lang="en") == 1
     assert parsed.count("meta", name="viewport") == 1
@@ -70,12 +70,13 @@ def test_structure(page):
     assert 'mdav, chosen by "auto": 5 dimensions' in text
     assert "sex (nominal, published as the most frequent value of the cell)" in text
     headings = re.findall(r"<h2[^>]*>([^<]*)", page)
-    assert headings[:5] == [
+    assert headings[:6] == [
         "Guarantee",
         "Verdict",
-        "Notes",
         "Risk and utility",
         "Columns and roles",
+        "Notes",
+        "Appendix",
     ]
     assert "A note that contains" in text
     command = "microcell anonymize ORIGINAL -s SCHEMA -k 5 --method auto --seed 7 --missing drop"
@@ -175,7 +176,24 @@ def test_class_sizes_of_any_range(sizes):
 def test_a_page_without_figures_or_manifest():
     parsed = Page(render(example(notes=()), "html"))
     assert parsed.count("figure") == 1
-    assert parsed.count("h2") == 6
+    assert parsed.count("h2") == 7
+
+
+def test_findings_follow_the_guarantee_and_a_danger_is_not_green():
+    finding = Finding("danger", "utility.category_lost", "x is lost.", "weight = 4", {}, ("x",))
+    audit = replace(example(notes=()), findings=(replace(finding, details=("Ruritania",)),))
+    page = render(audit, "html", require={"k": 5})
+    headings = re.findall(r"<h2[^>]*>([^<]*)", page)
+    assert headings[:3] == ["Guarantee", "Findings", "Verdict"]
+    assert 'class="sentence caution"' in page
+    assert 'class="ruling caution"' in page
+    assert "Ruritania" in page
+    public = render(audit, "html", require={"k": 5}, audience="public")
+    assert "Ruritania" not in public
+    assert "x is lost" not in public
+    assert "Some categories vanish or are mostly wrong" in public
+    for format in ("text", "json"):
+        assert "Ruritania" not in render(audit, format)
 
 
 def test_the_verdict_has_signs_and_words(page):

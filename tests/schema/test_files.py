@@ -238,7 +238,8 @@ def test_messages_suggest_what_to_write():
         schema_from_toml('schema_version = 1\n[columns.age]\nrole = "quasi"\nknd = "code"')
     assert str(caught.value) == (
         "schema: columns.age.knd is not a known key. Did you mean kind? "
-        "Known keys: role, kind, publish, weight, order, latitude, longitude."
+        "Known keys: role, kind, publish, weight, order, latitude, longitude, after, "
+        "difference_of, sum_of, round."
     )
     with raises(OptionError, "schema.bad_file") as caught:
         run_from_toml('config_version = 1\nmissing = "zero"')

@@ -1,11 +1,14 @@
 """The audit of a published table against its original."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from microcell.auditing.alignment import align
 from microcell.auditing.views import compare_columns, project
 from microcell.errors import OptionError, SchemaError
 from microcell.findings import Case, find_all
+from microcell.findings.quality import all_categories, moved_km
+from microcell.measures.analysis import compare_groups, fit_analysis, parse_formula
 from microcell.measures.checks import RoleProblems
 from microcell.measures.classes import class_labels
 from microcell.measures.evaluate import evaluate
@@ -38,6 +41,8 @@ def audit(
     formulas_escaped: bool = False,
     k: int | None = None,
     earlier: Sequence[str] = (),
+    analyses: Sequence[str] = (),
+    by: Sequence[str] = (),
 ) -> Audit:
     """Compute all measures of a release by comparing the two tables, as an outsider would.
 
@@ -66,6 +71,10 @@ def audit(
         The k that was requested, for the findings; that of the classes if omitted.
     earlier
         Names of the manifests of other releases of the same people.
+    analyses
+        Formulas such as "hours ~ age + education", to be fitted on both tables.
+    by
+        Columns by whose values means and rates are compared.
 
     Raises
     ------
@@ -97,6 +106,8 @@ def audit(
             code="option.conflict",
             option="target",
         )
+    for text in analyses:
+        parse_formula(text)
     _check_columns(original, released, schema)
     check_population(population, released.rows)
     alignment = align(original, released, schema, pairs=pairs, key=key)
@@ -137,6 +148,12 @@ def audit(
         linkage_by_known=evidence.links.by_known if compared else None,
         homogeneous=evidence.homogeneous,
         findings=find_all(Case(evidence, k, tuple(earlier), formulas_escaped)),
+        categories=all_categories(evidence) if compared else (),
+        distances=moved_km(evidence) if compared else {},
+        analyses=tuple(fit_analysis(evidence, text) for text in analyses) if compared else (),
+        groups=tuple(chain.from_iterable(compare_groups(evidence, name) for name in by))
+        if compared
+        else (),
     )
 
 

@@ -42,6 +42,8 @@ EXAMPLES = (
     "microcell audit people.csv people_k5.csv -s schema.toml --for public --report audit.html "
     "--certificate audit.pdf",
     "microcell audit people.csv people_k5.csv -s schema.toml --population 80000",
+    "microcell audit people.csv people_k5.csv -s schema.toml --analysis 'tsh ~ age + sex' --by sex "
+    "--strict",
     "microcell audit 'in/*.parquet' out/ -s schema.toml --engine dask",
 )
 
@@ -107,6 +109,23 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    analysis: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FORMULA",
+            help="Regression to fit on both tables, such as 'hours ~ age + education'; repeatable. "
+            "Logistic if the response has two values.",
+            show_default=False,
+        ),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Compare means and rates by the values of this column; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     person: Person = None,
     rows_are_people: RowsArePeople = None,
     strict: Strict = False,
@@ -120,7 +139,7 @@ def audit(
         mc.load_schema(schema), parse_person(person), rows_are_people=rows_are_people
     )
     options: dict[str, Any] = {"key": key, "population": population, "target": target}
-    in_memory = {**options, **read_options}
+    in_memory = {**options, **read_options, "analysis": analysis or None, "by": by or None}
     check_engine(engine_options, [name for name, value in in_memory.items() if value is not None])
     statement = mc.find_manifest(manifest, released)
     path = manifest or mc.release.manifest_path(released)
@@ -141,6 +160,8 @@ def audit(
                 mc.read(released, **_dialect(read_options, original, released)),
                 roles,
                 manifest=statement,
+                analyses=analysis or (),
+                by=by or (),
                 **options,
             )
     directions = {name: item.lower_is_better for name, item in result.measures.items()}
@@ -171,8 +192,7 @@ def audit(
         messages.info("No certificate was written, because a requirement is not met.")
     _suggest_reading_options(messages, result)
     result.require(**limits)
-    if strict:
-        check_strictly(result.findings)
+    check_strictly(result.findings if strict else ())
 
 
 def _check_targets(targets: Sequence[Path | None], sources: Sequence[Path]) -> None:

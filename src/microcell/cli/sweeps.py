@@ -3,6 +3,7 @@
 import json as jsons
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,6 +45,7 @@ from microcell.measures.registry import lower_is_better
 
 if TYPE_CHECKING:
     from microcell import Measure
+    from microcell.release.weights import WeightTrial
     from microcell.sweeps import DependencePoint, DependenceSweep, Exploration, Point, Trial
 
 __all__ = [
@@ -232,6 +234,14 @@ def explore(
             show_default=False,
         ),
     ] = None,
+    weights: Annotated[
+        bool,
+        typer.Option(
+            "--weights",
+            help="Instead, try larger weights for the columns whose categories are lost at the "
+            "first k.",
+        ),
+    ] = False,
     seed: Seed = 0,
     missing: Missing = "error",
     json: Json = False,
@@ -240,6 +250,19 @@ def explore(
     """Measure the risk and loss of each k and method, and recommend one. Nothing is released."""
     messages = Messages(quiet)
     sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
+    if weights:
+        with messages.progress():
+            trials = import_module("microcell.release.weights").try_weights(
+                mc.read(table, **read_options),
+                mc.load_schema(schema),
+                k=sizes[0],
+                method=split_names(methods)[0],
+                seed=seed,
+                missing=missing,
+                options=options,
+            )
+        _print_weights(trials, json)
+        return
     requirements = parse_requirements(text for text in require or () if ":" not in text)
     ranges = dict(parse_range(text) for text in require or () if ":" in text)
     check_directions(requirements, lower_is_better)
@@ -622,3 +645,25 @@ def _as_columns(points: Sequence["DependencePoint"]) -> dict[str, list[Any]]:
     """Return the points as a table; an infinite increase is a missing value, as in JSON."""
     rows = [_plain(point) for point in points]
     return {item.name: [row[item.name] for row in rows] for item in fields(points[0])}
+
+
+def _print_weights(trials: "Sequence[WeightTrial]", json: bool) -> None:
+    if json:
+        print_data(jsons.dumps([asdict(trial) for trial in trials], indent=2))
+    elif not trials:
+        print_data("No category of at least k people is lost: no weight needs to change.")
+    else:
+        headings = ("column", "weight", "people", "kept", "instead of", "loss elsewhere", "change")
+        rows = [
+            (
+                trial.column,
+                f"{trial.weight:g}",
+                f"{trial.people:,}",
+                f"{100 * trial.kept:.0f} %",
+                f"{100 * trial.kept_before:.0f} %",
+                f"{trial.loss:.4f}",
+                f"{trial.loss - trial.loss_before:+.4f}",
+            )
+            for trial in trials
+        ]
+        print_table(headings, rows)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,11 +9,13 @@ from microcell._display import count
 from microcell.findings.registry import Case, Found, percent, rule
 from microcell.kernels.arrays import count_distinct
 from microcell.kinds.location import LocationPair
+from microcell.measures.evidence import Evidence
 from microcell.measures.pairs import NamedCategories
 from microcell.measures.utility import information_loss
 from microcell.model import Floats, Integers
+from microcell.model.audit import CategoryShare
 
-__all__ = ["CategoryShare", "category_shares", "distances_km", "people_by_category"]
+__all__ = ["all_categories", "category_shares", "distances_km", "moved_km"]
 
 _HALF = 0.5
 _EARTH_KM = 6_371.0
@@ -164,26 +165,6 @@ def imputed_values(case: Case) -> Iterator[Found]:
 # ------------------------------------------------------------------------------ categories
 
 
-@dataclass(frozen=True)
-class CategoryShare:
-    """A category of a quasi-identifier: how many people have it, and what became of them.
-
-    ``kept`` of the ``people`` are published with their true category; ``published`` is the number
-    of people published with this category, rightly or wrongly.
-    """
-
-    column: str
-    name: str
-    people: int
-    kept: int
-    published: int
-
-    @property
-    def share(self) -> float:
-        """Share of the people who are published with their true category."""
-        return self.kept / self.people if self.people else 0.0
-
-
 def people_by_category(codes: Integers, persons: Integers | None, n_codes: int) -> Integers:
     """Count the people with each category; missing categories do not count."""
     present = codes >= 0
@@ -209,6 +190,17 @@ def category_shares(column: NamedCategories, persons: Integers | None) -> tuple[
         )
         for code in np.argsort(before, kind="stable").tolist()
         if before[code]
+    )
+
+
+def all_categories(evidence: Evidence) -> tuple[CategoryShare, ...]:
+    """Return what became of each category of the nominal quasi-identifiers."""
+    quasi = {column.name for column in evidence.schema.quasi}
+    return tuple(
+        share
+        for column in evidence.columns.categories
+        if column.name in quasi
+        for share in category_shares(column, evidence.persons)
     )
 
 
@@ -283,6 +275,20 @@ def distances_km(pair: LocationPair, rows: Integers) -> Floats:
     chord = np.linalg.norm(pair.before[rows] - pair.after, axis=1)
     distances: Floats = 2 * _EARTH_KM * np.arcsin(np.clip(chord / 2, 0, 1))
     return distances
+
+
+def moved_km(evidence: Evidence) -> dict[str, tuple[float, float]]:
+    """Return the median and 95th percentile of the distances, for each location."""
+    assert evidence.pairs is not None
+    moved = {}
+    for pair in evidence.columns.quasi:
+        if isinstance(pair, LocationPair):
+            distances = distances_km(pair, evidence.pairs)
+            distances = distances[~np.isnan(distances)]
+            if len(distances):
+                median, high = np.percentile(distances, (50, 95)).tolist()
+                moved[pair.column.name] = (median, high)
+    return moved
 
 
 @rule(

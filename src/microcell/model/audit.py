@@ -21,10 +21,14 @@ from microcell.model._frames import make_frame
 from microcell.model.findings import Finding
 
 __all__ = [
+    "Analysis",
     "Audit",
+    "CategoryShare",
     "Check",
+    "Coefficient",
     "Comparison",
     "Correlations",
+    "GroupMean",
     "Measure",
     "Projection",
     "Quantiles",
@@ -158,6 +162,73 @@ class Correlations:
         return short_repr(self, *self.names)
 
 
+@dataclass(frozen=True, repr=False)
+class CategoryShare:
+    """A category of a quasi-identifier: how many people have it, and what became of them.
+
+    ``kept`` of the ``people`` are published with their true category; ``published`` is the number
+    of people published with this category, rightly or wrongly.
+    """
+
+    column: str
+    name: str
+    people: int
+    kept: int
+    published: int
+
+    @property
+    def share(self) -> float:
+        """Share of the people who are published with their true category."""
+        return self.kept / self.people if self.people else 0.0
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.column, people=self.people, kept=self.kept)
+
+
+@dataclass(frozen=True, repr=False)
+class Coefficient:
+    """A coefficient of a regression: estimate, lower and upper bound, before and after.
+
+    ``overlap`` is the mean share of each 95 % interval that the other covers.
+    """
+
+    term: str
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    overlap: float
+
+    def __repr__(self) -> str:
+        return short_repr(self, overlap=round(self.overlap, 3))
+
+
+@dataclass(frozen=True, repr=False)
+class Analysis:
+    """A regression on the original and on the release; ``kind`` is "linear" or "logistic"."""
+
+    formula: str
+    kind: str
+    coefficients: tuple[Coefficient, ...]
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.kind, f"{len(self.coefficients)} coefficients")
+
+
+@dataclass(frozen=True, repr=False)
+class GroupMean:
+    """Mean of a numeric column, or rate of a two-valued one, in a group before and after."""
+
+    by: str
+    group: str
+    response: str
+    n_before: int
+    n_after: int
+    before: float
+    after: float
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.by)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit:
     """What a comparison of the original and the published table reveals.
@@ -189,6 +260,12 @@ class Audit:
         For each confidential column, the sizes of the classes in which everyone shares one value.
     person
         The columns that tell people apart; none if every record counts as a person.
+    categories
+        What became of each category of the nominal quasi-identifiers.
+    distances
+        Median and 95th percentile, in kilometres, by which each location moved.
+    analyses, groups
+        Regressions, and means and rates by group, that were asked for, before and after.
 
     Examples
     --------
@@ -215,6 +292,10 @@ class Audit:
     warning: str = ""
     person: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    categories: tuple[CategoryShare, ...] = ()
+    distances: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    analyses: tuple[Analysis, ...] = ()
+    groups: tuple[GroupMean, ...] = ()
 
     @property
     def dangers(self) -> tuple[Finding, ...]:

@@ -86,6 +86,10 @@ def trim_audit(audit: Audit) -> Audit:
         person=(_SOME_COLUMN,) if audit.person else (),
         comparisons=(),
         projection=None,
+        categories=(),
+        distances={name: (_round(a), _round(b)) for name, (a, b) in audit.distances.items()},
+        analyses=(),
+        groups=(),
         quantiles=(),
         correlations=None if correlations is None else _trim_correlations(correlations),
         linkage_by_known=None

@@ -7,6 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from microcell.measures.sections import arrange, definitions
+from microcell.model.audit import Audit, CategoryShare
 from microcell.report import figures
 from microcell.report.contents import Contents, homogeneous_classes
 from microcell.report.headlines import headlines
@@ -17,6 +18,8 @@ from microcell.report.provenance import (
     rerun_command,
 )
 from microcell.report.wording import (
+    coefficient_rows,
+    group_rows,
     guarantee,
     is_publishable,
     key_facts,
@@ -24,6 +27,8 @@ from microcell.report.wording import (
 )
 
 __all__ = ["compose", "render_template"]
+
+_MAX_CATEGORIES = 12
 
 _NO_FIGURES: Mapping[str, Any] = {
     "classes": None,
@@ -48,6 +53,10 @@ def compose(contents: Contents) -> str:
         sentence=guarantee(audit),
         tone=_tone(contents),
         findings=audit.findings,
+        categories=_small_categories(audit),
+        n_categories=len(audit.categories),
+        analyses=[(item, coefficient_rows(item)) for item in audit.analyses],
+        groups=group_rows(audit.groups),
         imputation_note=imputation_note(manifest),
         facts=key_facts(audit),
         verdict=contents.verdict,
@@ -63,6 +72,12 @@ def compose(contents: Contents) -> str:
         figures_available=figures.available(),
         **(figures.draw_audit(audit) if figures.available() else _NO_FIGURES),
     )
+
+
+def _small_categories(audit: Audit) -> list[CategoryShare]:
+    """Return the categories of which the smallest share is kept."""
+    worst = sorted(audit.categories, key=lambda item: (item.share, -item.people))
+    return worst[:_MAX_CATEGORIES]
 
 
 def _tone(contents: Contents) -> str:

@@ -33,10 +33,15 @@ def compose(contents: Contents) -> str:
         "measures": {name: _measure(measure) for name, measure in audit.measures.items()},
         "class_sizes": _sizes(audit.class_sizes),
         "homogeneous": {name: _sizes(sizes) for name, sizes in audit.homogeneous.items()},
+        "distances_km": {
+            name: {"median": _number(median), "p95": _number(high)}
+            for name, (median, high) in audit.distances.items()
+        },
         **_figures(audit),
     }
     if not contents.public:
         report["notes"] = list(audit.notes)
+        report |= _analyses(audit)
         report |= {"warning": audit.warning} if audit.warning else {}
     if contents.manifest is not None:
         report["manifest"] = dict(contents.manifest)
@@ -57,6 +62,41 @@ def _figures(audit: Audit) -> dict[str, Any]:
             "after": [_numbers(row) for row in correlations.after],
         },
     }
+
+
+def _analyses(audit: Audit) -> dict[str, Any]:
+    """Return the analyses that were asked for; nothing if there were none."""
+    out: dict[str, Any] = {}
+    if audit.analyses:
+        out["analyses"] = [
+            {
+                "formula": item.formula,
+                "kind": item.kind,
+                "coefficients": [
+                    {
+                        "term": coefficient.term,
+                        "before": [_number(value) for value in coefficient.before],
+                        "after": [_number(value) for value in coefficient.after],
+                        "overlap": _number(coefficient.overlap),
+                    }
+                    for coefficient in item.coefficients
+                ],
+            }
+            for item in audit.analyses
+        ]
+    if audit.groups:
+        out["groups"] = [
+            {
+                "by": item.by,
+                "group": item.group,
+                "response": item.response,
+                "records": [item.n_before, item.n_after],
+                "before": _number(item.before),
+                "after": _number(item.after),
+            }
+            for item in audit.groups
+        ]
+    return out
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from microcell.report.provenance import RoleGroup, column_roles, imputation_note
 from microcell.report.wording import (
     Fact,
     MeasureRow,
+    coefficient_rows,
+    group_rows,
     guarantee,
     key_facts,
     measure_rows,
@@ -22,6 +24,8 @@ _WIDTH = 100
 _NAME_WIDTH = 32
 _SEVERITY_WIDTH = 9
 _HEADINGS = ("Measure", "Value", "Unit", "Better", "Meaning")
+_COEFFICIENTS = ("Term", "Original (95 % interval)", "Published", "Overlap")
+_GROUPS = ("Group", "Mean or rate of", "Records", "Original", "Published")
 _ROUNDED = "Results that depend on original values are rounded to two significant digits."
 
 
@@ -40,6 +44,17 @@ def compose(contents: Contents) -> str:
         *(
             _section(f"{side} at a glance", _headlines(items))
             for side, items in headlines(audit).items()
+        ),
+        *(
+            _section(
+                f"{item.formula} ({item.kind} regression)",
+                _aligned([_COEFFICIENTS, *coefficient_rows(item)], "<<<"),
+            )
+            for item in audit.analyses
+        ),
+        _section(
+            "Groups before and after",
+            _aligned([_GROUPS, *group_rows(audit.groups)], "<<>>") if audit.groups else (),
         ),
         _section("Columns and roles", _roles(column_roles(manifest))),
         *_measures(contents),

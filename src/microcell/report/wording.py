@@ -8,14 +8,18 @@ import numpy as np
 from microcell._display import format_number, format_quantity
 from microcell.measures.registry import label
 from microcell.model import Audit, Measure
+from microcell.model.audit import Analysis, GroupMean
 
 __all__ = [
     "Fact",
     "MeasureRow",
+    "coefficient_rows",
     "counted",
+    "describe_distances",
     "format_interval",
     "format_number",
     "format_with_unit",
+    "group_rows",
     "guarantee",
     "is_publishable",
     "join_words",
@@ -163,7 +167,7 @@ def key_facts(audit: Audit) -> tuple[Fact, ...]:
     facts.append(Fact("Records", records))
     if "information_loss" in audit.measures:
         facts.append(Fact("Information loss", audit.measures["information_loss"].format()))
-    return tuple(facts)
+    return (*facts, *describe_distances(audit))
 
 
 def _smallest_class(audit: Audit) -> int:
@@ -271,3 +275,48 @@ def measure_rows(measures: Collection[Measure]) -> list[MeasureRow]:
         )
         for measure, text, value, interval in zip(measures, labels, values, intervals, strict=True)
     ]
+
+
+# ------------------------------------------------------------------------------ analyses
+
+
+def coefficient_rows(analysis: Analysis) -> list[tuple[str, str, str, str]]:
+    """Return term, coefficient with interval before and after, and overlap, as texts."""
+    return [
+        (
+            item.term,
+            _with_interval(item.before),
+            _with_interval(item.after),
+            "" if np.isnan(item.overlap) else f"{100 * item.overlap:.0f} %",
+        )
+        for item in analysis.coefficients
+    ]
+
+
+def _with_interval(values: Sequence[float]) -> str:
+    estimate, low, high = values
+    if not np.isfinite(estimate):
+        return "not estimable"
+    return f"{estimate:.3g} ({low:.3g} to {high:.3g})"
+
+
+def group_rows(groups: Sequence[GroupMean]) -> list[tuple[str, str, str, str, str]]:
+    """Return group, response, records before and after, and mean before and after, as texts."""
+    return [
+        (
+            f"{item.by} = {item.group}",
+            item.response,
+            f"{item.n_before:,} → {item.n_after:,}",
+            f"{item.before:.4g}",
+            "none published" if np.isnan(item.after) else f"{item.after:.4g}",
+        )
+        for item in groups
+    ]
+
+
+def describe_distances(audit: Audit) -> tuple[Fact, ...]:
+    """Return how far each location moved, in kilometres."""
+    return tuple(
+        Fact(f"Distance moved ({name})", f"median {median:,.1f} km, 5 % more than {high:,.1f} km")
+        for name, (median, high) in audit.distances.items()
+    )

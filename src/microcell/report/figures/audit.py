@@ -43,6 +43,8 @@ __all__ = [
 
 _HISTOGRAM_BARS = 30
 _MAX_LABELLED_BARS = 12
+_DWARFS = 20
+"""A category with this many times the median is shown on a logarithmic scale."""
 _MIN_BARS = 5
 """With fewer bars the axis is padded, so that bars keep their usual width."""
 
@@ -169,8 +171,14 @@ def _draw_categories(axes: Axes, comparison: Comparison) -> None:
     )
     axes.set_yticks(rows, [truncate(label) for label in comparison.labels])
     axes.invert_yaxis()
-    axes.locator_params(axis="x", nbins=5, integer=True)
-    axes.set_xlabel("Records")
+    largest = np.sort(comparison.before)[::-1]
+    dwarfed = len(largest) > 2 and largest[0] > _DWARFS * max(int(np.median(largest)), 1)
+    if dwarfed:
+        axes.set_xscale("log")
+        axes.set_xlim(left=0.8)
+    else:
+        axes.locator_params(axis="x", nbins=5, integer=True)
+    axes.set_xlabel("Records (logarithmic scale)" if dwarfed else "Records")
     add_legend(axes)
 
 
