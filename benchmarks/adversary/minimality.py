@@ -50,7 +50,8 @@ MERGED = Attack(
     "the diagnosis of a person in a merged cell",
     "the most frequent diagnosis of the class",
     promised=False,
-    advice="a larger k in place of merged cells ([merged cells](explain/limits.md#cells-that-depend-on-confidential-values))",
+    advice="a larger k in place of merged cells "
+    "([merged cells](explain/limits.md#cells-that-depend-on-confidential-values))",
 )
 
 _LARGEST = 4
