@@ -17,6 +17,7 @@ from microcell.cells import Cells, load_cells
 from microcell.errors import DataError, OptionError, RequirementError
 from microcell.measures import people
 from microcell.model import Audit, Integers, Partition, Schema, Table
+from microcell.model.findings import check_strictly
 from microcell.model.manifest import (
     BlocksSection,
     CellsSection,
@@ -39,6 +40,7 @@ __all__ = [
     "audit",
     "check_outputs",
     "check_report_names",
+    "check_strictly",
     "inspect",
     "partition",
     "publish",
@@ -254,7 +256,7 @@ def partition(
     array([1, 1, 1, 0, 0])
     >>> ages, illness = [[20], [21], [23], [24], [60], [61]], ["flu", "flu", "ulcer", "ulcer"] * 2
     >>> partition(ages, 2, require={"l_diversity": 2}, confidential=illness[:6]).labels.tolist()
-    [0, 1, 0, 1, 2, 2]
+    [1, 1, 1, 0, 0, 0]
     """
     settings = {"method": method, "weights": weights, "seed": seed, "refine": refine, **options}
     limits = enforce.check_limits(require)

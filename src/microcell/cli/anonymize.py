@@ -45,7 +45,6 @@ from microcell.cli.options import (
     with_read_options,
 )
 from microcell.errors import OptionError
-from microcell.model.findings import check_strictly
 from microcell.progress import report as report_progress
 
 if TYPE_CHECKING:
@@ -281,7 +280,7 @@ def anonymize(
     guarantee = mc.report.guarantee(release.audit) if engine_options else release.guarantee
     if strict and any(item.severity != "note" for item in findings):
         messages.findings(findings)
-        check_strictly(findings)
+        mc.api.check_strictly(findings)
     with messages.progress():
         release = release if engine_options else _publish(job, release)
     if json:

@@ -27,7 +27,6 @@ from microcell.cli.options import (
     with_engine_options,
     with_read_options,
 )
-from microcell.model.findings import check_strictly
 
 if TYPE_CHECKING:
     from microcell import Audit, Manifest
@@ -192,7 +191,7 @@ def audit(
         messages.info("No certificate was written, because a requirement is not met.")
     _suggest_reading_options(messages, result)
     result.require(**limits)
-    check_strictly(result.findings if strict else ())
+    mc.api.check_strictly(result.findings if strict else ())
 
 
 def _check_targets(targets: Sequence[Path | None], sources: Sequence[Path]) -> None:
