@@ -186,7 +186,7 @@ def test_a_full_disk_on_a_worker(cluster, source, tmp_path):
     with DaskEngine(cluster.address, None, None, tmp_path / "own") as engine:
         engine.client.run(limit_files, 3000)
         try:
-            with raises(TableError, "service.failed", stage="shuffling records into macrocells"):
+            with raises(TableError, "service.failed", stage="counting identifiers"):
                 on(cluster, source, tmp_path / "out")
         finally:
             engine.client.run(limit_files, None)

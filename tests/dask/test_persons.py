@@ -90,7 +90,8 @@ def test_one_macrocell_equals_in_memory(source, tmp_path, strata):
         for rows in (read_release(result.path), expected.table.to_pylist())
     )
     assert one == other
-    assert result.manifest.person == expected.manifest.person
+    # The set of persons is never held as a whole by the engine, so it has no digest there.
+    assert result.manifest.person == expected.manifest.person.model_copy(update={"sha256": None})
     assert sorted(result.audit.class_sizes) == sorted(expected.class_sizes)
 
 

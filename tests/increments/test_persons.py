@@ -228,3 +228,9 @@ def test_a_person_in_two_strata_cannot_stay_together():
     with raises(SchemaError, "schema.invalid", field="person_cells", persons=1):
         session.add(moved)
     assert session.records == 60
+
+
+def test_rounding_is_refused_because_batches_are_not_rounded():
+    schema = mc.Schema(quasi=["age"], confidential=[mc.Column("cost", kind="numeric", round=100)])
+    with raises(SchemaError, "schema.invalid", column="cost", field="round"):
+        start_session({"age": [1, 2, 3, 4], "cost": [110, 240, 330, 470]}, schema, 2)

@@ -41,8 +41,7 @@ EXAMPLES = (
     "microcell audit people.csv people_k5.csv -s schema.toml --for public --report audit.html "
     "--certificate audit.pdf",
     "microcell audit people.csv people_k5.csv -s schema.toml --population 80000",
-    "microcell audit people.csv people_k5.csv -s schema.toml --analysis 'tsh ~ age + sex' --by sex "
-    "--strict",
+    "microcell audit people.csv people_k5.csv -s schema.toml --analysis 'tsh ~ age + sex' --by sex",
     "microcell audit 'in/*.parquet' out/ -s schema.toml --engine dask",
 )
 

@@ -269,6 +269,7 @@ def open_dataset(
         text_files=suffix in TEXT_SUFFIXES,
     )
     _check_orders(request.schema, {name for info in infos for name in info.ordered})
+    prepare.refuse_rounding(request.schema, "data sets on Dask")
     schema = resolve.resolve(request.schema, tables.read(columns.empty_table()))
     if request.dependence > 0:
         prepare.check_confidential(schema)

@@ -496,6 +496,7 @@ def start_state(source: Any, schema: Schema | str | Path, request: Request, miss
     _check_enough(original.rows, request.k)
     resolved = resolve.resolve(prepare.as_schema(schema), original)
     people.check_people(original, resolved)
+    prepare.refuse_rounding(resolved, "sessions")
     prepare.check_dominance(resolved, request.k)
     kept = prepare.released_rows(original, resolved, missing)
     table = prepare.take_rows(original, kept)

@@ -22,6 +22,7 @@ __all__ = [
     "check_dominance",
     "check_handling",
     "prepare",
+    "refuse_rounding",
     "released_rows",
     "round_confidential",
     "take_rows",
@@ -189,6 +190,19 @@ def round_confidential(table: Table, schema: Schema) -> Table:
     if not rounded:
         return table
     return tables.publish(table, np.arange(table.rows), rounded)
+
+
+def refuse_rounding(schema: Schema, where: str) -> None:
+    """Raise SchemaError if confidential numbers are to be rounded where that is not supported."""
+    for column in schema.confidential:
+        if column.round:
+            raise SchemaError(
+                f"Column {column.name!r}: round is not supported for {where}. Round the values in "
+                "the table first, and remove round from the schema.",
+                code="schema.invalid",
+                column=column.name,
+                field="round",
+            )
 
 
 def check_group_sizes(schema: Schema, strata: Integers, persons: Integers | None, k: int) -> None:
