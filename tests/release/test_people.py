@@ -268,3 +268,13 @@ def test_linkage_is_a_guess_among_people():
     assert audit["prosecutor_worst"] == 1 / audit["k"]
     assert audit["linkage"] <= 1 / audit["k"]
     assert audit["records"] == 30
+
+
+def test_the_population_is_compared_with_people_not_rows():
+    table = visits(n_persons=50)
+    release = mc.anonymize(table, SCHEMA, k=4, method="mdav")
+    assert table.height > 100
+    audit = mc.audit(table, release.table, SCHEMA, population=100)
+    assert 0 < audit["journalist_worst"] <= 1
+    with raises(OptionError, "option.out_of_range", option="population"):
+        mc.audit(table, release.table, SCHEMA, population=49)

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+import numpy as np
+
 from microcell.auditing.alignment import align
 from microcell.auditing.views import compare_columns, project
 from microcell.errors import OptionError, SchemaError
@@ -109,17 +111,18 @@ def audit(
     for text in analyses:
         parse_formula(text)
     _check_columns(original, released, schema)
-    check_population(population, released.rows)
     alignment = align(original, released, schema, pairs=pairs, key=key)
     rows = alignment.pairs if released.rows and not brief else None
     persons = _persons(original, schema)
     unmatched = persons is not None and alignment.pairs is None
+    published = None if persons is None or unmatched else persons[alignment.pairs]
+    check_population(population, _count_people(released, persons, published))
     evidence = Evidence(
         original,
         released,
         schema,
         pairs=rows,
-        persons=None if persons is None or unmatched else persons[alignment.pairs],
+        persons=published,
         values_changed=alignment.changed,
         population=population,
         target=None if rows is None else target,
@@ -182,6 +185,13 @@ def examine(
 def _persons(original: Table, schema: Schema) -> Integers | None:
     """Return the person of each row; rows that do not say count as one, as they may be dropped."""
     return class_labels(original, schema.person) if schema.person else None
+
+
+def _count_people(released: Table, persons: Integers | None, published: Integers | None) -> int:
+    """Return how many people the release is about, at most, if its rows are not matched."""
+    if persons is None:
+        return released.rows
+    return min(released.rows, len(np.unique(persons if published is None else published)))
 
 
 def _check_columns(original: Table, released: Table, schema: Schema) -> None:

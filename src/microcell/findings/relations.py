@@ -161,8 +161,7 @@ def _residual(case: Case, name: str, last: str, first: str, *, released: bool) -
     "rows.sum_broken",
     severity="warning",
     title="A total does not fit its parts",
-    meaning="The schema states that a column is the sum of others, and it is in the original, but "
-    "not in the release.",
+    meaning="The schema states that a column is the sum of others, but in the release it is not.",
     advice="Make the total and all parts quasi-identifiers, published as means: the total is then "
     "computed from the published parts.",
 )
@@ -174,10 +173,9 @@ def sums_broken(case: Case) -> Iterator[Found]:
         parts = column.sum_of
         if not parts or not {column.name, *parts} <= evidence.released.columns.keys():
             continue
-        residual = _moments(evidence.released.columns[column.name]) - sum(
-            _moments(evidence.released.columns[name]) for name in parts
-        )
-        scale = max(1.0, float(np.nanmax(np.abs(residual), initial=0.0)))
+        total = _moments(evidence.released.columns[column.name])
+        residual = total - sum(_moments(evidence.released.columns[name]) for name in parts)
+        scale = max(1.0, float(np.nanmax(np.abs(total), initial=0.0)))
         wrong = int((np.abs(residual) > 1e-6 * scale).sum())
         if wrong:
             yield Found(

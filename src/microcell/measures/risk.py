@@ -40,8 +40,8 @@ class HasClassSizes(Protocol):
         """Size of the population that the release was sampled from."""
 
 
-def check_population(population: object, records: int) -> None:
-    """Raise OptionError unless ``population`` is a whole number of at least ``records``."""
+def check_population(population: object, people: int) -> None:
+    """Raise OptionError unless ``population`` is a whole number of at least ``people``."""
     if population is None:
         return
     if isinstance(population, bool) or not isinstance(population, (int, np.integer)):
@@ -50,11 +50,10 @@ def check_population(population: object, records: int) -> None:
             code="option.wrong_type",
             option="population",
         )
-    if population < records:
+    if population < people:
         raise OptionError(
-            f"population must be at least {records}, the number of released records, not "
-            f"{population}: it is the number of people that they were sampled from. Omit it if the "
-            "release is not a sample.",
+            f"population is {population} but must be at least {people}, the number of people in "
+            "the release. Pass the number of people that they were sampled from, or omit it.",
             code="option.out_of_range",
             option="population",
         )
