@@ -170,6 +170,13 @@ def test_univariate_is_optimal_among_runs(seed, k, most):
     )
 
 
+def test_one_dimension_is_not_called_exact_with_persons():
+    x = np.random.default_rng(0).normal(size=(40, 1))
+    persons = np.arange(40) // 2
+    assert "exact" in mc.partition(x, 3).reason
+    assert "exact" not in mc.partition(x, 3, persons=persons).reason
+
+
 def test_macrocells_have_k_persons():
     rng = np.random.default_rng(1)
     persons = persons_of_rows(rng, 400, 12)

@@ -68,6 +68,11 @@ _STARTS = 5
 _LLOYD = "probability-constrained Lloyd with local search, better than annealing here"
 
 
+_EXACT = 'chosen by "auto": one dimension has an exact optimum'
+_BEST_RUNS = 'chosen by "auto": one dimension, the best cells that are runs of consecutive values'
+"""With persons, cells that are not runs may be better still."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """A method with its options, the reason for it, and how to refine its result.
@@ -119,7 +124,7 @@ def choose(X: Floats, k: int, effort: str | float = "balanced", of: int | None =
     """
     n, total = len(X), of or len(X)
     if X.shape[1] <= 1:
-        return Choice("univariate", 'chosen by "auto": one dimension has an exact optimum')
+        return Choice("univariate", _EXACT)
     if not isinstance(effort, str):
         return _choose_within(float(effort), X, k, total)
     chosen = f'chosen by "auto" at effort "{effort}" ({total:,} records)'
@@ -215,6 +220,8 @@ def run_choice(
 
     With ``persons`` every cell has k distinct persons.
     """
+    if persons is not None and choice.reason == _EXACT:
+        choice = replace(choice, reason=_BEST_RUNS)
     deadline, rival = monotonic() + choice.seconds, choice.rival
     if rival is None:
         return _run(points, k, choice, weights, seed, deadline, persons), choice
