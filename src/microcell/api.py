@@ -217,6 +217,8 @@ def partition(
     *,
     method: str = "auto",
     weights: ArrayLike | None = None,
+    persons: ArrayLike | None = None,
+    together: bool = False,
     seed: int = 0,
     refine: bool = False,
     require: Mapping[str, float] | None = None,
@@ -230,11 +232,15 @@ def partition(
     X
         Points, one per row, used without further scaling.
     k
-        Minimum number of records per cell.
+        Minimum number of people per cell: of distinct persons with ``persons``, otherwise of rows.
     method
         "auto" or a registered method (``microcell methods`` lists them).
     weights
         One positive number per row, for weighted means.
+    persons
+        Who each row is about, if a person may have several rows: one value per row.
+    together
+        Put all rows of a person into one cell.
     seed
         Random seed. The same seed gives the same labels, whatever the number of threads, unless
         the time was limited.
@@ -259,6 +265,7 @@ def partition(
     [1, 1, 1, 0, 0, 0]
     """
     settings = {"method": method, "weights": weights, "seed": seed, "refine": refine, **options}
+    settings |= {"persons": persons, "together": together}
     limits = enforce.check_limits(require)
     cells = methods.partition(X, k, **settings)
     if not limits:

@@ -92,7 +92,7 @@ def serve(
         int | None,
         typer.Option(
             min=0,
-            help="Devices that may collude against the others: cells have so many more than k. "
+            help="Devices that may collude against the others: cells have this many more than k. "
             "Default: 5 % of k, rounded up.",
             show_default=False,
         ),

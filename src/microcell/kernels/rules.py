@@ -41,9 +41,9 @@ __all__ = [
 ]
 
 DISTINCT, ENTROPY, RECURSIVE, CLOSENESS, DIVERGENCE, DISCLOSURE = range(6)
-"""Limits on a confidential column: at least so many distinct values, effective values (exponential
-of the entropy) and recursive diversity; at most so much t-closeness, Kullback-Leibler divergence
-and delta-disclosure.
+"""Limits on a confidential column: minimum of distinct values, of effective values (exponential
+of the entropy) and the recursive diversity; maximum of t-closeness, of the Kullback-Leibler
+divergence and of delta-disclosure.
 """
 
 KINDS = 6

@@ -268,7 +268,7 @@ class Anonymizer:
             discarded, so that the database cannot be read again.
         colluders
             Devices that may collude against the others, by default 5 % of k, rounded up. Cells and
-            differences between publications have so many devices more than k.
+            differences between publications have this many devices more than k.
         share
             Share of devices that may change before all cells are rebuilt, as soon as every
             difference to earlier publications concerns enough devices.

@@ -104,7 +104,7 @@ class Client:
     ) -> Answer:
         """Return the location to use, under which alias and until when.
 
-        With an answer that is ``known`` already, ``wait`` up to so many seconds (at most 30) for
+        With an answer that is ``known`` already, ``wait`` up to this many seconds (at most 30) for
         another one; return the known one if there is none.
         """
         headers = {} if known is None else {"If-None-Match": f'"{known.tag}"'}

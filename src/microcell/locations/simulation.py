@@ -471,7 +471,7 @@ class Demonstration:
                 self._accounts += self._anonymizer.sign_up_many(*homes)
 
     def _change(self, count: int) -> None:
-        """Let so many people sign up, as many move and as many cancel."""
+        """Let this many people sign up, as many move and as many cancel."""
         self._sign_up(count)
         for _ in range(count):
             mover = self._accounts[int(self._rng.integers(len(self._accounts)))]

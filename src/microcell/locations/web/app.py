@@ -95,7 +95,7 @@ class Changes:
         anonymizer.listen(self._wake)
 
     async def wait(self, changed: Callable[[], bool], seconds: float) -> None:
-        """Wait until ``changed`` is true, at most so many seconds."""
+        """Wait until ``changed`` is true, at most this many seconds."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while len(self._waiting) < MAX_WAITING and loop.time() < until:
